@@ -11,18 +11,20 @@
 //! ├── verifier pool         gives waiting proofs to its workers, by default one worker per core
 //! ├── session registry      followers and counts of sign-ins, expired records, signing keys
 //! ├── message bridge        encrypted requests and answers between applications and authenticators
+//! ├── event sender          puts events in order, and sends webhooks
 //! └── leadership            only with an election: leads the replicas while this one is elected
 //! ```
 //!
 //! [`Service::start`] starts the tree; an embedder passes its own supervisor to
 //! [`Service::start_linked`]. Front-ends call the handles: [`RegistryHandle::submit`] for writes;
 //! [`RegistryHandle::snapshot`] for reads, which never enter a mailbox;
-//! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in; [`BridgeHandle`] for
-//! the messages of the bridge, which a restart of their actor loses. No actor holds the only copy
-//! of anything else that was acknowledged, so supervisors may restart every actor.
+//! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in; [`EventsHandle`] for
+//! events; [`BridgeHandle`] for the messages of the bridge, which a restart of their actor loses.
+//! No actor holds the only copy of anything else that was acknowledged, so supervisors may restart
+//! every actor.
 //!
 //! The modules import one another in one direction: `support` ← `bridge`, `key_cipher`, `chain` ←
-//! `registry` ← `verification` ← `sign_in` ← `supervision`.
+//! `registry` ← `events` ← `verification` ← `sign_in` ← `supervision`.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
@@ -55,6 +57,7 @@ macro_rules! blocking_fault_point {
 mod bridge;
 mod chain;
 mod clock;
+mod events;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
 mod key_cipher;
@@ -80,6 +83,11 @@ pub use chain::settings::{
 };
 pub use chain::status::{ChainStatus, DeploymentStatus, KeyStatus, PartyStatus, SourceData, SourceStatus};
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
+pub use events::error::EventError;
+pub use events::handle::{DeadLetter, EventPage, EventsHandle, ReceiverStatus};
+pub use events::settings::EventSettings;
+pub use events::state::DeliveryCounts;
+pub use events::transport::{ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
 pub use key_cipher::KeyCipher;
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};
 pub use registry::head_signer::HeadSigningError;

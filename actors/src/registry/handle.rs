@@ -14,7 +14,7 @@ use selfsame_protocol::ledger::{
 };
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::tree::Root;
-use selfsame_storage::{CommitMeasurements, GroupCommit, Snapshot, StoreError, StoreStatistics};
+use selfsame_storage::{AppliedBlock, CommitMeasurements, GroupCommit, Snapshot, StoreError, StoreStatistics};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -426,6 +426,16 @@ impl RegistryHandle {
         let is_published = height <= reader.publication.height();
         let applied = if is_published { reader.applied_block(height)? } else { None };
         Ok(Some(LedgerBlock { block, result: applied.map(|applied| applied.result) }))
+    }
+
+    /// The block at a height, and what applying it gave; `None` while it is not applied. Blocks the
+    /// thread.
+    pub(crate) fn applied_block(&self, height: u64) -> Result<Option<(Block, AppliedBlock)>, StoreError> {
+        let reader = &self.inner.reader;
+        if height > reader.publication.height() {
+            return Ok(None);
+        }
+        Ok(reader.block(height)?.zip(reader.applied_block(height)?))
     }
 
     /// The block with a hash; `None` when the ledger has no such block. Blocks the thread: see

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::election::Election;
+use crate::events::handle::EventsHandle;
 use crate::registry::messages::{BatcherMessage, RequestTrackerMessage};
 use crate::registry::state::{Reader, RegistrySlots};
 use crate::sign_in::ids::TransactionId;
@@ -61,6 +62,7 @@ pub(super) struct ReplicationParts {
     pub slots: RegistrySlots,
     pub sign_in: Arc<SignInState>,
     pub verification: VerificationHandle,
+    pub events: EventsHandle,
     pub blocking: Blocking,
     /// Whether the operator's decisions about roots are to be read again. The lock is held while an
     /// entry is applied and told to those who wait for it.
@@ -287,7 +289,7 @@ impl ReplicationParts {
     }
 
     fn tell_while_locked(&self, applied: AppliedEntry, stale_roots: &mut bool) -> Result<(), StoreError> {
-        let AppliedEntry { admitted, records, has_root_decisions } = applied;
+        let AppliedEntry { admitted, records, has_root_decisions, has_logged_events } = applied;
         // The ledger has told its listeners of a sealed block.
         if let Some(sequence) = admitted {
             self.reader.publication.mark_durable(sequence);
@@ -301,6 +303,9 @@ impl ReplicationParts {
                 RecordKind::SigningKeys => self.sign_in.session_registry.cast(SessionRegistryMessage::KeysReplaced),
                 _ => {}
             }
+        }
+        if has_logged_events {
+            self.events.tell_logged();
         }
         *stale_roots |= has_root_decisions;
         self.reload_roots(stale_roots)

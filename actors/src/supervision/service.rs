@@ -10,8 +10,8 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, Supervisi
 use ractor_supervisor::SupervisorMsg;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{
-    ChainRecords, EmbeddedLedger, EmbeddedRecords, Forward, GroupCommit, Journal, Ledger, Position, Records, Replica,
-    Store, StoreError, Term, VerificationRecords,
+    ChainRecords, EmbeddedLedger, EmbeddedRecords, EventRecords, Forward, GroupCommit, Journal, Ledger, Position,
+    Records, Replica, Store, StoreError, Term, VerificationRecords,
 };
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -31,6 +31,10 @@ use crate::chain::handle::ChainHandle;
 use crate::chain::settings::ChainSettings;
 use crate::chain::state::ChainState;
 use crate::clock::{Clock, Random};
+use crate::events::handle::EventsHandle;
+use crate::events::recorder::EventRecorder;
+use crate::events::settings::EventSettings;
+use crate::events::state::{EventsParts, EventsState};
 use crate::registry::handle::RegistryHandle;
 use crate::registry::head_signer::HeadSigner;
 use crate::registry::state::{AdmissionLimits, BatchLimits, RegistryParts, RegistryState};
@@ -71,6 +75,8 @@ pub struct Settings {
     pub sign_in: SignInSettings,
     /// Settings of the message bridge.
     pub bridge: BridgeSettings,
+    /// Settings of events and webhooks.
+    pub events: EventSettings,
     /// The chains that trusted data is followed from.
     pub chains: Vec<ChainSettings>,
 }
@@ -86,6 +92,7 @@ impl Settings {
             verification: VerificationSettings::default(),
             sign_in: SignInSettings::default(),
             bridge: BridgeSettings::default(),
+            events: EventSettings::default(),
             chains: Vec::new(),
         }
     }
@@ -132,6 +139,7 @@ pub struct Service {
     verification: VerificationHandle,
     sign_in: SignInHandle,
     bridge: BridgeHandle,
+    events: EventsHandle,
     chain: ChainHandle,
     root: ActorRef<SupervisorMsg>,
     heartbeat: Arc<Heartbeat>,
@@ -305,7 +313,7 @@ impl Service {
             bridge_peers,
         } = blocking_parts;
         let refused = start_error(&settings);
-        let Settings { instance, rules, batch, limits, verification, sign_in, bridge, chains } = settings;
+        let Settings { instance, rules, batch, limits, verification, sign_in, bridge, events, chains } = settings;
         let catching_up = CatchingUp::new(replica.clone());
         let key_cipher = sign_in.key_cipher.clone();
         let records: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
@@ -353,6 +361,18 @@ impl Service {
         let chain_records = Arc::new(ChainRecords::new(store.clone(), group_commit.clone()));
         let chain_state = Arc::new(ChainState::load(&instance, chains, &chain_records, &clock)?);
         let chain = ChainHandle::new(Arc::clone(&chain_state));
+        let events_state = Arc::new(EventsState::new(
+            &instance,
+            EventsParts {
+                settings: events,
+                records: EventRecords::new(store.clone(), group_commit.clone()),
+                registry: registry.clone(),
+                clock: Arc::clone(&clock),
+                random: Arc::clone(&random),
+                blocking: blocking.clone(),
+            },
+        ));
+        let events = EventsHandle::new(Arc::clone(&events_state));
         let verifier = Arc::new(VerifierState::new(&instance, &verification, Arc::clone(&random)));
         let verification = VerificationHandle::new(VerificationParts {
             settings: verification,
@@ -360,6 +380,7 @@ impl Service {
             registry: registry.clone(),
             chain: chain.clone(),
             records: VerificationRecords::new(store.clone(), group_commit.clone()),
+            events: EventRecorder::new(Arc::clone(&events_state)),
             clock,
             blocking: blocking.clone(),
         })?;
@@ -373,6 +394,7 @@ impl Service {
                 slots: state.slots.clone(),
                 sign_in: Arc::clone(&sign_in_state),
                 verification: verification.clone(),
+                events: events.clone(),
                 blocking,
                 stale_roots: tokio::sync::Mutex::default(),
                 election: election.clone(),
@@ -395,6 +417,7 @@ impl Service {
                 verifier: &verifier,
                 sign_in: &sign_in_state,
                 bridge: &bridge_state,
+                events: &events_state,
                 candidate: candidate.as_ref(),
             },
         );
@@ -407,6 +430,7 @@ impl Service {
             verification,
             sign_in,
             bridge: BridgeHandle::new(bridge_state),
+            events,
             chain,
             root,
             heartbeat,
@@ -437,6 +461,11 @@ impl Service {
     /// The handle of the message bridge.
     pub fn bridge(&self) -> BridgeHandle {
         self.bridge.clone()
+    }
+
+    /// The handle of events.
+    pub fn events(&self) -> EventsHandle {
+        self.events.clone()
     }
 
     /// What is followed from chains.
@@ -563,6 +592,7 @@ impl Service {
             self.verification,
             self.sign_in,
             self.bridge,
+            self.events,
             self.chain,
             self.heartbeat,
         ));

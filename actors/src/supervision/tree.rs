@@ -16,6 +16,8 @@ use crate::bridge::message_bridge::MessageBridge;
 use crate::bridge::state::BridgeState;
 use crate::chain::follower::Follower;
 use crate::chain::state::ChainState;
+use crate::events::event_sender::EventSender;
+use crate::events::state::EventsState;
 use crate::registry::batcher::Batcher;
 use crate::registry::request_tracker::RequestTracker;
 use crate::registry::state::RegistryState;
@@ -31,10 +33,10 @@ use crate::verification::state::VerifierState;
 const MAX_RESTARTS: usize = 10;
 
 /// The most restarts of its children (the groups, the verifier pool, the session registry, the
-/// message bridge, the leadership actor; counted together) that the root makes within
-/// [`RESTART_WINDOW`]. At the next failure within the window the service ends. Within one window
-/// the registry's actors are therefore restarted at most 4 × 10 times: 10 times by each of four
-/// successive supervisors of the group.
+/// message bridge, the event sender, the leadership actor; counted together) that the root makes
+/// within [`RESTART_WINDOW`]. At the next failure within the window the service ends. Within one
+/// window the registry's actors are therefore restarted at most 4 × 10 times: 10 times by each of
+/// four successive supervisors of the group.
 const MAX_GROUP_RESTARTS: usize = 3;
 
 /// The time within which restarts are counted.
@@ -51,6 +53,7 @@ pub(super) struct OtherActors<'a> {
     pub verifier: &'a Arc<VerifierState>,
     pub sign_in: &'a Arc<SignInState>,
     pub bridge: &'a Arc<BridgeState>,
+    pub events: &'a Arc<EventsState>,
     /// `None` for a service without an election.
     pub candidate: Option<&'a Arc<Candidate>>,
 }
@@ -69,7 +72,7 @@ pub(super) struct Tree {
 
 impl Tree {
     pub fn new(instance: String, registry: &RegistryState, chain: &ChainState, others: OtherActors<'_>) -> Self {
-        let OtherActors { verifier, sign_in, bridge, candidate } = others;
+        let OtherActors { verifier, sign_in, bridge, events, candidate } = others;
         let slots = &registry.slots;
         Self {
             instance,
@@ -83,6 +86,7 @@ impl Tree {
                 child(&verifier.pool, verifier, || VerifierPool),
                 child(&sign_in.session_registry, sign_in, || SessionRegistry),
                 child(&bridge.slot, bridge, || MessageBridge),
+                child(&events.slot, events, || EventSender),
             ]
             .into_iter()
             .chain(candidate.map(|candidate| child(&candidate.slot, candidate, || LeadershipActor)))

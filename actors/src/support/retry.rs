@@ -27,7 +27,7 @@ impl RetriedStep {
     /// Records a failure. It is logged only when the step worked before.
     pub fn record_failure(&self, error: &dyn Display) {
         if self.failure.load().is_none() {
-            tracing::error!(step = self.name, %error, "a step of the registry failed and is retried");
+            tracing::error!(step = self.name, %error, "a step failed and is retried");
         }
         self.failure.store(Some(error.to_string().into()));
     }
@@ -35,7 +35,7 @@ impl RetriedStep {
     /// Records that the step succeeded.
     pub fn record_success(&self) {
         if self.failure.load().is_some() {
-            tracing::info!(step = self.name, "a step of the registry works again");
+            tracing::info!(step = self.name, "a step works again");
             self.failure.store(None);
         }
     }

@@ -15,6 +15,8 @@ use futures_util::future::join_all;
 use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
 use selfsame_protocol::chain::relying_parties::RegisteredParty;
+use selfsame_protocol::events::EventKind;
+use selfsame_protocol::events::record::VerificationEvent;
 use selfsame_protocol::groth16::{Claim, PreparedKey};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::net::network_of;
@@ -42,6 +44,7 @@ use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
 use super::state::{Measured, VerifierState};
 use crate::chain::handle::{ChainHandle, RootUse, Unseen};
 use crate::clock::Clock;
+use crate::events::recorder::EventRecorder;
 use crate::registry::handle::RegistryHandle;
 use crate::support::blocking::Blocking;
 use crate::support::rate::{SourceLimiter, TooManyRequests};
@@ -150,6 +153,7 @@ struct Inner {
     directory: ArcSwap<Directory>,
     roots: RootList,
     recorder: NullifierRecorder,
+    events: EventRecorder,
     limits: ArcSwap<VerificationLimits>,
     per_source: SourceLimiter,
     /// One permit for each proof that waits or is checked. A request takes all of its permits or
@@ -174,6 +178,7 @@ pub(crate) struct VerificationParts {
     pub registry: RegistryHandle,
     pub chain: ChainHandle,
     pub records: VerificationRecords,
+    pub events: EventRecorder,
     pub clock: Arc<dyn Clock>,
     pub blocking: Blocking,
 }
@@ -181,7 +186,7 @@ pub(crate) struct VerificationParts {
 impl VerificationHandle {
     /// Builds the handle, and reads the trusted roots that the operator added.
     pub(crate) fn new(parts: VerificationParts) -> Result<Self, StoreError> {
-        let VerificationParts { settings, verifier, registry, chain, records, clock, blocking } = parts;
+        let VerificationParts { settings, verifier, registry, chain, records, events, clock, blocking } = parts;
         let VerificationSettings { queue, keys, directory, trusted_roots, limits, .. } = settings;
         let records = Arc::new(records);
         Ok(Self {
@@ -198,7 +203,8 @@ impl VerificationHandle {
                 keys,
                 directory: ArcSwap::from_pointee(directory),
                 roots: RootList::load(trusted_roots, Arc::clone(&records))?,
-                recorder: NullifierRecorder::new(records, Arc::clone(&clock)),
+                recorder: NullifierRecorder::new(records, events.clone(), Arc::clone(&clock)),
+                events,
                 clock,
                 limits: ArcSwap::from_pointee(limits),
                 per_source: SourceLimiter::new(limits.per_source),
@@ -252,7 +258,9 @@ impl VerificationHandle {
             nullifiers: verified_nullifiers(&request.proofs, &results),
         });
         let signed = request.rp_signature.as_ref().map(|signature| &signature.request);
-        let recorded = Recorded { app_id: &app_id, action: proved, signed };
+        let is_told = self.inner.events.wants(EventKind::VerificationSucceeded, Some(&app_id));
+        let event = is_told.then(|| verification_event(relying_party, *environment, &request, &results));
+        let recorded = Recorded { app_id: &app_id, action: proved, signed, event };
         let RecordingResult { first, is_reuse } = self.inner.recorder.record(&recorded, deadline).await?;
         let max_verifications = configured.as_ref().map_or(0, |action| action.max_verifications);
         tracing::info!(
@@ -591,7 +599,8 @@ impl VerificationHandle {
     pub async fn trust_root(&self, root: TrustedRoot) -> Result<(), StoreError> {
         let inner = Arc::clone(&self.inner);
         let window = inner.registry.rules().root_validity_window;
-        let adding = tokio::spawn(async move { inner.roots.add(root, inner.clock.unix_seconds(), window).await });
+        let adding =
+            tokio::spawn(async move { inner.roots.add(root, inner.clock.as_ref(), window, &inner.events).await });
         adding.await.unwrap_or(Err(StoreError::Closing))
     }
 
@@ -625,6 +634,36 @@ fn unknown_roots(
         Err(_) => true,
     };
     (0..roots.len()).filter(is_unknown).map(|index| roots[index]).collect()
+}
+
+/// What receivers of events are told of a request, but its nullifier.
+fn verification_event(
+    party: &RelyingParty,
+    environment: Environment,
+    request: &VerificationRequest,
+    results: &[ItemResult],
+) -> VerificationEvent {
+    let nonce = match &request.proofs {
+        Proofs::Legacy { .. } => None,
+        Proofs::Uniqueness { nonce, .. } | Proofs::Session { nonce, .. } => Some(*nonce),
+    };
+    let session_id = match &request.proofs {
+        Proofs::Session { session_id, .. } => session_id.text.clone(),
+        Proofs::Legacy { .. } | Proofs::Uniqueness { .. } => String::new(),
+    };
+    let verified = results.iter().filter(|result| result.success);
+    VerificationEvent {
+        app_id: party.app_id.clone(),
+        rp_id: party.rp_id,
+        environment,
+        kind: request.proofs.kind(),
+        action: request.proofs.action().unwrap_or_default().to_owned(),
+        session_id,
+        nonce,
+        identifiers: verified.map(|result| result.identifier.clone()).collect(),
+        nullifier: None,
+        user_presence_completed: request.user_presence_completed,
+    }
 }
 
 fn results(proofs: &Proofs, verdicts: &[Verdict]) -> Vec<ItemResult> {

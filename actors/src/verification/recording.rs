@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selfsame_protocol::U256;
+use selfsame_protocol::events::EventKind;
+use selfsame_protocol::events::record::{RecordedEvent, VerificationEvent, VerifiedNullifier};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::time::UnixMillis;
 use selfsame_protocol::verification::directory::{Action, ActionKey};
@@ -18,6 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error::VerificationError;
 use crate::clock::Clock;
+use crate::events::recorder::EventRecorder;
 
 /// Number of locks that nullifiers share: enough that two unrelated nullifiers rarely share one.
 const LOCKS: usize = 1024;
@@ -29,6 +32,8 @@ pub(super) struct Recorded<'a> {
     pub action: Option<ProvedAction<'a>>,
     /// What the relying party signed, if the request has its signature.
     pub signed: Option<&'a SignedRequest>,
+    /// What receivers of events are told, without the nullifier; `None` when nobody wants to know.
+    pub event: Option<VerificationEvent>,
 }
 
 /// What a request has proved for its action.
@@ -65,6 +70,7 @@ pub(super) struct RecordingResult {
 /// Records nullifiers.
 pub(super) struct NullifierRecorder {
     records: Arc<VerificationRecords>,
+    events: EventRecorder,
     clock: Arc<dyn Clock>,
     /// Serialises writers of the same nullifier. Without the locks, the writers that lose a race
     /// would retry their compare-and-write.
@@ -85,8 +91,8 @@ impl From<StoreError> for RecordError {
 }
 
 impl NullifierRecorder {
-    pub fn new(records: Arc<VerificationRecords>, clock: Arc<dyn Clock>) -> Self {
-        Self { records, clock, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
+    pub fn new(records: Arc<VerificationRecords>, events: EventRecorder, clock: Arc<dyn Clock>) -> Self {
+        Self { records, events, clock, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
     }
 
     /// The record of an action; `None` when no proof has made it.
@@ -106,7 +112,7 @@ impl NullifierRecorder {
         recorded: &Recorded<'_>,
         deadline: Instant,
     ) -> Result<RecordingResult, VerificationError> {
-        if recorded.action.is_none() && recorded.signed.is_none() {
+        if recorded.action.is_none() && recorded.signed.is_none() && recorded.event.is_none() {
             return Ok(RecordingResult { first: None, is_reuse: false });
         }
         let too_long = |_| {
@@ -129,7 +135,12 @@ impl NullifierRecorder {
             self.records.write(&write, Box::new(move |result| drop(decided.send(result))));
             let decision = timeout_at(deadline, decision).await.map_err(too_long)?;
             match decision.unwrap_or(Err(StoreError::Closing))? {
-                Decision::Written => return Ok(recording_result(&write)),
+                Decision::Written => {
+                    if write.event.is_some() {
+                        self.events.written();
+                    }
+                    return Ok(recording_result(&write));
+                }
                 // Another request has recorded the same nullifier, action or nonce in the meantime.
                 Decision::Changed if Instant::now() < deadline => {}
                 Decision::Changed => {
@@ -166,6 +177,15 @@ impl NullifierRecorder {
             // Another replica may take the signature for good a while longer.
             write.used_nonce = Some((nonce, signed.expires_at.plus(CLOCK_TOLERANCE)));
         }
+        write.event = recorded.event.as_ref().and_then(|event| {
+            let nullifier = write.nullifiers.first().map(|(key, _, after)| VerifiedNullifier {
+                nullifier: key.nullifier,
+                first_verified_at: after.created_at,
+                uses: after.verifications,
+            });
+            let event = || RecordedEvent::Verification(VerificationEvent { nullifier, ..event.clone() });
+            self.events.record(EventKind::VerificationSucceeded, Some(recorded.app_id), now, event)
+        });
         Ok(write)
     }
 
@@ -180,7 +200,7 @@ impl NullifierRecorder {
         let nullifiers = proved.nullifiers.iter().map(verified).collect::<Result<_, RecordError>>()?;
         let is_known = proved.configured.is_some() || self.records.action(&proved.key)?.is_some();
         let new_action = (!is_known).then(|| (proved.key, ActionRecord::new(proved.text, proved.description, now)));
-        Ok(VerificationWrite { nullifiers, new_action, used_nonce: None })
+        Ok(VerificationWrite { nullifiers, new_action, ..VerificationWrite::default() })
     }
 }
 

@@ -7,6 +7,8 @@ use arc_swap::ArcSwap;
 use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
 use selfsame_protocol::commitment::PublicKey;
+use selfsame_protocol::events::EventKind;
+use selfsame_protocol::events::record::{RecordedEvent, TrustedRootEvent};
 use selfsame_protocol::number;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
@@ -15,10 +17,12 @@ use selfsame_protocol::verification::roots::{
     RootAge, RootDecision, RootKey, TrustedRoot, TrustedRoots, UntrustedRoot,
 };
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
-use selfsame_storage::{StoreError, VerificationRecords};
+use selfsame_storage::{StoreError, UnloggedKey, VerificationRecords};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::chain::handle::{ChainHandle, Unseen};
+use crate::clock::Clock;
+use crate::events::recorder::EventRecorder;
 use crate::registry::handle::RegistryHandle;
 
 /// The trusted roots: those of the configuration, as changed by the operator's stored decisions.
@@ -71,15 +75,30 @@ impl RootList {
 
     /// Trusts a root from now on, durably. Forgets the operator's roots that no proof can use any
     /// more; `window` is the validity window of current roots, in seconds.
-    pub async fn add(&self, root: TrustedRoot, now: UnixSeconds, window: u64) -> Result<(), StoreError> {
+    pub async fn add(
+        &self,
+        root: TrustedRoot,
+        clock: &dyn Clock,
+        window: u64,
+        events: &EventRecorder,
+    ) -> Result<(), StoreError> {
         let _deciding = self.deciding.lock().await;
+        let now = clock.unix_seconds();
         let published = self.published();
         let configured = self.configured.load();
         let is_configured = |key: &RootKey| configured.iter().any(|configured| configured.key == *key);
         let outdated = |key: &RootKey| published.is_outdated(key, now, window) && !is_configured(key);
         let stored = self.records.root_decisions()?.into_iter().map(|(key, _)| key);
         let outdated: Vec<RootKey> = stored.filter(|key| outdated(key)).collect();
-        self.decide(root.key, RootDecision { trust: Some(root.trust) }, &outdated).await
+        let RootKey { environment, kind, root: trusted } = root.key;
+        let told = || TrustedRootEvent { root: trusted, environment, kind, added_at: now };
+        let event =
+            events.record(EventKind::RootAdded, None, clock.unix_millis(), || RecordedEvent::TrustedRoot(told()));
+        self.decide(root.key, RootDecision { trust: Some(root.trust) }, &outdated, event.as_ref()).await?;
+        if event.is_some() {
+            events.written();
+        }
+        Ok(())
     }
 
     /// Does not trust a root from now on, durably. Returns whether it could be trusted before: a
@@ -90,13 +109,19 @@ impl RootList {
         if published.is_removed(&key) || !(published.contains(&key) || may_be_followed) {
             return Ok(false);
         }
-        self.decide(key, RootDecision { trust: None }, &[]).await?;
+        self.decide(key, RootDecision { trust: None }, &[], None).await?;
         Ok(true)
     }
 
-    async fn decide(&self, key: RootKey, decision: RootDecision, outdated: &[RootKey]) -> Result<(), StoreError> {
+    async fn decide(
+        &self,
+        key: RootKey,
+        decision: RootDecision,
+        outdated: &[RootKey],
+        event: Option<&(UnloggedKey, RecordedEvent)>,
+    ) -> Result<(), StoreError> {
         let (written, durable) = oneshot::channel();
-        self.records.decide_root(&key, &decision, outdated, Box::new(move |result| drop(written.send(result))));
+        self.records.decide_root(&key, &decision, outdated, event, Box::new(move |result| drop(written.send(result))));
         durable.await.unwrap_or(Err(StoreError::Closing))?;
         self.publish_stored()
     }

@@ -9,6 +9,7 @@
 
 mod bridge;
 mod elections;
+mod events;
 mod following;
 mod registry;
 mod replicas;

@@ -300,6 +300,7 @@ async fn an_actor_that_keeps_dying_ends_the_service_with_a_reason() {
         FaultPoint::VerifierPoolHandle,
         FaultPoint::SessionRegistryHandle,
         FaultPoint::MessageBridgeHandle,
+        FaultPoint::EventSenderHandle,
     ];
     for point in points {
         let plan = Plan::new().strike_times(point, Fault::Panic, 3, 10_000).run();
@@ -320,8 +321,12 @@ async fn an_actor_that_keeps_dying_ends_the_service_with_a_reason() {
         let answer = timeout(ANSWERED_WITHIN, registry.submit(create(u64::MAX - 1).into()))
             .await
             .expect("the call gets an answer");
-        let others =
-            [FaultPoint::VerifierPoolHandle, FaultPoint::SessionRegistryHandle, FaultPoint::MessageBridgeHandle];
+        let others = [
+            FaultPoint::VerifierPoolHandle,
+            FaultPoint::SessionRegistryHandle,
+            FaultPoint::MessageBridgeHandle,
+            FaultPoint::EventSenderHandle,
+        ];
         let is_of_registry = !others.contains(&point);
         let is_refused = matches!(answer, Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. }));
         assert!(!is_of_registry || is_refused, "{answer:?}");

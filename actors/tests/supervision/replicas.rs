@@ -39,11 +39,21 @@ async fn start_replica(journal: &MemoryJournal) -> RunningReplica {
 }
 
 pub async fn start_with_client(journal: Arc<dyn Journal>, election: Option<Arc<dyn Election>>) -> RunningReplica {
+    start_changed(journal, election, |_| {}).await
+}
+
+/// The same with changed settings.
+pub async fn start_changed(
+    journal: Arc<dyn Journal>,
+    election: Option<Arc<dyn Election>>,
+    change: impl FnOnce(&mut Settings),
+) -> RunningReplica {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
     let store = Store::open(&folder.path().join("store"), &OpenOptions::new(domain)).expect("the store opens");
-    let settings = Settings::for_instance(format!("replica-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
+    let mut settings = Settings::for_instance(format!("replica-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
+    change(&mut settings);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let service = Service::start_replica(
         settings,

@@ -9,13 +9,14 @@ use tokio::time::Instant;
 
 use super::{create, expect_finalized, lock_exclusive, start, start_with, submit, verification};
 
-const HANDLING: [(FaultPoint, &str); 6] = [
+const HANDLING: [(FaultPoint, &str); 7] = [
     (FaultPoint::RequestTrackerHandle, "registry/request-tracker"),
     (FaultPoint::BatcherHandle, "registry/batcher"),
     (FaultPoint::TreeMaintainerHandle, "registry/tree-maintainer"),
     (FaultPoint::VerifierPoolHandle, "verifier"),
     (FaultPoint::SessionRegistryHandle, "session-registry"),
     (FaultPoint::MessageBridgeHandle, "message-bridge"),
+    (FaultPoint::EventSenderHandle, "event-sender"),
 ];
 
 #[tokio::test(start_paused = true)]

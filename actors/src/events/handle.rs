@@ -1,0 +1,234 @@
+//! The handle of events, for front-ends and embedders.
+
+use std::sync::Arc;
+
+use ractor::RpcReplyPort;
+use selfsame_protocol::events::payload::Event;
+use selfsame_protocol::events::position::EventPosition;
+use selfsame_protocol::events::{Audience, EventId, EventKind};
+use selfsame_protocol::time::UnixMillis;
+use selfsame_storage::{ReceiverKey, StoreError};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::error::EventError;
+use super::messages::EventSenderMessage;
+use super::reading::{event_at, read_events};
+use super::settings::EventSettings;
+use super::state::{DeliveryCounts, EventsState};
+use super::transport::ReceiverSettings;
+use crate::support::slot::RESTART_PATIENCE;
+
+/// The most dead letters that are counted, or handed out at a time.
+const MOST_DEAD_LETTERS: usize = 100;
+
+/// The events of a service. Cheap to clone. The handle stays valid when its actor restarts.
+#[derive(Clone)]
+pub struct EventsHandle {
+    state: Arc<EventsState>,
+}
+
+/// Events of the log, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventPage {
+    /// The events with their positions.
+    pub events: Vec<(EventPosition, Event)>,
+    /// From where on to read next.
+    pub next: EventPosition,
+    /// Whether events between the wanted position and the first one were forgotten.
+    pub has_gap: bool,
+    /// Whether there are no more for now.
+    pub is_end: bool,
+}
+
+/// How a receiver of webhooks is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiverStatus {
+    /// Its settings.
+    pub settings: Arc<ReceiverSettings>,
+    /// Records of the log that are not done with, at least; one of a block has many events.
+    pub behind: u64,
+    /// Events that were not accepted and are sent again.
+    pub waiting: usize,
+    /// Events that are not sent any more, until the operator wants them to be.
+    pub dead: usize,
+    /// Events that were given up and are not kept.
+    pub lost: u64,
+    /// What became of its webhooks since the start.
+    pub counts: DeliveryCounts,
+    /// Why the last attempt that failed did, of those that wait; `None` when none waits.
+    pub last_failure: Option<String>,
+}
+
+/// An event that a receiver has not accepted in all attempts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Its position, which orders dead letters.
+    pub position: EventPosition,
+    /// Its id and kind, if it can still be made.
+    pub event: Option<(EventId, EventKind)>,
+    /// How often it was sent.
+    pub attempts: u32,
+    /// When the last attempt failed.
+    pub failed_at: UnixMillis,
+    /// Why it failed.
+    pub failure: String,
+}
+
+impl EventsHandle {
+    pub(crate) fn new(state: Arc<EventsState>) -> Self {
+        Self { state }
+    }
+
+    /// Whether events are recorded for streams.
+    pub fn has_streams(&self) -> bool {
+        self.state.settings.load().streams
+    }
+
+    /// Tells when the log has new events. Subscribe before reading.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.state.logged.subscribe()
+    }
+
+    /// Wakes those who follow the log: it came from another replica.
+    pub(crate) fn tell_logged(&self) {
+        self.state.tell_logged();
+    }
+
+    /// The position behind the newest event.
+    ///
+    /// # Errors
+    /// [`EventError::Store`].
+    pub async fn end(&self) -> Result<EventPosition, EventError> {
+        let records = self.state.records.clone();
+        let progress = self.blocking(move || records.progress()).await?;
+        Ok(EventPosition::start_of(progress.unwrap_or_default().last + 1))
+    }
+
+    /// At most `limit` events that an audience may see, from a position on.
+    ///
+    /// # Errors
+    /// [`EventError::Store`].
+    pub async fn read(&self, audience: &Audience, from: EventPosition, limit: usize) -> Result<EventPage, EventError> {
+        let (state, audience) = (Arc::clone(&self.state), audience.clone());
+        let may_see = move |event: &Event| audience.may_see(event.kind, event.app_id.as_deref());
+        let read = move || read_events(&state.records, &state.registry, from, limit, may_see);
+        let read = self.blocking(read).await?;
+        Ok(EventPage {
+            events: read.events.into_iter().map(|read| (read.position, read.event)).collect(),
+            next: read.next,
+            has_gap: read.forgotten > 0,
+            is_end: read.is_end,
+        })
+    }
+
+    /// How the receivers of webhooks are doing, in the order of the configuration.
+    ///
+    /// # Errors
+    /// [`EventError::Store`].
+    pub async fn receivers(&self) -> Result<Vec<ReceiverStatus>, EventError> {
+        let state = Arc::clone(&self.state);
+        let read = move || {
+            let settings = state.settings.load_full();
+            let last = state.records.progress()?.unwrap_or_default().last;
+            settings.receivers.iter().map(|settings| status(&state, settings, last)).collect()
+        };
+        self.blocking(read).await
+    }
+
+    /// What became of the webhooks to each receiver, in the order of the configuration.
+    pub fn counts(&self) -> Vec<(String, DeliveryCounts)> {
+        let settings = self.state.settings.load();
+        settings.receivers.iter().map(|receiver| (receiver.id.clone(), self.state.counts(&receiver.id))).collect()
+    }
+
+    /// The dead letters of a receiver behind a position, at most a hundred, the oldest first.
+    ///
+    /// # Errors
+    /// [`EventError::NoSuchReceiver`] and [`EventError::Store`].
+    pub async fn dead_letters(&self, id: &str, after: Option<EventPosition>) -> Result<Vec<DeadLetter>, EventError> {
+        self.ensure_known(id)?;
+        let (state, key) = (Arc::clone(&self.state), ReceiverKey::new(id));
+        let read = move || {
+            let deliveries = state.records.deliveries(key, after, usize::MAX)?;
+            let dead = deliveries.into_iter().filter(|(_, delivery)| delivery.next_attempt.is_none());
+            dead.take(MOST_DEAD_LETTERS)
+                .map(|(position, delivery)| {
+                    let event = event_at(&state.registry, &delivery.entry, position.index)?;
+                    Ok(DeadLetter {
+                        position,
+                        event: event.map(|event| (event.id, event.kind)),
+                        attempts: delivery.attempts,
+                        failed_at: delivery.failed_at,
+                        failure: delivery.failure,
+                    })
+                })
+                .collect()
+        };
+        self.blocking(read).await
+    }
+
+    /// Sends the dead letters of a receiver again, as if they had never been sent: a thousand at
+    /// most. Returns how many.
+    ///
+    /// # Errors
+    /// [`EventError`]; [`EventError::NotLeading`] at a replica that does not send.
+    pub async fn retry_dead_letters(&self, id: &str) -> Result<usize, EventError> {
+        self.ensure_known(id)?;
+        let id = id.to_owned();
+        self.call(|reply| EventSenderMessage::RetryDeadLetters(id, reply)).await
+    }
+
+    /// Removes the dead letters of a receiver. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`EventError`]; [`EventError::NotLeading`] at a replica that does not send.
+    pub async fn discard_dead_letters(&self, id: &str) -> Result<usize, EventError> {
+        self.ensure_known(id)?;
+        let id = id.to_owned();
+        self.call(|reply| EventSenderMessage::DiscardDeadLetters(id, reply)).await
+    }
+
+    /// Changes the settings. Webhooks that are being sent are sent again.
+    pub fn set_settings(&self, settings: EventSettings) {
+        self.state.set_settings(settings);
+    }
+
+    fn ensure_known(&self, id: &str) -> Result<(), EventError> {
+        let settings = self.state.settings.load();
+        let is_known = settings.receivers.iter().any(|receiver| receiver.id == id);
+        if is_known { Ok(()) } else { Err(EventError::NoSuchReceiver { id: id.to_owned() }) }
+    }
+
+    async fn call(
+        &self,
+        message: impl FnOnce(RpcReplyPort<Result<usize, EventError>>) -> EventSenderMessage,
+    ) -> Result<usize, EventError> {
+        self.state.slot.call(message, Instant::now() + RESTART_PATIENCE).await?
+    }
+
+    async fn blocking<R: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, EventError> {
+        Ok(self.state.blocking.run(work).await.unwrap_or(Err(StoreError::Panicked))?)
+    }
+}
+
+fn status(state: &EventsState, settings: &Arc<ReceiverSettings>, last: u64) -> Result<ReceiverStatus, StoreError> {
+    let key = ReceiverKey::new(&settings.id);
+    let record = state.records.receiver(key)?;
+    let deliveries = state.records.deliveries(key, None, usize::MAX)?;
+    let (waiting, dead): (Vec<_>, Vec<_>) =
+        deliveries.into_iter().map(|(_, delivery)| delivery).partition(|delivery| delivery.next_attempt.is_some());
+    let newest = waiting.iter().max_by_key(|delivery| delivery.failed_at);
+    Ok(ReceiverStatus {
+        settings: Arc::clone(settings),
+        behind: record.as_ref().map_or(0, |record| (last + 1).saturating_sub(record.next.sequence)),
+        waiting: waiting.len(),
+        dead: dead.len(),
+        lost: record.map_or(0, |record| record.lost),
+        counts: state.counts(&settings.id),
+        last_failure: newest.map(|delivery| delivery.failure.clone()),
+    })
+}
