@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use selfsame_protocol::events::position::EventPosition;
 use selfsame_protocol::verification::LegacyIdentifier;
 
 use crate::backup::restore::SeenBlock;
@@ -43,6 +44,9 @@ pub enum Command {
     /// The keys that the daemon signs ID tokens with
     #[command(subcommand)]
     Keys(Keys),
+    /// The webhooks of a running daemon
+    #[command(subcommand)]
+    Webhooks(Webhooks),
     /// The replicas of a cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -249,6 +253,50 @@ pub struct Restore {
     /// again, removed authenticators are valid again, nullifiers are accepted again
     #[arg(long, requires = "clients_have_seen")]
     pub accept_loss: bool,
+}
+
+/// `selfsame webhooks`.
+#[derive(Debug, Subcommand)]
+pub enum Webhooks {
+    /// Show how each webhook of the configuration is doing
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Show the events that a webhook has not accepted in all attempts, at most a hundred
+    DeadLetters {
+        /// The webhook's id in the configuration
+        id: String,
+        /// Begin behind the dead letter at this position, for example 12.0
+        #[arg(long, value_name = "POSITION")]
+        after: Option<EventPosition>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Send the dead letters of a webhook again, a thousand at most
+    Retry {
+        /// The webhook's id in the configuration
+        id: String,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Remove the dead letters of a webhook
+    Discard {
+        /// The webhook's id in the configuration
+        id: String,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
 }
 
 /// `selfsame roots`.

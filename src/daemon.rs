@@ -185,7 +185,7 @@ impl Daemon {
         random: Arc<dyn Random>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, DaemonError> {
-        let Prepared { tls, keys, key_cipher, appearance, chains: followed, cluster } = prepared;
+        let Prepared { tls, keys, key_cipher, appearance, webhooks, chains: followed, cluster } = prepared;
         check_data_folder(&config.data_dir)?;
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
@@ -208,7 +208,8 @@ impl Daemon {
         let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn], key_cipher);
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
         let bridge = bridge::settings(config);
-        let settings = Settings { verification, sign_in, bridge, chains, ..settings(config) };
+        let events = webhooks.settings(config);
+        let settings = Settings { verification, sign_in, bridge, events, chains, ..settings(config) };
         let original = Original { store: store.clone(), data: config.data_dir.clone() };
         let domain = store.domain();
         let mut metrics = MetricsRegistry::default();

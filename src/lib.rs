@@ -37,3 +37,4 @@ mod trace_context;
 #[cfg(feature = "otlp")]
 mod traces;
 pub mod verification;
+mod webhooks;

@@ -21,6 +21,7 @@ use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_se
 use crate::sign_in::appearance::Appearance;
 use crate::sign_in::setup::unprotected_clients;
 use crate::verification::setup::LoadedKeys;
+use crate::webhooks::setup::{WebhookSetupError, Webhooks};
 use crate::{sign_in, verification};
 
 /// Where a configuration is read from, besides the variables.
@@ -81,6 +82,8 @@ pub struct Prepared {
     pub key_cipher: Option<Arc<KeyCipher>>,
     /// Whose pages end users see at sign-in.
     pub appearance: Appearance,
+    /// The receivers of webhooks.
+    pub webhooks: Webhooks,
     /// The chains that are followed. Their nodes are not asked yet.
     pub chains: Vec<FollowedChain>,
     /// How the cluster is reached; `None` for a daemon that is alone.
@@ -122,12 +125,15 @@ impl Prepared {
         let appearance = sign_in::setup::appearance(config)
             .map_err(|errors| problems.extend(errors.into_iter().map(Problem::SignIn)))
             .unwrap_or_default();
+        let webhooks = Webhooks::read(config)
+            .map_err(|errors| problems.extend(errors.into_iter().map(Problem::Webhook)))
+            .unwrap_or_default();
         let chains = config.chains.iter().map(|chain| followed_chain(config, chain).map_err(Problem::Chain));
         let chains = chains.filter_map(|chain| take(chain, &mut problems)).collect();
         let cluster = config.cluster.as_ref().map(PreparedCluster::read).transpose();
         let cluster = take(cluster.map_err(Problem::Cluster), &mut problems).flatten();
         match problems.is_empty() {
-            true => Ok(Self { tls, keys, key_cipher, appearance, chains, cluster }),
+            true => Ok(Self { tls, keys, key_cipher, appearance, webhooks, chains, cluster }),
             false => Err(Problems(problems)),
         }
     }
@@ -173,6 +179,9 @@ pub enum Problem {
     /// Sign-in cannot be set up.
     #[error(transparent)]
     SignIn(#[from] sign_in::setup::SetupError),
+    /// A webhook cannot be posted as it is configured.
+    #[error(transparent)]
+    Webhook(#[from] WebhookSetupError),
     /// A chain cannot be followed as it is configured.
     #[error(transparent)]
     Chain(#[from] ChainSetupError),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hyper::header::HeaderValue;
 use selfsame_actors::{
-    AdmissionLimits, BridgeHandle, ChainHandle, RegistryHandle, Service, SignInHandle, VerificationHandle,
+    AdmissionLimits, BridgeHandle, ChainHandle, EventsHandle, RegistryHandle, Service, SignInHandle, VerificationHandle,
 };
 use selfsame_protocol::operator::Simulation;
 use selfsame_protocol::time::UnixSeconds;
@@ -15,6 +15,7 @@ use crate::config::{Config, Network, Origin, RateLimit};
 use crate::http::{AllowedOrigins, Certificate, Limits, TlsError};
 use crate::operator::ReloadStatus;
 use crate::sign_in::appearance::Appearance;
+use crate::webhooks::setup::Webhooks;
 use crate::{bridge, chains, operator, sign_in, verification};
 
 /// The settings that can change while the daemon runs.
@@ -24,6 +25,7 @@ pub struct Reloading {
     verification: VerificationHandle,
     sign_in: SignInHandle,
     bridge: BridgeHandle,
+    events: EventsHandle,
     chain: ChainHandle,
     pub(crate) simulation: Arc<ArcSwapOption<Simulation>>,
     pub(crate) limits: Arc<ArcSwap<Limits>>,
@@ -52,6 +54,7 @@ impl Reloading {
             verification: service.verification(),
             sign_in: service.sign_in(),
             bridge: service.bridge(),
+            events: service.events(),
             chain: service.chain(),
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
@@ -95,6 +98,11 @@ impl Reloading {
     /// Takes over the logos and the links of a new configuration's applications.
     pub fn replace_appearance_of_apps(&self, new: &Appearance) {
         self.appearance.replace_apps(new);
+    }
+
+    /// Takes over the webhooks and streams of a new configuration.
+    pub fn replace_webhooks(&self, new: Webhooks, config: &Config) {
+        self.events.set_settings(new.settings(config));
     }
 
     /// What came of the last reload, for the operator interface.

@@ -21,6 +21,7 @@ use crate::interface::{Interface, PerInterface};
 use crate::operator::{History, HistorySources, Operator};
 use crate::reloading::Reloading;
 use crate::sign_in::appearance::Appearance;
+use crate::webhooks::stream::EventStreams;
 use crate::{bridge, gateway, indexer, openapi, operator, sign_in, verification};
 
 /// What the names of all metrics begin with.
@@ -143,7 +144,8 @@ fn routes(
         let routes = match interface {
             // The operator's page is at `/` of an address that both share.
             Interface::SignIn => {
-                sign_in::routes(service.sign_in(), Arc::clone(appearance), !shares_operator, description())
+                let streams = EventStreams::new(service.events());
+                sign_in::routes(service.sign_in(), Arc::clone(appearance), streams, !shares_operator, description())
             }
             Interface::Verification => {
                 let (appearance, id_url) = (Arc::clone(appearance), urls[Interface::SignIn].clone());

@@ -18,6 +18,7 @@ mod roots;
 mod serve;
 mod status;
 mod store;
+mod webhooks;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -70,6 +71,7 @@ fn run(arguments: Arguments, build: Build, out: &mut Output) -> Result<ExitCode,
         Command::App(command) => app::run(command, out),
         Command::Chain(command) => block_on(chain::run(command, out)),
         Command::Roots(command) => block_on(roots::run(command, out)),
+        Command::Webhooks(command) => block_on(webhooks::run(command, out)),
         Command::Cluster(command) => block_on(cluster::run(command, out)),
         Command::Keys(command) => block_on(keys::run(command, out)),
         Command::Reload { json, options } => block_on(reload::run(json, options, out)),

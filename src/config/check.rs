@@ -4,6 +4,7 @@
 //! what would be right.
 
 mod cluster;
+mod webhooks;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -68,6 +69,7 @@ pub(super) fn check_lists(config: &Config) -> Vec<InvalidSetting> {
         check_relying_parties(config),
         check_trusted_roots(config),
         check_chains(config),
+        webhooks::check_webhooks(config),
     ]
     .concat()
 }
@@ -134,6 +136,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("cluster.staleness", of_cluster(|cluster| cluster.staleness), SECOND, HOUR),
         ("cluster.journal_retention", of_cluster(|cluster| cluster.journal_retention), 10 * SECOND, 7 * DAY),
         ("bridge.lifetime", config.bridge.lifetime, SECOND, DAY),
+        ("events.retention", config.events.retention, HOUR, TEN_YEARS),
         ("backup.every", config.backup.every.unwrap_or(HOUR), 60 * SECOND, TEN_YEARS),
         ("sign_in.transaction_lifetime", sign_in.transaction_lifetime, SECOND, HOUR),
         ("sign_in.code_lifetime", sign_in.code_lifetime, SECOND, HOUR),

@@ -144,6 +144,11 @@ pub(super) struct KeyPrefix(String);
 #[schemars(extend("pattern" = "^https?://[^?#]+$"))]
 pub(super) struct CollectorUrl(String);
 
+/// The URL that events are posted to.
+#[derive(JsonSchema)]
+#[schemars(extend("pattern" = "^https?://[^#]+$"))]
+pub(super) struct WebhookUrl(String);
+
 /// The URL of a JSON-RPC node. It is a secret.
 #[derive(JsonSchema)]
 #[schemars(extend("pattern" = "^([Hh][Tt][Tt][Pp][Ss]?://.|<hidden by config dump>)"))]

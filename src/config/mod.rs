@@ -9,6 +9,7 @@
 //! | [`values`], `urls`, `per_interface` | formats: values, URLs, sections with a key for each interface |
 //! | `cluster` | `[cluster]`: the replicas that this daemon is one of |
 //! | `pages` | `[sign_in.page]`: whose pages end users see, and the links to authenticators |
+//! | `events` | `[events]` and `[[webhooks]]`: who is told of what happens |
 //! | `traces` | `[traces]`: where traces of requests are sent |
 //! | `tree` | the settings of file and variables, before they have types |
 //! | `load` | from file and variables to a [`Config`] |
@@ -26,6 +27,7 @@ mod cluster;
 mod dev;
 mod dump;
 mod error;
+mod events;
 mod formats;
 mod load;
 mod pages;
@@ -45,6 +47,7 @@ pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
 pub use cluster::{Cluster, ReplicaName};
 pub use dump::Dump;
 pub use error::{ConfigError, Position, SettingError, Source};
+pub use events::{Events, Webhook, WebhookUrl};
 pub use load::{Loaded, Origins, settings_of_this_process};
 pub use pages::{Colour, ContactUrl, PageUrl, ServiceName, SignInPage, WalletLink};
 pub use schema::schema;

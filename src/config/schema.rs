@@ -7,6 +7,7 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
+use super::events::WebhookUrl;
 use super::formats;
 use super::pages::{Colour, ContactUrl, PageUrl, ServiceName, WalletLink};
 use super::traces::CollectorUrl;
@@ -123,4 +124,5 @@ schema_of_format!(
     ServiceName,
     StagingKey,
     WalletLink,
+    WebhookUrl,
 );

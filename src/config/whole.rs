@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::chains::{Chain, ContractKind};
 use super::cluster::Cluster;
 use super::error::{ConfigError, SettingError, Source};
+use super::events::{Events, Webhook};
 use super::per_interface;
 use super::sections::*;
 use super::traces::Traces;
@@ -62,6 +63,10 @@ pub struct Config {
     pub sign_in: SignIn,
     /// How long, and how many, messages the message bridge keeps.
     pub bridge: Bridge,
+    /// Streams of events, and how long events are kept.
+    pub events: Events,
+    /// The addresses that are told of events.
+    pub webhooks: Vec<Webhook>,
     /// The worker threads that check proofs, and their keys.
     pub verifier: Verifier,
     /// The applications, which are also the OAuth clients.
@@ -98,6 +103,8 @@ impl Default for Config {
             cors: Cors::default(),
             sign_in: SignIn::default(),
             bridge: Bridge::default(),
+            events: Events::default(),
+            webhooks: Vec::new(),
             verifier: Verifier::default(),
             apps: Vec::new(),
             actions: Vec::new(),
@@ -192,6 +199,8 @@ impl Config {
             forwarded_header,
         });
         compare!(changed, bridge: Bridge { lifetime, memory_mib });
+        compare!(changed, events: Events { streams, retention });
+        compare!(changed, webhooks);
         compare!(changed, cors: Cors { allowed_origins });
         compare!(changed, apps, actions, issuers, relying_parties, trusted_roots);
         // Listeners that speak TLS take over other files; plain HTTP stays plain HTTP.
@@ -233,9 +242,23 @@ impl Config {
         compare!(needs_restart, verifier: Verifier { workers, queue, simulator_seed, keys });
         compare!(needs_restart, chains);
         let takes_legacy: Vec<bool> = new.apps.iter().map(|app| new.accepts_legacy(app)).collect();
-        let Self { limits, bridge, cors, apps, actions, issuers, relying_parties, trusted_roots, .. } = new;
-        let reloaded =
-            Self { tls, limits, bridge, cors, apps, actions, issuers, relying_parties, trusted_roots, ..self.clone() };
+        let Self {
+            limits, bridge, events, webhooks, cors, apps, actions, issuers, relying_parties, trusted_roots, ..
+        } = new;
+        let reloaded = Self {
+            tls,
+            limits,
+            bridge,
+            events,
+            webhooks,
+            cors,
+            apps,
+            actions,
+            issuers,
+            relying_parties,
+            trusted_roots,
+            ..self.clone()
+        };
         reloaded.check_again()?;
         // With the old chains, an application whose OPRF key is to be followed would count persons
         // by legacy proofs again.

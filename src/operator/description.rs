@@ -5,7 +5,8 @@ use utoipa::{Modify, OpenApi};
 
 use super::error::OperatorError;
 use super::{
-    actors, apps, backups, blocks, cluster, history, keys, metrics, page, ready, reload, roots, simulator, status,
+    actors, apps, backups, blocks, cluster, events, history, keys, metrics, page, ready, reload, roots, simulator,
+    status, webhooks,
 };
 use crate::{health, openapi};
 
@@ -39,6 +40,11 @@ use crate::{health, openapi};
         backups::begin,
         backups::one,
         cluster::remove,
+        events::events,
+        webhooks::list,
+        webhooks::dead_letters,
+        webhooks::retry,
+        webhooks::discard,
         simulator::simulator,
         simulator::trust_root,
         page::page,

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
-use selfsame_actors::SignInError;
+use selfsame_actors::{EventError, SignInError};
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::sign_in::records::{KeyTooYoung, UnknownKey};
 use selfsame_protocol::time::RetryAfter;
@@ -12,6 +12,7 @@ use crate::backup::BackupError;
 use crate::backup::jobs::BeginError;
 use crate::cluster::EtcdError;
 use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, json};
+use crate::webhooks::stream::StreamError;
 
 /// A rejected request to the operator interface.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +97,12 @@ pub enum OperatorError {
     /// The signing keys cannot be read or changed.
     #[error(transparent)]
     SignIn(#[from] SignInError),
+    /// A stream of events is not begun.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// A question about webhooks has no answer.
+    #[error(transparent)]
+    Events(#[from] EventError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -111,6 +118,8 @@ impl InterfaceError for OperatorError {
             Self::Field { name, .. } => format!("{name} is not valid"),
             Self::Backup(_) => "the backup cannot be begun".to_owned(),
             Self::UnknownBackup { .. } => "no backup has this id".to_owned(),
+            Self::Stream(StreamError::Parameter { name, .. }) => format!("{name} is not valid"),
+            Self::Events(EventError::NoSuchReceiver { .. }) => "no webhook has this id".to_owned(),
             Self::UnknownKey(_) => "no signing key has this id".to_owned(),
             Self::UnknownReplica { .. } => "the cluster has no replica of this name".to_owned(),
             other @ (Self::OtherOrigin
@@ -123,6 +132,8 @@ impl InterfaceError for OperatorError {
             | Self::Etcd(_)
             | Self::Metrics(_)
             | Self::SignIn(_)
+            | Self::Stream(_)
+            | Self::Events(_)
             | Self::Store(_)) => other.to_string(),
         }
     }
@@ -164,6 +175,19 @@ impl InterfaceError for OperatorError {
                 tracing::error!(%error, "the metrics could not be written");
                 ErrorCodes::OPERATOR.respond(&Rejection::Internal)
             }
+            Self::Stream(error) => match error {
+                StreamError::Off => answer(StatusCode::NOT_FOUND, "not_found"),
+                StreamError::Parameter { .. } => answer(StatusCode::BAD_REQUEST, "bad_request"),
+                StreamError::TooMany => {
+                    ErrorCodes::OPERATOR.respond(&Rejection::TooManyRequests { retry_after: RetryAfter::SOON })
+                }
+                StreamError::Http(rejection) => ErrorCodes::OPERATOR.respond(&rejection),
+                StreamError::Events(error) => Self::Events(error).into_response(),
+            },
+            Self::Events(EventError::NoSuchReceiver { .. }) => answer(StatusCode::NOT_FOUND, "not_found"),
+            Self::Events(EventError::NotLeading) => answer(StatusCode::CONFLICT, "conflict"),
+            Self::Events(EventError::Unavailable(_)) => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::Events(EventError::Store(error)) => Self::Store(error).into_response(),
             // Another replica leads, and cannot be asked.
             Self::SignIn(SignInError::Store(StoreError::Replica(error))) | Self::Store(StoreError::Replica(error))
                 if error.is_transient() =>

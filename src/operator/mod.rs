@@ -15,6 +15,8 @@
 //! | `reload.rs` | `POST /reload` |
 //! | `backups.rs` | `GET` and `POST /backups`, `GET /backups/{id}` |
 //! | `cluster.rs` | `POST /cluster/remove` |
+//! | `events.rs` | `GET /events`: all events, as a stream |
+//! | `webhooks.rs` | `GET /webhooks`, and what they have not accepted |
 //! | `simulator.rs` | `GET /simulator` |
 //! | `page.rs` | `GET /`: a page that shows the status |
 //! | `error.rs` | the errors, as status and body |
@@ -28,6 +30,7 @@ mod blocks;
 mod cluster;
 mod description;
 mod error;
+mod events;
 mod history;
 mod keys;
 mod metric_groups;
@@ -43,6 +46,7 @@ mod roots;
 mod simulator;
 mod state;
 mod status;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -94,6 +98,13 @@ pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
         .route_within(backups::TIME_LIMIT, Method::GET, "/backups/{id}", with_token(backups::one))
         .route(Method::POST, "/cluster/remove", with_token(cluster::remove))
         .audited("replica_removed")
+        .route(Method::GET, "/events", with_token(events::events))
+        .route(Method::GET, "/webhooks", with_token(webhooks::list))
+        .route(Method::GET, "/webhooks/{id}/dead-letters", with_token(webhooks::dead_letters))
+        .route(Method::POST, "/webhooks/{id}/dead-letters/retry", with_token(webhooks::retry))
+        .audited("dead_letters_retried")
+        .route(Method::POST, "/webhooks/{id}/dead-letters/discard", with_token(webhooks::discard))
+        .audited("dead_letters_discarded")
         .route(Method::GET, "/simulator", without_token(simulator::simulator))
         .route(Method::POST, "/simulator/roots", with_token(simulator::trust_root))
         .audited("root_trusted")

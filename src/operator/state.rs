@@ -23,6 +23,7 @@ use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::backup::jobs::Backups;
 use crate::build::Build;
 use crate::http::{Metrics, Request};
+use crate::webhooks::stream::EventStreams;
 
 /// The parts from which the operator interface is made.
 pub struct Setup {
@@ -98,6 +99,8 @@ pub struct Operator {
     pub build: Build,
     /// The cluster that the daemon is a replica of; `None` when it is alone.
     pub cluster: Option<OwnCluster>,
+    /// The streams of events.
+    pub streams: EventStreams,
     /// Everything that `/metrics` shows.
     pub metrics: Registry,
     /// The part of `metrics` that says whether the daemon is ready; set when it is asked for.
@@ -126,6 +129,7 @@ impl Operator {
             cluster: cluster.clone(),
         };
         metric_groups::register(&mut metrics, sources);
+        let streams = EventStreams::new(service.events());
         let token_hash = Sha256::digest(token).into();
         Self {
             started: Instant::now(),
@@ -145,6 +149,7 @@ impl Operator {
             restored,
             build,
             cluster,
+            streams,
             metrics,
             ready,
             source_limit_metrics,

@@ -6,7 +6,8 @@ use utoipa::{Modify, OpenApi};
 use super::error::SignInEndpointError;
 use super::schema::TransactionPath;
 use super::{
-    authorize, cancel, discovery, events, files, front, introspect, logout, revoke, token, transaction, userinfo,
+    application_events, authorize, cancel, discovery, events, files, front, introspect, logout, revoke, token,
+    transaction, userinfo,
 };
 use crate::{health, openapi};
 
@@ -32,6 +33,7 @@ use crate::{health, openapi};
         introspect::introspect,
         revoke::revoke,
         userinfo::userinfo,
+        application_events::events,
         logout::logout,
         logout::session,
         logout::end_session,

@@ -2,13 +2,14 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
-use selfsame_actors::{SignInError, TooManyRequests};
+use selfsame_actors::{EventError, SignInError, TooManyRequests};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use serde_json::json;
 
 use crate::http::{InterfaceError, Rejection, Response, json as json_response};
+use crate::webhooks::stream::StreamError;
 
 /// A request that was not answered with success.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,23 @@ impl From<SignInRejection> for SignInEndpointError {
 impl From<TooManyRequests> for SignInEndpointError {
     fn from(too_many: TooManyRequests) -> Self {
         Self::Failed(too_many.into())
+    }
+}
+
+impl From<StreamError> for SignInEndpointError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Http(rejection) => rejection.into(),
+            StreamError::Off => SignInRejection::new(ErrorKind::NotFound, error.to_string()).into(),
+            StreamError::Parameter { name, problem } => {
+                SignInRejection::of(name, ErrorKind::InvalidRequest, format!("{name}: {problem}")).into()
+            }
+            StreamError::TooMany => TooManyRequests { retry_after: RetryAfter::SOON }.into(),
+            StreamError::Events(EventError::Store(error)) => SignInError::Store(error).into(),
+            StreamError::Events(error) => {
+                SignInError::Unavailable { reason: error.to_string(), retry_after: RetryAfter::SOON }.into()
+            }
+        }
     }
 }
 

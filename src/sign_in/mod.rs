@@ -11,6 +11,7 @@
 //! | `introspect.rs` | `POST /introspect` |
 //! | `userinfo.rs` | `GET` and `POST /userinfo` |
 //! | `revoke.rs` | `POST /revoke` |
+//! | `application_events.rs` | `GET /application/events`: what happens about an application, as a stream |
 //! | `logout.rs` | `GET` and `POST /logout`, `GET` and `POST /session` |
 //! | `front.rs` | `GET /`, a page for browsers |
 //! | `files.rs` | `GET /sign-in.css` and the other files of the pages |
@@ -29,6 +30,7 @@
 
 mod accept;
 pub mod appearance;
+mod application_events;
 mod authorize;
 mod brute_force;
 mod cancel;
@@ -64,6 +66,7 @@ use state::SignIn;
 
 use crate::http::{Router, Routes};
 use crate::interface::Interface;
+use crate::webhooks::stream::EventStreams;
 use crate::{health, openapi};
 
 /// The paths that applications' servers call, which a flood of browsers must not keep out.
@@ -84,11 +87,12 @@ static RESERVED: [&str; 9] = [
 pub fn routes(
     handle: SignInHandle,
     appearance: Arc<Appearance>,
+    streams: EventStreams,
     has_front_page: bool,
     openapi: openapi::Document,
 ) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
-    let state = Arc::new(SignIn { handle, appearance });
+    let state = Arc::new(SignIn { handle, appearance, streams });
     let router = Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), state);
     let router = if has_front_page { router.route(get.clone(), "/", front::front) } else { router };
     router
@@ -133,6 +137,8 @@ pub fn routes(
         .audited_refusals("token_introspected")
         .route(post.clone(), "/revoke", revoke::revoke)
         .audited("token_revoked")
+        .route(get.clone(), "/application/events", application_events::events)
+        .audited("events_followed")
         .route(get.clone(), "/logout", logout::logout)
         .audited("session_ended")
         .route(post.clone(), "/logout", logout::logout)

@@ -9,6 +9,7 @@ use selfsame_protocol::sign_in::Language;
 use super::appearance::Appearance;
 use super::page::{Frame, Words};
 use crate::http::Request;
+use crate::webhooks::stream::EventStreams;
 
 /// The provider, as the interface calls it.
 pub struct SignIn {
@@ -16,6 +17,8 @@ pub struct SignIn {
     pub handle: SignInHandle,
     /// Whose pages end users see.
     pub appearance: Arc<Appearance>,
+    /// The events that applications follow.
+    pub streams: EventStreams,
 }
 
 impl SignIn {

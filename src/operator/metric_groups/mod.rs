@@ -16,6 +16,7 @@ mod store;
 mod supervision;
 mod text;
 mod verifier;
+mod webhooks;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ pub(super) fn register(metrics: &mut Registry, sources: Sources) {
     let Sources { service, clock, backups, nodes, data, build, cluster } = sources;
     let (registry, verification, sign_in, chain) =
         (service.registry(), service.verification(), service.sign_in(), service.chain());
-    let message_bridge = service.bridge();
+    let (message_bridge, events) = (service.bridge(), service.events());
     let store = registry.clone();
     samples::register(metrics, move |samples| process::write_build(build, samples));
     samples::register(metrics, process::write);
@@ -61,6 +62,7 @@ pub(super) fn register(metrics: &mut Registry, sources: Sources) {
     samples::register(metrics, move |samples| verifier::write(&verification, samples));
     samples::register(metrics, move |samples| sign_in::write(&sign_in, samples));
     samples::register(metrics, move |samples| bridge::write(&message_bridge, samples));
+    samples::register(metrics, move |samples| webhooks::write(&events, samples));
     samples::register(metrics, move |samples| chains::write(&chain.status(clock.unix_seconds()), samples));
     samples::register(metrics, move |samples| chains::write_nodes(&nodes, samples));
     samples::register(metrics, move |samples| backups::write(&backups.statistics(), samples));
