@@ -30,7 +30,8 @@ use crate::sign_in_client::{SignInTestClient, accept_current_proofs, browser};
 use crate::signed_requests::SIGNER;
 use crate::test_accounts::key;
 use crate::verification_client::DEV_APP;
-use asking::{Expected, answers, wait_until_followed};
+use crate::webhook_receiver::secret_file;
+use asking::{Expected, answers, wait_for_events, wait_until_followed};
 use making::{VERIFIER, chain, start};
 
 /// The time on the clock of the daemons that make and open golden stores.
@@ -55,6 +56,14 @@ fn configure(config: &mut Config, node: &str) {
     config.chains = vec![chain];
     let party = config.relying_parties.iter_mut().find(|party| party.app_id == DEV_APP).expect("an entry");
     party.signing_key = Some(key(SIGNER).address());
+    // Nothing listens there, so that every event waits for another attempt.
+    let folder = config.data_dir.parent().expect("the folder of the test");
+    let text = format!(
+        "id = 'all'\nurl = 'http://127.0.0.1:9/hook'\nsecret_file = '{}'\n\
+         events = ['verification.succeeded', 'request.finalized']\n",
+        secret_file(folder).display()
+    );
+    config.webhooks = vec![toml::from_str(&text).expect("a webhook")];
 }
 
 /// A file of the golden store of a schema.
@@ -104,6 +113,9 @@ async fn every_golden_store_answers_as_when_it_was_made() {
             let daemon = start(&data, &node.url, hold).await;
             wait_until_followed(&daemon, &data, head).await;
             assert_eq!(answers(&daemon, &data, &notes).await, expected, "schema {schema}");
+            if let Some(waiting) = notes.waiting_events {
+                wait_for_events(&daemon, &data, waiting).await;
+            }
             daemon.stop().await;
             assert_sound(&data);
         }

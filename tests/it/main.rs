@@ -75,4 +75,6 @@ mod traces;
 mod verification;
 mod verification_client;
 mod wallet_vectors;
+mod webhook_receiver;
+mod webhooks;
 mod wire;

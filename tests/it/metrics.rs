@@ -11,11 +11,13 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
+use crate::harness::folder;
 use crate::operator::metrics;
 use crate::registry_client::RegistryClient;
 use crate::sign_in_client::SignInTestClient;
 use crate::test_accounts::key;
 use crate::verification_client::{LEGACY_APP, VerificationClient, legacy, with};
+use crate::webhook_receiver::WebhookReceiver;
 
 /// The page that describes each metric.
 const PAGE: &str = "docs/operations/metrics.md";
@@ -111,7 +113,9 @@ async fn names_follow_the_conventions_of_prometheus() {
 /// The page has a table with a row for each metric: its name, and its labels, and what it says.
 #[tokio::test]
 async fn the_page_describes_exactly_the_metrics_that_there_are() {
-    let client = RegistryClient::start().await;
+    let (receiver, secrets) = (WebhookReceiver::start().await, folder());
+    let webhook = receiver.webhook(secrets.path(), "all", &["root.added"], "");
+    let client = RegistryClient::start_with(|config| config.webhooks = vec![webhook]).await;
     // The signing keys are made when they are needed first.
     client.daemon.sign_in.published_keys().await.expect("keys");
     // The events of the audit trail are shown from the first one on.

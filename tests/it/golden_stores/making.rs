@@ -16,7 +16,7 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::asking::{Expected, answers, wait_until_followed};
+use super::asking::{Expected, answers, wait_for_events, wait_until_followed};
 use super::{NOW, configure};
 use crate::chain_contracts::GENERATOR;
 use crate::chain_following::{WINDOW, legacy_proof};
@@ -46,6 +46,9 @@ pub struct Notes {
     /// The same proof in a request with a signed nonce, which is used; from schema 6 on.
     #[serde(default)]
     pub signed_proof: Option<Value>,
+    /// Events that a webhook has not accepted and that wait for another attempt; from schema 7 on.
+    #[serde(default)]
+    pub waiting_events: Option<u64>,
     /// Leaf indexes of the accounts: 1 up to this one, inclusive.
     pub accounts: u64,
 }
@@ -151,6 +154,10 @@ async fn a_golden_store_of_the_present_schema_is_made() {
         notes.open_requests.push(id);
     }
     wait_until_followed(&daemon, &data, head).await;
+    // The first account's three changes, four other accounts, two verifications.
+    let events = 9;
+    wait_for_events(&daemon, &data, events).await;
+    notes.waiting_events = Some(events);
     let expected = Expected { answers: answers(&daemon, &data, &notes).await, notes };
     daemon.stop().await;
 

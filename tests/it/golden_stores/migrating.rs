@@ -62,12 +62,13 @@ fn a_migration_that_is_killed_is_continued_by_the_next_start() {
         "migration.written=return(crash)",
         "migration.written=1*off->return(crash)",
         "migration.written=2*off->return(crash)",
+        "migration.written=3*off->return(crash)",
     ] {
         let (_folder, data, _) = unpacked(OLDEST_MIGRATABLE);
         let started = DaemonProcess::try_start(&data, &[], &[("FAILPOINTS", plan)], Stdio::null());
         assert!(started.is_err(), "{plan}: the daemon is killed");
         let info = store_info(&data);
-        let is_complete = plan.contains("2*off");
+        let is_complete = plan.contains("3*off");
         let expected = match plan {
             "migration.copied=return(crash)" => "at_next_start",
             _ if is_complete => "none",
@@ -79,6 +80,26 @@ fn a_migration_that_is_killed_is_continued_by_the_next_start() {
         assert_eq!(beside, ["store", "store.schema-4"], "{plan}");
         assert_eq!(store_info(&data)["schema_version"], SCHEMA_VERSION, "{plan}");
         assert_sound(&data);
+    }
+}
+
+/// The program that made the store can go back to the copy: it has no family that came later.
+#[test]
+fn the_copy_that_a_migration_keeps_has_only_the_old_families() {
+    let family_names = |info: &Value| -> Vec<String> {
+        let families = info["families"].as_array().expect("a list").iter();
+        families.map(|family| family["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    for schema in OLDEST_MIGRATABLE..SCHEMA_VERSION {
+        let (folder, data, _) = unpacked(schema);
+        let before = store_info(&data);
+        start_and_stop(&data);
+        let back = folder.path().join("back");
+        copy_folder(&data.join(format!("store.schema-{schema}")), &back.join("store"));
+        let kept = store_info(&back);
+        assert_eq!(kept["schema_version"], schema);
+        assert_eq!(family_names(&kept), family_names(&before), "schema {schema}");
+        assert!(family_names(&store_info(&data)).contains(&"event_log".to_owned()), "schema {schema}");
     }
 }
 

@@ -2,7 +2,8 @@
 // folder of its own.
 
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -15,8 +16,9 @@ export const CLIENT_SECRET = "sk_dev_only";
 export const CALLBACK = "http://localhost:3000/callback";
 
 // `config` is the text of a configuration file. With `isShared` all interfaces are at one address.
-export async function start({ config = "", isShared = false } = {}) {
-  const folder = mkdtempSync(join(tmpdir(), "selfsame-"));
+// `folder` names the folder of a daemon that was killed, whose data the new one gets.
+export async function start({ config = "", isShared = false, folder = mkdtempSync(join(tmpdir(), "selfsame-")) } = {}) {
+  mkdirSync(folder, { recursive: true });
   const data = join(folder, "data");
   const file = join(folder, "selfsame.toml");
   writeFileSync(file, config);
@@ -37,8 +39,10 @@ export async function start({ config = "", isShared = false } = {}) {
   process_.stdout.resume();
   const wallet = join(folder, "wallet.json");
   const options = { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] };
-  const run = (...words) => execFileSync(program, ["wallet", ...words, "--wallet", wallet], options);
-  run("new", "--gateway", urls.gateway, "--indexer", urls.indexer);
+  const runWith = (file, ...words) => execFileSync(program, ["wallet", ...words, "--wallet", file], options);
+  const run = (...words) => runWith(wallet, ...words);
+  const newWallet = (file) => runWith(file, "new", "--gateway", urls.gateway, "--indexer", urls.indexer);
+  if (!existsSync(wallet)) newWallet(wallet);
   return {
     urls,
     issuer: new URL(urls["sign-in"]),
@@ -63,6 +67,16 @@ export async function start({ config = "", isShared = false } = {}) {
     },
     refuse(url) {
       return run("sign-in", String(url), "--refuse", "--operator", urls.operator, "--data", data).trim().split("\n").at(-1);
+    },
+    // Creates an account with the keys of a new wallet file.
+    newAccount(name) {
+      newWallet(join(folder, name));
+      return runWith(join(folder, name), "create-account");
+    },
+    // Ends it without a warning, and leaves its folder.
+    async kill() {
+      process_.kill("SIGKILL");
+      await once(process_, "exit");
     },
     stop() {
       process_.kill("SIGKILL");
