@@ -103,7 +103,9 @@ impl EventId {
     /// another replica or from a backup, has the same events.
     pub fn of_block(block_hash: &B256, index: u32) -> Self {
         let hash = keccak256([b"selfsame event".as_slice(), block_hash.as_slice(), &index.to_be_bytes()].concat());
-        Self(*hash.first_chunk().expect("32 bytes have 16"))
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash[..16]);
+        Self(id)
     }
 }
 

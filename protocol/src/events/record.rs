@@ -113,6 +113,7 @@ impl Encoding for RecordedEvent {
 }
 
 /// What a record of the log stands for.
+#[expect(clippy::large_enum_variant, reason = "some at a time are read from the log")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// One event.
