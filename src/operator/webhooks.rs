@@ -40,7 +40,7 @@ pub async fn list(operator: Arc<Operator>, _: Request) -> Result<Response, Opera
     get, path = "/webhooks/{id}/dead-letters", tag = "operator", operation_id = "dead_letters", security(("operatorToken" = [])),
     params(
         ("id" = String, Path, pattern = "^[a-z0-9-]{1,64}$", description = "The webhook's id in the configuration"),
-        ("after" = Option<String>, Query, pattern = "^[0-9]+\\.[0-9]+$", description = "Begin behind the dead letter at this position"),
+        ("after" = Option<String>, Query, pattern = "^[0-9]{1,19}\\.[0-9]{1,10}$", description = "Begin behind the dead letter at this position"),
     ),
     responses(
         (status = 200, description = "The dead letters", body = Vec<ListedDeadLetter>),

@@ -21,7 +21,7 @@ use crate::http::{Request, Response};
 #[utoipa::path(
     get, path = "/application/events", tag = "sign-in", operation_id = "application_events", security(("client" = [])),
     params(
-        ("after" = Option<String>, Query, pattern = "^[0-9]+\\.[0-9]+$", description = "Begin behind the event at this position; by default with the next one that happens"),
+        ("after" = Option<String>, Query, pattern = "^[0-9]{1,19}\\.[0-9]{1,10}$", description = "Begin behind the event at this position; by default with the next one that happens"),
         ("types" = Option<String>, Query, description = "The types of events, with commas between them; all by default"),
     ),
     responses(

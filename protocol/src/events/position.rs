@@ -58,12 +58,13 @@ impl FromStr for EventPosition {
 
     fn from_str(text: &str) -> Result<Self, EventPositionError> {
         let (sequence, index) = text.split_once('.').ok_or(EventPositionError)?;
-        let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_number(sequence) || !is_number(index) {
-            return Err(EventPositionError);
-        }
-        let (sequence, index) = (sequence.parse(), index.parse());
-        Ok(Self { sequence: sequence.map_err(|_| EventPositionError)?, index: index.map_err(|_| EventPositionError)? })
+        let number = |digits: &str, most: usize| {
+            let is_number = (1..=most).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+            digits.parse::<u64>().ok().filter(|_| is_number).ok_or(EventPositionError)
+        };
+        // No record has more events than the index can count: a greater one is behind them, too.
+        let index = u32::try_from(number(index, 10)?).unwrap_or(u32::MAX);
+        Ok(Self { sequence: number(sequence, 19)?, index })
     }
 }
 
@@ -87,7 +88,9 @@ mod tests {
     fn a_position_is_read_from_its_text_alone() {
         let position = EventPosition { sequence: 12, index: 3 };
         assert_eq!(position.to_string().parse(), Ok(position));
-        for text in ["", "12", "12.", ".3", "12.3.4", "+12.3", "12.-3", "12.4294967296", "x.1", " 12.3"] {
+        assert_eq!("7.9999999999".parse(), Ok(EventPosition { sequence: 7, index: u32::MAX }));
+        let too_long = ["12.12345678901", "12345678901234567890.1"];
+        for text in ["", "12", "12.", ".3", "12.3.4", "+12.3", "12.-3", "x.1", " 12.3"].into_iter().chain(too_long) {
             assert_eq!(text.parse::<EventPosition>(), Err(EventPositionError), "{text:?}");
         }
     }
