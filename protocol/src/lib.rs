@@ -44,6 +44,7 @@ pub mod ledger;
 pub mod net;
 pub mod number;
 pub mod operator;
+pub mod printable;
 pub mod proof_of_work;
 #[cfg(test)]
 mod published_types;

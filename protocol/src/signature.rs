@@ -1,4 +1,5 @@
-//! secp256k1 signatures as authenticators send them: 65 bytes of hex, r ‖ s ‖ v.
+//! secp256k1 signatures as authenticators and relying parties send them: 65 bytes of hex,
+//! r ‖ s ‖ v; and the keys that make them.
 //!
 //! [`Signature::parse`] accepts any 65 bytes. Whether they are a valid signature is a rule of the
 //! registry ([`Signature::recover`]), because the registry contract has names for the possible
@@ -7,9 +8,11 @@
 use std::fmt;
 
 use alloy_primitives::{Address, B256, U256, hex, uint};
+use k256::ecdsa::SigningKey;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
+use zeroize::Zeroizing;
 
 /// Half of the group order of secp256k1. For a larger s there is a smaller one that gives the same
 /// signer, so a larger s is refused (EIP-2).
@@ -73,6 +76,51 @@ impl Signature {
     }
 }
 
+/// A secp256k1 secret key. Wiped from memory when dropped; never shown by `Debug`.
+#[derive(Clone)]
+pub struct SecretKey(SigningKey);
+
+/// Bytes that are not a secp256k1 secret key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a secp256k1 secret key: it must be neither zero nor the group order or above")]
+pub struct SecretKeyError;
+
+/// A digest that could not be signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the digest cannot be signed with this key")]
+pub struct SigningError;
+
+impl SecretKey {
+    /// The key of these bytes, a big-endian number.
+    ///
+    /// # Errors
+    /// [`SecretKeyError`] for zero, and for numbers that are not below the group order.
+    pub fn from_bytes(bytes: &Zeroizing<[u8; 32]>) -> Result<Self, SecretKeyError> {
+        SigningKey::from_slice(bytes.as_slice()).map(Self).map_err(|_| SecretKeyError)
+    }
+
+    /// The address that its signatures recover to.
+    pub fn address(&self) -> Address {
+        Address::from_private_key(&self.0)
+    }
+
+    /// Signs a digest. The signature is deterministic (RFC 6979), with low s and with v 27 or 28.
+    ///
+    /// # Errors
+    /// [`SigningError`] for a digest whose deterministic nonce gives no signature; no such digest
+    /// is known.
+    pub fn sign(&self, digest: &B256) -> Result<Signature, SigningError> {
+        let signature = self.0.sign_prehash_recoverable(digest.as_slice()).map_err(|_| SigningError)?;
+        Ok(alloy_primitives::Signature::from(signature).into())
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.debug_struct("SecretKey").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Display for Signature {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(formatter, "0x{}", hex::encode(self.0))
@@ -128,6 +176,28 @@ mod tests {
         let parts = Parts::new(r, U256::from(5), false);
         let address = parts.recover_address_from_prehash(&digest).expect("recovers");
         (parts.into(), digest, address)
+    }
+
+    #[test]
+    fn signatures_recover_to_the_address_of_their_key() {
+        for fill in 1..20 {
+            let key = SecretKey::from_bytes(&Zeroizing::new([fill; 32])).expect("a key");
+            let digest = B256::repeat_byte(fill);
+            let signature = key.sign(&digest).expect("a signature");
+            assert_eq!(signature.recover(&digest), Ok(key.address()));
+            assert!(matches!(signature.0[64], 27 | 28));
+            assert_ne!(signature.recover(&B256::ZERO), Ok(key.address()));
+        }
+    }
+
+    #[test]
+    fn other_numbers_are_no_keys_and_debug_output_hides_keys() {
+        for bytes in [[0; 32], [0xff; 32]] {
+            assert_eq!(SecretKey::from_bytes(&Zeroizing::new(bytes)).err(), Some(SecretKeyError));
+        }
+        let key = SecretKey::from_bytes(&Zeroizing::new([0xab; 32])).expect("a key");
+        let debug_output = format!("{key:?}");
+        assert!(!debug_output.contains("abab") && !debug_output.contains("171"), "{debug_output}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Points in time and waits, as types.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -95,6 +95,11 @@ impl UnixMillis {
     /// The time since the Unix epoch.
     pub fn since_epoch(self) -> Duration {
         Duration::from_millis(self.0)
+    }
+
+    /// The time as interfaces show it (ISO 8601, RFC 3339), such as `2027-01-01T00:00:00.000Z`.
+    pub fn to_iso_8601(self) -> String {
+        humantime::format_rfc3339_millis(UNIX_EPOCH + self.since_epoch()).to_string()
     }
 
     /// This time plus a wait, in whole milliseconds.

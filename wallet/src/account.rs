@@ -14,12 +14,13 @@ use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use selfsame_protocol::indexer::{AuthenticatorsResponse, InclusionProofResponse};
 use selfsame_protocol::ledger::{Outcome, Receipt, ReceiptError, RequestId};
+use selfsame_protocol::printable::to_printable;
 use selfsame_protocol::registry::OperationKind;
 use selfsame_protocol::tree;
 use selfsame_protocol::tree::Root;
 
 use crate::Random;
-use crate::client::{Client, ClientError, to_printable};
+use crate::client::{Client, ClientError};
 use crate::keys::Authenticator;
 use crate::operations::{AccountState, OperationError, Step};
 

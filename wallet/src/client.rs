@@ -22,6 +22,7 @@ use selfsame_protocol::indexer::{
 };
 use selfsame_protocol::json;
 use selfsame_protocol::ledger::{Receipt, RequestId, SignedHead};
+use selfsame_protocol::printable::to_printable;
 use selfsame_protocol::proof_of_work::ProofOfWork;
 use selfsame_protocol::registry::{Operation, OperationKind, PackedAccount};
 use selfsame_protocol::tree::Root;
@@ -415,11 +416,6 @@ fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-/// A service's text for a terminal: without control characters, and at most 1000 characters long.
-pub(crate) fn to_printable(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control()).take(1000).collect()
-}
-
 /// A base address without its trailing slashes.
 pub(crate) fn base(text: &str) -> Result<String, ClientError> {
     let address = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
@@ -476,11 +472,5 @@ mod tests {
             let status = StatusCode::from_u16(status).expect("a status");
             assert_eq!(retry_after(status, &headers), seconds.map(Duration::from_secs), "{status} {header:?}");
         }
-    }
-
-    #[test]
-    fn texts_of_services_are_printed_without_control_characters() {
-        assert_eq!(to_printable("red \x1b[31malert\n"), "red [31malert");
-        assert_eq!(to_printable(&"x".repeat(5000)).len(), 1000);
     }
 }

@@ -4,10 +4,10 @@
 use std::fmt;
 
 use alloy_primitives::{Address, B256};
-use k256::ecdsa::SigningKey;
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::ids::CompressedKey;
-use selfsame_protocol::signature::Signature;
+pub use selfsame_protocol::signature::SigningError;
+use selfsame_protocol::signature::{SecretKey, Signature};
 use taceo_eddsa_babyjubjub::EdDSAPrivateKey;
 use zeroize::Zeroizing;
 
@@ -37,7 +37,7 @@ impl Authenticator {
 /// The secret side of an authenticator. Wiped from memory when dropped; never shown by `Debug`.
 pub struct AuthenticatorKey {
     seed: Zeroizing<[u8; 32]>,
-    signing_key: SigningKey,
+    signing_key: SecretKey,
     authenticator: Authenticator,
 }
 
@@ -47,10 +47,10 @@ impl AuthenticatorKey {
     /// # Errors
     /// [`SeedError`] for the few seeds that are not a secp256k1 secret key.
     pub fn from_seed(seed: Zeroizing<[u8; 32]>) -> Result<Self, SeedError> {
-        let signing_key = SigningKey::from_slice(seed.as_slice()).map_err(|_| SeedError)?;
+        let signing_key = SecretKey::from_bytes(&seed).map_err(|_| SeedError)?;
         let point = EdDSAPrivateKey::from_bytes(*seed).public().pk;
         let public_key = PublicKey::from_point(point).map_err(|_| SeedError)?;
-        let address = Address::from_private_key(&signing_key);
+        let address = signing_key.address();
         Ok(Self { seed, signing_key, authenticator: Authenticator { address, public_key } })
     }
 
@@ -75,14 +75,12 @@ impl AuthenticatorKey {
         self.authenticator.address
     }
 
-    /// Signs a digest. The signature is deterministic (RFC 6979), with low s and with v 27 or 28.
+    /// Signs a digest, as [`SecretKey::sign`].
     ///
     /// # Errors
-    /// [`SigningError`] for a digest whose deterministic nonce gives no signature; no such digest
-    /// is known.
+    /// [`SigningError`].
     pub fn sign(&self, digest: &B256) -> Result<Signature, SigningError> {
-        let signature = self.signing_key.sign_prehash_recoverable(digest.as_slice()).map_err(|_| SigningError)?;
-        Ok(alloy_primitives::Signature::from(signature).into())
+        self.signing_key.sign(digest)
     }
 
     /// The seed, for the wallet file.
@@ -90,11 +88,6 @@ impl AuthenticatorKey {
         &self.seed
     }
 }
-
-/// A digest that could not be signed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the digest cannot be signed with this key")]
-pub struct SigningError;
 
 impl fmt::Debug for AuthenticatorKey {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
@@ -130,17 +123,6 @@ mod tests {
             }
         }
         assert!(compared > 0);
-    }
-
-    #[test]
-    fn signatures_recover_to_the_address() {
-        for fill in 1..20 {
-            let digest = B256::repeat_byte(fill);
-            let signature = key(fill).sign(&digest).expect("a signature");
-            assert_eq!(signature.recover(&digest), Ok(key(fill).address()));
-            assert!(matches!(signature.0[64], 27 | 28));
-            assert_ne!(signature.recover(&B256::ZERO), Ok(key(fill).address()));
-        }
     }
 
     #[test]

@@ -184,6 +184,15 @@ impl Entries {
         }
     }
 
+    /// A request that can be handed out. It is not handed out by this.
+    pub fn read_request(&mut self, id: &EntryId, now: Duration) -> Option<&Message> {
+        self.expire(now);
+        match &self.entries.get(id)?.stage {
+            Stage::Initialized(message) => Some(message),
+            Stage::Retrieved | Stage::Completed(_) => None,
+        }
+    }
+
     /// Whether a request can be handed out.
     pub fn has_request(&mut self, id: &EntryId, now: Duration) -> bool {
         self.status(id, now) == Some(ResponseStatus::Initialized)

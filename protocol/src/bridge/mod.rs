@@ -1,11 +1,28 @@
-//! The message bridge: the wire types, and the rules of its entries.
+//! The message bridge: the wire types, the rules of its entries, and the messages of the public
+//! client kits.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`entries`] | the rules of the entries |
+//! | [`holders`] | which of several replicas holds an entry |
+//! | [`cipher`] | how messages are encrypted |
+//! | [`connector`] | the connector URI, which names a request and its key |
+//! | [`request`], [`constraint`] | what an application asks for |
+//! | [`rejection`] | refusals, with the codes that the client kits know |
+//! | [`sign_in`] | a sign-in as such a request, and the answer to it |
 //!
 //! An application's page hands an encrypted request to the bridge, and shows its id and the key to
 //! an authenticator, as a link or a QR code. The authenticator fetches the request and hands in an
 //! encrypted answer. The bridge sees no plain text, and each message is handed out once.
 
+pub mod cipher;
+pub mod connector;
+pub mod constraint;
 pub mod entries;
 pub mod holders;
+pub mod rejection;
+pub mod request;
+pub mod sign_in;
 mod wire;
 
 pub use wire::{

@@ -1,7 +1,6 @@
 //! The events of a stored record, as receivers get them.
 
 use std::ops::Range;
-use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -160,7 +159,7 @@ fn verification_event(id: EventId, time: UnixMillis, event: &VerificationEvent) 
         identifiers: &event.identifiers,
         nullifier: event.nullifier.map(|verified| number::canonical(verified.nullifier.0)),
         uses: event.nullifier.map(|verified| verified.uses),
-        created_at: event.nullifier.map(|verified| time_text(verified.first_verified_at)),
+        created_at: event.nullifier.map(|verified| verified.first_verified_at.to_iso_8601()),
         user_presence_completed: event.user_presence_completed,
     };
     let app_id = Some(event.app_id.clone());
@@ -221,11 +220,7 @@ fn block_events(AppliedEntries { block, result, outcomes }: AppliedEntries<'_>, 
 }
 
 fn of(id: EventId, kind: EventKind, time: UnixMillis, data: EventData<'_>) -> Event {
-    let body = EventBody { id: id.to_string(), kind, timestamp: time_text(time), data };
+    let body = EventBody { id: id.to_string(), kind, timestamp: time.to_iso_8601(), data };
     // Every field of the body has a form in JSON.
     Event { id, kind, app_id: None, body: serde_json::to_string(&body).unwrap_or_default() }
-}
-
-fn time_text(time: UnixMillis) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + time.since_epoch()).to_string()
 }

@@ -18,26 +18,14 @@ const PREFIX: &str = "whsec_";
 const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// A secret that the sender and the receiver of webhooks share. Its text is `whsec_` and base64.
-#[derive(Clone)]
-pub struct WebhookSecret {
-    key: hmac::Key,
-    /// For comparisons of settings, and never shown.
-    bytes: Vec<u8>,
-}
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookSecret(Vec<u8>);
 
 impl fmt::Debug for WebhookSecret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("WebhookSecret")
     }
 }
-
-impl PartialEq for WebhookSecret {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
-    }
-}
-
-impl Eq for WebhookSecret {}
 
 /// A text that is not a secret of a webhook. It is not repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,10 +44,7 @@ impl FromStr for WebhookSecret {
     fn from_str(text: &str) -> Result<Self, WebhookSecretError> {
         let encoded = text.strip_prefix(PREFIX).ok_or(WebhookSecretError::Form)?;
         let bytes = STANDARD.decode(encoded).map_err(|_| WebhookSecretError::Form)?;
-        if !LENGTHS.contains(&bytes.len()) {
-            return Err(WebhookSecretError::Length(bytes.len()));
-        }
-        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), bytes })
+        if LENGTHS.contains(&bytes.len()) { Ok(Self(bytes)) } else { Err(WebhookSecretError::Length(bytes.len())) }
     }
 }
 
@@ -69,7 +54,7 @@ impl FromStr for WebhookSecret {
 pub fn signatures(secrets: &[WebhookSecret], id: EventId, sent_at: UnixSeconds, body: &[u8]) -> String {
     let head = format!("{id}.{}.", sent_at.0);
     let sign = |secret: &WebhookSecret| {
-        let mut context = hmac::Context::with_key(&secret.key);
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &secret.0));
         context.update(head.as_bytes());
         context.update(body);
         format!("v1,{}", STANDARD.encode(context.sign()))

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use selfsame_protocol::U256;
+use selfsame_protocol::bridge::rejection::{Rejection, RejectionCode};
+use selfsame_protocol::bridge::request::{AskedItem, BridgeRequest, CurrentAsked, LegacyAsked, Level, Purpose};
 use selfsame_protocol::operator::{SimulatedIssuer, Simulation};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
@@ -10,8 +12,6 @@ use selfsame_protocol::verification::Environment;
 use selfsame_protocol::verification::hash::external_nullifier;
 use serde_json::{Value, json};
 
-use super::rejection::{Rejection, RejectionCode};
-use super::request::{AskedItem, BridgeRequest, CurrentAsked, LegacyAsked, Level, Purpose};
 use crate::Random;
 use crate::keys::AuthenticatorKey;
 use crate::prove::{

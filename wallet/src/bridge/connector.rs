@@ -1,33 +1,11 @@
-//! The connector URI: what an application's page shows as a link or a QR code. It names a request
-//! on a bridge, and contains the key that the request is encrypted with.
-//!
-//! `{base}?t=wld&i=<id>&k=<key>[&return_to=<URL>]&b=<bridge>`; other parameters are ignored.
+//! Reads the connector URI that an application's page shows as a link or a QR code
+//! ([`selfsame_protocol::bridge::connector`]).
 
 use reqwest::Url;
-use selfsame_protocol::bridge::EntryId;
+use selfsame_protocol::bridge::cipher::RequestKey;
+use selfsame_protocol::bridge::connector::{Connector, KIND, LONGEST};
 use selfsame_protocol::net::{address_of_host, is_loopback_host};
-
-use super::cipher::RequestKey;
-use crate::client::to_printable;
-
-/// The longest connector URI, in bytes.
-const LONGEST: usize = 8192;
-
-/// The value of `t`: the kind of link.
-const KIND: &str = "wld";
-
-/// What a connector URI names.
-#[derive(Debug)]
-pub struct Connector {
-    /// The id of the request.
-    pub id: EntryId,
-    /// The key that the request and its answer are encrypted with.
-    pub key: RequestKey,
-    /// The origin of the bridge, without a slash at its end.
-    pub bridge: String,
-    /// The URL of the page that the person comes from; it is not checked.
-    pub return_to: Option<String>,
-}
+use selfsame_protocol::printable::to_printable;
 
 /// Why a text is not a connector URI that the wallet can use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,45 +49,48 @@ pub enum ConnectorError {
     NotAKey,
 }
 
-impl Connector {
-    /// Reads a connector URI.
-    ///
-    /// # Errors
-    /// A [`ConnectorError`].
-    pub fn parse(text: &str) -> Result<Self, ConnectorError> {
-        let not_a_uri =
-            |reason| ConnectorError::NotAUri { text: shorten(text.split('?').next().unwrap_or_default()), reason };
-        if text.len() > LONGEST {
-            return Err(not_a_uri("it is longer than 8192 bytes"));
-        }
-        // The parser would drop tabs and line ends, and spaces around the text.
-        if text.chars().any(|character| character.is_whitespace() || character.is_control()) {
-            return Err(not_a_uri("it contains white space"));
-        }
-        let uri = Url::parse(text).map_err(|_| not_a_uri("it has no scheme, such as https://"))?;
-        let parameters = Parameters(uri.query_pairs().into_owned().collect());
-        let kind = parameters.required("t", "which says that this is a connector URI")?;
-        if kind != KIND {
-            return Err(malformed("t", kind, "it must be `wld`"));
-        }
-        let id = parameters.required("i", "the id of the request")?;
-        let key = parameters.required("k", "the key that the request is encrypted with")?;
-        let bridge = parameters.required("b", "the bridge; set `bridge_url` in the page's client kit")?;
-        Ok(Self {
-            id: id.parse().map_err(|_| {
-                malformed("i", id, "it must be 16 to 256 letters, digits, dots, hyphens or underscores")
-            })?,
-            key: RequestKey::from_base64(key).ok_or(ConnectorError::NotAKey)?,
-            bridge: bridge_origin(bridge).ok_or_else(|| {
-                malformed(
-                    "b",
-                    bridge,
-                    "it must be https:// and a host, or http:// and a host of the local network, without a path",
-                )
-            })?,
-            return_to: parameters.optional("return_to")?.map(str::to_owned),
-        })
+/// Whether a text is meant to be a connector URI.
+pub fn is_connector_uri(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|uri| uri.query_pairs().any(|(name, value)| name == "t" && value == KIND))
+}
+
+/// Reads a connector URI.
+///
+/// # Errors
+/// A [`ConnectorError`].
+pub fn parse(text: &str) -> Result<Connector, ConnectorError> {
+    let not_a_uri =
+        |reason| ConnectorError::NotAUri { text: shorten(text.split('?').next().unwrap_or_default()), reason };
+    if text.len() > LONGEST {
+        return Err(not_a_uri("it is longer than 8192 bytes"));
     }
+    // The parser would drop tabs and line ends, and spaces around the text.
+    if text.chars().any(|character| character.is_whitespace() || character.is_control()) {
+        return Err(not_a_uri("it contains white space"));
+    }
+    let uri = Url::parse(text).map_err(|_| not_a_uri("it has no scheme, such as https://"))?;
+    let parameters = Parameters(uri.query_pairs().into_owned().collect());
+    let kind = parameters.required("t", "which says that this is a connector URI")?;
+    if kind != KIND {
+        return Err(malformed("t", kind, "it must be `wld`"));
+    }
+    let id = parameters.required("i", "the id of the request")?;
+    let key = parameters.required("k", "the key that the request is encrypted with")?;
+    let bridge = parameters.required("b", "the bridge; set `bridge_url` in the page's client kit")?;
+    Ok(Connector {
+        id: id
+            .parse()
+            .map_err(|_| malformed("i", id, "it must be 16 to 256 letters, digits, dots, hyphens or underscores"))?,
+        key: RequestKey::from_base64(key).ok_or(ConnectorError::NotAKey)?,
+        bridge: bridge_origin(bridge).ok_or_else(|| {
+            malformed(
+                "b",
+                bridge,
+                "it must be https:// and a host, or http:// and a host of the local network, without a path",
+            )
+        })?,
+        return_to: parameters.optional("return_to")?.map(str::to_owned),
+    })
 }
 
 /// The origin of a bridge; `None` when the wallet does not call such a URL. By plain HTTP it calls
@@ -176,13 +157,13 @@ mod tests {
 
     #[test]
     fn a_connector_uri_names_request_key_bridge_and_return_url() {
-        let connector = Connector::parse(GOOD).expect("a connector URI");
+        let connector = parse(GOOD).expect("a connector URI");
         assert_eq!(connector.id.as_str(), "4ab2c0b2-5f4e-4e2b-9f0c-0f5b8f7f8a51");
         assert_eq!(connector.bridge, "http://127.0.0.1:8085");
         assert_eq!(connector.return_to.as_deref(), Some("https://app.example/?x=1"));
         // Another page, other parameters, and the order do not matter.
         let other = GOOD.replace("https://world.org/verify?t=wld", "selfsame://connect?c=X4M1FV&a=app_1&partner=true");
-        assert!(Connector::parse(&format!("{other}&t=wld")).is_ok());
+        assert!(parse(&format!("{other}&t=wld")).is_ok());
     }
 
     #[test]
@@ -213,7 +194,7 @@ mod tests {
             (format!("{GOOD}&return_to="), "`return_to` twice"),
         ];
         for (text, expected) in table {
-            let error = Connector::parse(&text).expect_err(&text).to_string();
+            let error = parse(&text).expect_err(&text).to_string();
             assert!(error.contains(expected), "{error:?} should contain {expected:?}");
             assert!(!error.contains("mwIE8tOBdjX"), "{error:?} shows the key");
         }

@@ -3,9 +3,6 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`connector`] | reads the connector URI that the page shows |
-//! | [`cipher`] | encrypts and decrypts messages |
-//! | [`request`], [`constraint`] | reads what the application asks for |
-//! | [`rejection`] | refusals, with the codes that the client kits know |
 //! | [`answer`] | chooses the credentials, makes the proofs, builds the answer |
 //! | [`return_url`] | checks the URL that leads back to the application |
 //!
@@ -13,24 +10,19 @@
 //! application waits for this wallet, so the caller also tells it when there will be no proof.
 
 pub mod answer;
-pub mod cipher;
 pub mod connector;
-pub mod constraint;
-pub mod rejection;
-pub mod request;
 pub mod return_url;
 #[cfg(test)]
 mod tests;
 
 use selfsame_protocol::bridge::Message;
+use selfsame_protocol::bridge::cipher::CipherError;
+use selfsame_protocol::bridge::connector::Connector;
+use selfsame_protocol::bridge::rejection::{CodeSet, Rejection};
 use serde_json::{Value, json};
 
 use crate::Random;
 use crate::client::{ANSWER_TIMEOUT, ClientError, http, pause_before_retry, read_answer, send};
-
-use cipher::CipherError;
-use connector::Connector;
-use rejection::{CodeSet, Rejection};
 
 /// Why a request was not fetched or an answer not handed over.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +84,7 @@ impl BridgeClient {
     pub async fn answer(&self, answer: &Value, random: &mut Random<'_>) -> Result<(), BridgeError> {
         let Connector { bridge, id, key, .. } = &self.connector;
         let url = format!("{bridge}/response/{id}");
-        let message = key.seal(answer.to_string().as_bytes(), random)?;
+        let message = key.seal(answer.to_string().as_bytes(), random_iv(random))?;
         let unreachable = |source| ClientError::Unreachable { url: url.clone(), source };
         let hand_over = async || {
             let request = self.http.put(&url).json(&message).timeout(ANSWER_TIMEOUT);
@@ -131,6 +123,14 @@ impl BridgeClient {
     ) -> Result<(), BridgeError> {
         self.answer(&json!({"error_code": rejection.code.name(codes)}), random).await
     }
+}
+
+fn random_iv(random: &mut Random<'_>) -> [u8; 12] {
+    let mut bytes = [0; 32];
+    random(&mut bytes);
+    let mut iv = [0; 12];
+    iv.copy_from_slice(&bytes[..12]);
+    iv
 }
 
 /// Calls the bridge until it is not busy, as often as other services.

@@ -1,15 +1,15 @@
 //! Requests that the public client kits made, and what is wrong with changed ones.
 
 use selfsame_protocol::bridge::Message;
+use selfsame_protocol::bridge::rejection::{CodeSet, Rejection, RejectionCode};
+use selfsame_protocol::bridge::request::{BridgeRequest, CurrentAsked, LONGEST_REQUEST, Purpose};
 use selfsame_protocol::time::UnixSeconds;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 mod answers;
 
-use super::connector::Connector;
-use super::rejection::{CodeSet, Rejection, RejectionCode};
-use super::request::{BridgeRequest, CurrentAsked, LONGEST_REQUEST, Purpose};
+use super::connector;
 use crate::keys::AuthenticatorKey;
 
 /// A recorded request.
@@ -47,7 +47,7 @@ fn read(value: &Value) -> Result<BridgeRequest, Rejection> {
 #[test]
 fn requests_of_the_client_kits_are_decrypted_with_the_key_of_their_connector_uri() {
     for Recorded { client, name, uri, message, text } in recorded() {
-        let connector = Connector::parse(&uri).unwrap_or_else(|error| panic!("{client}, {name}: {error}"));
+        let connector = connector::parse(&uri).unwrap_or_else(|error| panic!("{client}, {name}: {error}"));
         assert_eq!(connector.bridge, "http://127.0.0.1:48085", "{client}, {name}");
         assert_eq!(connector.key.open(&message).as_deref(), Ok(text.as_bytes()), "{client}, {name}");
         let request = BridgeRequest::read(text.as_bytes()).unwrap_or_else(|error| panic!("{client}, {name}: {error}"));

@@ -4,7 +4,10 @@ use std::io::Write;
 
 use alloy_primitives::Address;
 use selfsame_protocol::address;
+use selfsame_protocol::bridge::rejection::{CodeSet, Rejection, RejectionCode};
+use selfsame_protocol::bridge::request::{BridgeRequest, CurrentAsked, Purpose};
 use selfsame_protocol::operator::Simulation;
+use selfsame_protocol::printable::to_printable;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::Environment;
 use serde_json::Value;
@@ -14,12 +17,10 @@ use super::options::{DaemonOptions, Options};
 use super::terminal::{ask, has_terminal, instant};
 use crate::Random;
 use crate::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
-use crate::bridge::connector::Connector;
-use crate::bridge::rejection::{CodeSet, Rejection, RejectionCode};
-use crate::bridge::request::{BridgeRequest, CurrentAsked, Purpose};
+use crate::bridge::connector;
 use crate::bridge::return_url::return_url;
 use crate::bridge::{BridgeClient, BridgeError};
-use crate::client::{Client, ClientError, to_printable};
+use crate::client::{Client, ClientError};
 use crate::file::WalletFile;
 use crate::operator::Operator;
 use crate::prove::ProveError;
@@ -53,6 +54,13 @@ pub struct Answer {
     daemon: DaemonOptions,
 }
 
+impl Answer {
+    /// An answer with every credential, to a request of any relying party.
+    pub fn new(uri: String, refuse: bool, yes: bool, daemon: DaemonOptions) -> Self {
+        Self { uri, refuse, yes, rp_key: None, credential: Vec::new(), present: false, return_scheme: None, daemon }
+    }
+}
+
 /// Answers the request with a proof, or tells the application the reason for having none.
 pub async fn answer(
     options: &Options,
@@ -67,7 +75,7 @@ pub async fn answer(
         return Err(CommandError::NoTerminal);
     }
     let operator = Operator::new(&command.daemon.operator)?;
-    let bridge = BridgeClient::new(Connector::parse(&command.uri)?)?;
+    let bridge = BridgeClient::new(connector::parse(&command.uri)?)?;
     let task = Task { options, command: &command, wallet: &wallet, operator, bridge, now };
     let text = match task.bridge.fetch().await {
         // The application may have the right key, and then learns that this failed.
@@ -210,6 +218,7 @@ impl Task<'_> {
         match request.current.as_ref().map(|asked| &asked.purpose) {
             Some(Purpose::NewSession) => writeln!(out, "to begin a session")?,
             Some(Purpose::Session { id }) => writeln!(out, "for the session {:?}", to_printable(id))?,
+            Some(Purpose::Uniqueness { .. }) | None if action.is_empty() => writeln!(out, "to sign in")?,
             Some(Purpose::Uniqueness { .. }) | None => writeln!(out, "for the action {:?}", to_printable(action))?,
         }
         if !action_description.is_empty() {

@@ -2,10 +2,11 @@
 
 use std::io;
 
+use selfsame_protocol::bridge::rejection::Rejection;
+
 use crate::account::AccountError;
 use crate::bridge::BridgeError;
 use crate::bridge::connector::ConnectorError;
-use crate::bridge::rejection::Rejection;
 use crate::client::ClientError;
 use crate::file::FileError;
 use crate::head::HeadCheckError;
@@ -50,6 +51,15 @@ pub enum CommandError {
     /// The request of an application is not answered with a proof.
     #[error(transparent)]
     Rejected(#[from] Rejection),
+    /// An option that a connector URI has no place for.
+    #[error(
+        "{option} does not belong to a connector URI: the request there is signed by no issuer, and its answer says \
+         nothing about the device; leave {option} out"
+    )]
+    NotOfConnector {
+        /// The option.
+        option: &'static str,
+    },
     /// The command would have to ask, and there is no terminal.
     #[error("the wallet asks before it answers, and there is no terminal; give --yes to answer without being asked")]
     NoTerminal,

@@ -156,7 +156,7 @@ pub async fn run(
     let WalletCommand { options, action } = command;
     match action {
         Action::New => new(&options, random, out),
-        Action::SignIn(command) => sign_in::sign_in(&options, command, random, out).await,
+        Action::SignIn(command) => sign_in::sign_in(&options, command, random, clocks.unix, out).await,
         Action::Answer(command) => answer::answer(&options, command, random, clocks.unix, out).await,
         Action::Prove(command) => prove::prove(&options, command, random, out).await,
         Action::Show { leaf_index } => show(&options, leaf_index, out).await,

@@ -3,12 +3,15 @@
 use std::io::Write;
 
 use selfsame_protocol::sign_in::proof_request::Initiator;
+use selfsame_protocol::time::UnixSeconds;
 
+use super::answer::{Answer, answer};
 use super::error::CommandError;
 use super::options::{DaemonOptions, Options};
 use super::prove::{ProofKind, proof};
 use super::terminal::{ask, has_terminal, instant};
 use crate::Random;
+use crate::bridge::connector::is_connector_uri;
 use crate::file::WalletFile;
 use crate::prove::ProofParameters;
 use crate::sign_in::{SignInRequest, SignInSession, printable};
@@ -16,7 +19,8 @@ use crate::sign_in::{SignInRequest, SignInSession, printable};
 #[derive(Clone, Debug, clap::Args)]
 pub struct SignIn {
     /// The URL in the page's QR code, or a whole authorization URL. For the latter, the wallet also
-    /// acts as the browser and prints where the browser would be sent.
+    /// acts as the browser and prints where the browser would be sent. The QR code may also have a
+    /// connector URI, which is answered as by `wallet answer`.
     url: String,
     /// Refuse the sign-in instead of answering with a proof.
     #[arg(long)]
@@ -35,13 +39,29 @@ pub struct SignIn {
     daemon: DaemonOptions,
 }
 
+impl SignIn {
+    /// The same for a connector URI.
+    fn into_answer(self) -> Result<Answer, CommandError> {
+        let Self { url, refuse, yes, issuer, same_device, daemon } = self;
+        let given = [("--issuer", issuer.is_some()), ("--same-device", same_device)];
+        match given.into_iter().find_map(|(option, is_given)| is_given.then_some(option)) {
+            Some(option) => Err(CommandError::NotOfConnector { option }),
+            None => Ok(Answer::new(url, refuse, yes, daemon)),
+        }
+    }
+}
+
 /// Answers a sign-in with a proof, or refuses it.
 pub async fn sign_in(
     options: &Options,
     command: SignIn,
     random: &mut Random<'_>,
+    now: &(dyn Fn() -> UnixSeconds + Sync),
     out: &mut (dyn Write + Send),
 ) -> Result<(), CommandError> {
+    if is_connector_uri(&command.url) {
+        return answer(options, command.into_answer()?, random, now, out).await;
+    }
     let SignIn { url, refuse, yes, issuer, same_device, daemon } = command;
     let mut wallet = WalletFile::open(&options.wallet)?;
     if !yes && !refuse && !has_terminal() {

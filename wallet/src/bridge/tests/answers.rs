@@ -1,5 +1,7 @@
 //! What the wallet answers requests of the public client kits with.
 
+use selfsame_protocol::bridge::rejection::RejectionCode;
+use selfsame_protocol::bridge::request::BridgeRequest;
 use selfsame_protocol::groth16::Claim;
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, PreparedKey};
 use selfsame_protocol::groth16::proof::Proof;
@@ -15,8 +17,6 @@ use zeroize::Zeroizing;
 
 use super::{read, text_of};
 use crate::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
-use crate::bridge::rejection::RejectionCode;
-use crate::bridge::request::BridgeRequest;
 use crate::keys::AuthenticatorKey;
 use crate::prove::{self, ProofParameters, SimulatedParty};
 

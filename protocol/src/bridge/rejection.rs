@@ -1,8 +1,10 @@
-//! Why the wallet does not answer a request with a proof, in the words of the public client kits.
+//! Why a wallet does not answer a request with a proof, in the words of the public client kits.
 
 use std::fmt;
 
-/// The error codes of the public client kits that this wallet uses.
+use crate::printable::to_printable;
+
+/// The error codes of the public client kits, as far as this project's wallet uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectionCode {
     /// The person does not want to answer.
@@ -82,7 +84,7 @@ pub struct Rejection {
 impl Rejection {
     /// A refusal with its reason.
     pub fn new(code: RejectionCode, reason: impl fmt::Display) -> Self {
-        Self { code, reason: crate::client::to_printable(&reason.to_string()) }
+        Self { code, reason: to_printable(&reason.to_string()) }
     }
 }
 

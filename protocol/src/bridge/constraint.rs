@@ -8,6 +8,9 @@ use serde::Deserialize;
 /// The most nodes of an expression, credentials and operators together.
 const MOST_NODES: usize = 12;
 
+/// The most credentials under one operator.
+pub const MOST_CREDENTIALS: usize = MOST_NODES - 1;
+
 /// The most operators within each other.
 const DEEPEST: usize = 2;
 

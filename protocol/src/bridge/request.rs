@@ -3,19 +3,19 @@
 //! Client kits 1 and 2 ask for a legacy proof. Client kit 4 asks for a legacy proof, for a current
 //! one, or for a current one with a legacy proof as the second choice. Unknown keys are ignored.
 
-use selfsame_protocol::U256;
-use selfsame_protocol::json::from_object;
-use selfsame_protocol::signature::Signature;
-use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::tree::is_below_field;
-use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
-use selfsame_protocol::verification::request::{LONGEST_TEXT, MOST_RESPONSES, RequestedEnvironment};
-use selfsame_protocol::verification::rp_signature::{RequestTimeError, SignedRequest};
-use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::constraint::Constraint;
 use super::rejection::{CodeSet, Rejection, RejectionCode};
+use crate::U256;
+use crate::json::from_object;
+use crate::signature::Signature;
+use crate::time::UnixSeconds;
+use crate::tree::is_below_field;
+use crate::verification::hash::{hash_text, hash_to_field};
+use crate::verification::request::{LONGEST_TEXT, MOST_RESPONSES, RequestedEnvironment};
+use crate::verification::rp_signature::{RequestTimeError, SignedRequest};
+use crate::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 
 /// The longest request, in bytes. The largest useful one has some kilobytes.
 pub const LONGEST_REQUEST: usize = 256 * 1024;
@@ -55,7 +55,7 @@ pub struct LegacyAsked {
 }
 
 /// The strength of a legacy proof: a credential, or a stronger one in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// `orb`.

@@ -5,10 +5,9 @@ use std::fmt;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use selfsame_protocol::bridge::Message;
 use zeroize::Zeroizing;
 
-use crate::Random;
+use super::Message;
 
 /// The key that an application's page and the wallet share. Wiped from memory when dropped; never
 /// shown by `Debug`.
@@ -26,6 +25,11 @@ pub enum CipherError {
 }
 
 impl RequestKey {
+    /// A key of random bytes.
+    pub fn new(bytes: Zeroizing<[u8; 32]>) -> Self {
+        Self(bytes)
+    }
+
     /// Reads a key: 32 bytes in Base64, with padding. `None` when the text is another one.
     pub fn from_base64(text: &str) -> Option<Self> {
         let bytes = Zeroizing::new(STANDARD.decode(text).ok()?);
@@ -35,6 +39,11 @@ impl RequestKey {
         }
         key.copy_from_slice(&bytes);
         Some(Self(key))
+    }
+
+    /// The key as a connector URI has it: Base64, with padding.
+    pub fn to_base64(&self) -> Zeroizing<String> {
+        Zeroizing::new(STANDARD.encode(self.0.as_slice()))
     }
 
     /// Decrypts a message.
@@ -49,16 +58,12 @@ impl RequestKey {
         Ok(text)
     }
 
-    /// Encrypts a text with a random initialization vector. The page has used another one with the
-    /// same key; a vector must not be used twice with a key.
+    /// Encrypts a text. `iv`, the initialization vector, is random: one must not be used twice with
+    /// a key, and the other side has used another one.
     ///
     /// # Errors
     /// [`CipherError::Refused`], for a text of more than 64 GiB.
-    pub fn seal(&self, text: &[u8], random: &mut Random<'_>) -> Result<Message, CipherError> {
-        let mut bytes = [0; 32];
-        random(&mut bytes);
-        let mut iv = [0; 12];
-        iv.copy_from_slice(&bytes[..12]);
+    pub fn seal(&self, text: &[u8], iv: [u8; 12]) -> Result<Message, CipherError> {
         let mut payload = text.to_vec();
         let sealed =
             self.cipher()?.seal_in_place_append_tag(Nonce::assume_unique_for_key(iv), Aad::empty(), &mut payload);
@@ -82,14 +87,13 @@ mod tests {
     use super::*;
 
     fn key(byte: u8) -> RequestKey {
-        RequestKey::from_base64(&STANDARD.encode([byte; 32])).expect("a key")
+        RequestKey::new(Zeroizing::new([byte; 32]))
     }
 
     #[test]
     fn a_sealed_text_opens_only_unchanged_and_with_its_key() {
-        let mut random = |bytes: &mut [u8; 32]| *bytes = [9; 32];
         for text in ["", "{}", &"x".repeat(100_000)] {
-            let sealed = key(1).seal(text.as_bytes(), &mut random).expect("sealed");
+            let sealed = key(1).seal(text.as_bytes(), [9; 12]).expect("sealed");
             assert_eq!((sealed.iv, sealed.payload.len()), ([9; 12], text.len() + 16));
             assert_eq!(key(1).open(&sealed).as_deref(), Ok(text.as_bytes()));
             assert_eq!(key(2).open(&sealed), Err(CipherError::NotAuthentic));
@@ -107,7 +111,7 @@ mod tests {
     #[test]
     fn a_key_is_32_bytes_in_base64_with_padding() {
         let text = STANDARD.encode([7; 32]);
-        assert!(RequestKey::from_base64(&text).is_some());
+        assert_eq!(RequestKey::from_base64(&text).map(|key| key.to_base64().to_string()), Some(text.clone()));
         for refused in ["", &text[..43], &format!("{text}="), &STANDARD.encode([7; 31]), &STANDARD.encode([7; 33])] {
             assert!(RequestKey::from_base64(refused).is_none(), "{refused:?}");
         }

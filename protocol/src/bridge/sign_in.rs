@@ -1,0 +1,408 @@
+//! A sign-in as a request of the public client kits, and the answer to it as the proof that the
+//! sign-in takes. With them, an authenticator that knows nothing but the bridge can sign in.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::request::Level;
+use crate::U256;
+use crate::json::from_object;
+use crate::number::padded;
+use crate::signature::{SecretKey, SigningError};
+use crate::time::UnixSeconds;
+use crate::verification::hash::hash_text;
+use crate::verification::rp_signature::{SignedRequest, signed_action};
+use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
+
+/// The name of this program in requests.
+const PACKAGE: &str = "selfsame";
+
+/// The longest answer, in bytes. The largest useful one has some kilobytes.
+pub const LONGEST_ANSWER: usize = 64 * 1024;
+
+/// A sign-in, for a request on the bridge.
+#[derive(Clone, Copy, Debug)]
+pub struct BridgeSignIn<'a> {
+    /// Id of the application that the person signs in to.
+    pub app_id: &'a str,
+    /// What the person signs in to, for the person.
+    pub description: &'a str,
+    /// Action that the proof has to be for; empty for a legacy proof.
+    pub action: &'a str,
+    /// The environment of the proof.
+    pub environment: Environment,
+    /// Signal of the proof: `0x` and the hex digits of the bytes that it is bound to.
+    pub signal: &'a str,
+    /// The proof that is asked for.
+    pub asked: AskedProof<'a>,
+}
+
+/// The proof that a sign-in asks for.
+#[derive(Clone, Copy, Debug)]
+pub enum AskedProof<'a> {
+    /// A legacy proof of this level or a stronger one.
+    Legacy(Level),
+    /// A current proof.
+    Current(AskedCurrent<'a>),
+}
+
+/// The current proof that a sign-in asks for: of one of the credentials.
+#[derive(Clone, Copy, Debug)]
+pub struct AskedCurrent<'a> {
+    /// An id of the request, which the answer repeats.
+    pub id: &'a str,
+    /// The relying party.
+    pub party: &'a SigningParty,
+    /// The nonce that the proof is bound to.
+    pub nonce: U256,
+    /// When the request is made.
+    pub created_at: UnixSeconds,
+    /// Until when it can be answered.
+    pub expires_at: UnixSeconds,
+}
+
+/// A relying party whose requests for current proofs this service signs.
+#[derive(Clone, Debug)]
+pub struct SigningParty {
+    /// The relying party.
+    pub rp_id: RelyingPartyId,
+    /// The key that it signs with.
+    pub key: SecretKey,
+    /// The credentials that it accepts, each with its issuer; at least one.
+    pub credentials: Vec<RequestedCredential>,
+}
+
+/// A credential that a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedCredential {
+    /// The name of the credential.
+    pub identifier: String,
+    /// Its issuer.
+    pub issuer_schema_id: u64,
+}
+
+impl BridgeSignIn<'_> {
+    /// The request, before it is encrypted.
+    ///
+    /// # Errors
+    /// A request for a current proof cannot be signed.
+    pub fn to_request(&self) -> Result<Value, SigningError> {
+        let Self { app_id, description, action, environment, signal, asked } = *self;
+        let level = match asked {
+            AskedProof::Legacy(level) => level,
+            AskedProof::Current(_) => Level::Orb,
+        };
+        let mut request = json!({
+            "app_id": app_id,
+            "package_name": PACKAGE,
+            "package_version": env!("CARGO_PKG_VERSION"),
+            "action": action,
+            "action_description": description,
+            "signal": padded(&hash_text(signal).into()),
+            "credential_types": level.accepted(),
+            "verification_level": level,
+            "allow_legacy_proofs": matches!(asked, AskedProof::Legacy(_)),
+            "require_user_presence": false,
+            "environment": environment.name(),
+        });
+        if let AskedProof::Current(asked) = asked {
+            request["proof_request"] = asked.to_proof_request(action, signal)?;
+            request["min_protocol_version"] = ProofKind::Current.protocol_version().into();
+        }
+        Ok(request)
+    }
+}
+
+impl AskedCurrent<'_> {
+    fn to_proof_request(self, action: &str, signal: &str) -> Result<Value, SigningError> {
+        let Self { id, party, nonce, created_at, expires_at } = self;
+        let SigningParty { rp_id, key, credentials } = party;
+        let action = signed_action(action);
+        let signed = SignedRequest { nonce, created_at, expires_at, action: Some(action) };
+        let item = |RequestedCredential { identifier, issuer_schema_id }: &RequestedCredential| {
+            json!({
+                "identifier": identifier,
+                "issuer_schema_id": issuer_schema_id,
+                "signal": signal,
+                "genesis_issued_at_min": null,
+                "expires_at_min": null,
+            })
+        };
+        let names: Vec<_> = credentials.iter().map(|credential| credential.identifier.as_str()).collect();
+        let mut request = json!({
+            "id": id,
+            "version": 1,
+            "proof_type": "uniqueness",
+            "created_at": created_at,
+            "expires_at": expires_at,
+            "rp_id": rp_id,
+            "oprf_key_id": format!("{:#018x}", rp_id.0),
+            "session_id": null,
+            "action": padded(&action.into()),
+            "signature": key.sign(&signed.digest())?,
+            "nonce": padded(&nonce.into()),
+            "proof_requests": credentials.iter().map(item).collect::<Vec<_>>(),
+        });
+        if names.len() > 1 {
+            request["constraints"] = json!({"any": names});
+        }
+        Ok(request)
+    }
+}
+
+/// What an authenticator answered on the bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BridgeAnswer {
+    /// A verification request with one proof, as the sign-in takes it. Nothing of it is checked.
+    Proof(Value),
+    /// There will be no proof.
+    Refusal {
+        /// The error code of the client kits that the authenticator gave.
+        code: String,
+    },
+}
+
+/// Why an answer on the bridge is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// It has more than [`LONGEST_ANSWER`] bytes.
+    #[error("it has {0} bytes, more than {LONGEST_ANSWER}")]
+    TooLong(usize),
+    /// It is no JSON object.
+    #[error("it is not a JSON object: {0}")]
+    NotAnObject(String),
+    /// A field is missing, or is another one than it has to be.
+    #[error("{name} must be {expected}")]
+    Field {
+        /// The field.
+        name: &'static str,
+        /// What would be right.
+        expected: &'static str,
+    },
+}
+
+impl BridgeAnswer {
+    /// Reads a decrypted answer to a request for a proof of this kind. Where an authenticator gives
+    /// several proofs, the first one counts.
+    ///
+    /// # Errors
+    /// An [`AnswerError`].
+    pub fn read(bytes: &[u8], kind: ProofKind) -> Result<Self, AnswerError> {
+        if bytes.len() > LONGEST_ANSWER {
+            return Err(AnswerError::TooLong(bytes.len()));
+        }
+        let answer: Map<String, Value> =
+            from_object(bytes).map_err(|error| AnswerError::NotAnObject(error.to_string()))?;
+        if let Some(code) = answer.get("error_code") {
+            let code = code.as_str().ok_or(AnswerError::Field { name: "error_code", expected: "a text" })?;
+            return Ok(Self::Refusal { code: code.to_owned() });
+        }
+        let response = match kind {
+            ProofKind::Legacy => legacy_response(&answer)?,
+            ProofKind::Current => current_response(&answer)?,
+        };
+        Ok(Self::Proof(json!({"protocol_version": kind.protocol_version(), "responses": [response]})))
+    }
+}
+
+/// The legacy proof of an answer, as the verification interface takes it.
+fn legacy_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
+    let proof = match answer.get("legacy_responses") {
+        None => answer,
+        Some(proofs) => first(proofs, "legacy_responses")?,
+    };
+    let expected = "orb, secure_document, document, device or face";
+    let level = proof.get("verification_level").cloned().unwrap_or_default();
+    let level = Level::deserialize(level).map_err(|_| AnswerError::Field { name: "verification_level", expected })?;
+    let of = |name: &str| proof.get(name).cloned().unwrap_or_default();
+    Ok(json!({
+        "identifier": level.credential().name(),
+        "merkle_root": of("merkle_root"),
+        "nullifier": of("nullifier_hash"),
+        "proof": of("proof"),
+    }))
+}
+
+/// The current proof of an answer, as the verification interface takes it.
+fn current_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
+    let answer = answer.get("proof_response").and_then(Value::as_object).unwrap_or(answer);
+    let responses =
+        answer.get("responses").ok_or(AnswerError::Field { name: "responses", expected: "a list of proofs" })?;
+    let mut response = first(responses, "responses")?.clone();
+    let of = |name: &str| response.get(name).and_then(Value::as_str);
+    let words = of("proof").and_then(words);
+    let nullifier = of("nullifier").and_then(|nullifier| nullifier.strip_prefix("nil_"));
+    let nullifier = nullifier.map(|digits| format!("0x{digits}"));
+    if let Some(words) = words {
+        response.insert("proof".to_owned(), words.into());
+    }
+    if let Some(nullifier) = nullifier {
+        response.insert("nullifier".to_owned(), nullifier.into());
+    }
+    Ok(response.into())
+}
+
+fn first<'a>(list: &'a Value, name: &'static str) -> Result<&'a Map<String, Value>, AnswerError> {
+    let first = list.as_array().and_then(|list| list.first()).and_then(Value::as_object);
+    first.ok_or(AnswerError::Field { name, expected: "a list with an object" })
+}
+
+/// The five words of a current proof, from their hex digits in one text.
+fn words(digits: &str) -> Option<Vec<String>> {
+    let is_words = digits.len() == 5 * 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_words.then(|| (0..5).map(|word| format!("0x{}", &digits[word * 64..(word + 1) * 64])).collect())
+}
+
+impl Level {
+    /// The weakest level to ask for where only these credentials count: each credential that
+    /// satisfies the level counts, if there is such a level.
+    pub fn weakest(counts: impl Fn(LegacyIdentifier) -> bool) -> Self {
+        let satisfied = |level: &Self| level.accepted().iter().all(|accepted| counts(accepted.credential()));
+        let levels = [Self::Device, Self::Document, Self::SecureDocument, Self::Orb, Self::Face];
+        let alone = || levels.into_iter().find(|level| counts(level.credential()));
+        levels.into_iter().find(satisfied).or_else(alone).unwrap_or(Self::Orb)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::bridge::request::{BridgeRequest, LegacyAsked, Purpose};
+    use crate::verification::hash::hash_to_field;
+
+    const SIGNAL: &str = "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e";
+
+    fn party(names: &[(&str, u64)]) -> SigningParty {
+        let credential = |(identifier, issuer_schema_id): &(&str, u64)| RequestedCredential {
+            identifier: (*identifier).to_owned(),
+            issuer_schema_id: *issuer_schema_id,
+        };
+        SigningParty {
+            rp_id: RelyingPartyId(0x6765_1609_73bf_7042),
+            key: SecretKey::from_bytes(&Zeroizing::new([7; 32])).expect("a key"),
+            credentials: names.iter().map(credential).collect(),
+        }
+    }
+
+    fn sign_in(asked: AskedProof<'_>) -> BridgeSignIn<'_> {
+        let (app_id, description) = ("app_staging_1", "Sign in to Example");
+        let action = if matches!(asked, AskedProof::Legacy(_)) { "" } else { "sign-in" };
+        BridgeSignIn { app_id, description, action, environment: Environment::Staging, signal: SIGNAL, asked }
+    }
+
+    fn read(sign_in: &BridgeSignIn<'_>) -> BridgeRequest {
+        let text = sign_in.to_request().expect("a request").to_string();
+        BridgeRequest::read(text.as_bytes()).expect("a request that wallets read")
+    }
+
+    #[test]
+    fn wallets_read_a_sign_in_with_a_legacy_proof() {
+        let request = read(&sign_in(AskedProof::Legacy(Level::Device)));
+        let signal_hash = hash_to_field(&[0x5e; 32]);
+        assert_eq!(request.legacy, Some(LegacyAsked { level: Level::Device, signal_hash }));
+        assert!(request.current.is_none());
+        assert_eq!((request.app_id.as_str(), request.action.as_str()), ("app_staging_1", ""));
+        assert_eq!(request.action_description, "Sign in to Example");
+        assert_eq!(request.environment.environment(), Environment::Staging);
+    }
+
+    #[test]
+    fn wallets_read_a_sign_in_with_a_current_proof_that_the_relying_party_has_signed() {
+        for names in [&[("proof_of_human", 1)][..], &[("proof_of_human", 1), ("passport", 9303)]] {
+            let party = party(names);
+            let (created_at, expires_at) = (UnixSeconds(1_800_000_000), UnixSeconds(1_800_000_300));
+            let asked = AskedCurrent { id: "1b9f", party: &party, nonce: U256::from(42), created_at, expires_at };
+            let request = read(&sign_in(AskedProof::Current(asked)));
+            assert_eq!(request.legacy, None);
+            let current = request.current.expect("a current proof");
+            assert_eq!(current.purpose, Purpose::Uniqueness { action: hash_to_field(b"sign-in") });
+            assert_eq!(current.signed().signer(&current.signature), Ok(party.key.address()));
+            assert_eq!((current.rp_id, current.nonce), (party.rp_id, U256::from(42)));
+            assert_eq!(current.items.len(), names.len());
+            for (item, (identifier, issuer)) in current.items.iter().zip(names) {
+                assert_eq!((item.identifier.as_str(), item.issuer_schema_id), (*identifier, *issuer));
+                assert_eq!(item.signal.as_deref(), Some(&[0x5e; 32][..]));
+            }
+            let last = names.last().expect("a name").0;
+            let selected = current.constraints.map(|constraints| {
+                constraints.select(&|name: &str| name == last).map(|names| names.into_iter().collect::<String>())
+            });
+            assert_eq!(selected, (names.len() > 1).then(|| Some(last.to_owned())), "one of them is enough");
+        }
+    }
+
+    #[test]
+    fn answers_are_read_in_every_form_of_the_client_kits() {
+        let legacy =
+            json!({"proof": "0xab", "merkle_root": "0x1", "nullifier_hash": "0x2", "verification_level": "face"});
+        let legacy_proof = json!({"protocol_version": "3.0", "responses": [
+            {"identifier": "selfie", "proof": "0xab", "merkle_root": "0x1", "nullifier": "0x2"},
+        ]});
+        let digits: String = (1..=5).map(|word| format!("{word:064x}")).collect();
+        let item = |proof: Value, nullifier: &str| {
+            let names = json!({"identifier": "passport", "issuer_schema_id": 9303, "expires_at_min": 5});
+            let mut item = names.as_object().expect("an object").clone();
+            item.insert("proof".to_owned(), proof);
+            item.insert("nullifier".to_owned(), nullifier.into());
+            item
+        };
+        let current = json!({"id": "x", "version": 1, "responses": [item(json!(digits), &format!("nil_{:064x}", 9))]});
+        let words: Vec<_> = (1..=5).map(|word| format!("0x{word:064x}")).collect();
+        let current_proof =
+            json!({"protocol_version": "4.0", "responses": [item(json!(words), &format!("0x{:064x}", 9))]});
+        let refusal = |code: &str| BridgeAnswer::Refusal { code: code.to_owned() };
+        #[rustfmt::skip]
+        let table = [
+            (ProofKind::Legacy, legacy.clone(), BridgeAnswer::Proof(legacy_proof.clone())),
+            (ProofKind::Legacy, json!({"legacy_responses": [legacy, {}]}), BridgeAnswer::Proof(legacy_proof)),
+            (ProofKind::Legacy, json!({"error_code": "verification_rejected"}), refusal("verification_rejected")),
+            (ProofKind::Current, current.clone(), BridgeAnswer::Proof(current_proof.clone())),
+            (ProofKind::Current, json!({"proof_response": current}), BridgeAnswer::Proof(current_proof)),
+            (ProofKind::Current, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
+        ];
+        for (kind, answer, expected) in table {
+            assert_eq!(BridgeAnswer::read(answer.to_string().as_bytes(), kind), Ok(expected), "{answer}");
+        }
+    }
+
+    #[test]
+    fn other_answers_are_refused_with_what_is_wrong() {
+        let long = format!("{{{}}}", " ".repeat(LONGEST_ANSWER));
+        #[rustfmt::skip]
+        let table = [
+            (ProofKind::Legacy, "", "it is not a JSON object"),
+            (ProofKind::Legacy, "[]", "it is not a JSON object"),
+            (ProofKind::Legacy, long.as_str(), "65538 bytes, more than 65536"),
+            (ProofKind::Legacy, r#"{"error_code":1}"#, "error_code must be a text"),
+            (ProofKind::Legacy, "{}", "verification_level must be orb"),
+            (ProofKind::Legacy, r#"{"verification_level":"iris"}"#, "verification_level must be orb"),
+            (ProofKind::Legacy, r#"{"legacy_responses":[]}"#, "legacy_responses must be a list with an object"),
+            (ProofKind::Current, "{}", "responses must be a list of proofs"),
+            (ProofKind::Current, r#"{"responses":{}}"#, "responses must be a list with an object"),
+            (ProofKind::Current, r#"{"proof_response":{"responses":[1]}}"#, "responses must be a list with an object"),
+        ];
+        for (kind, answer, expected) in table {
+            let error = BridgeAnswer::read(answer.as_bytes(), kind).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_level_is_the_weakest_that_no_accepted_credential_falls_short_of() {
+        use LegacyIdentifier::{Device, Document, Orb, SecureDocument, Selfie};
+        let table: [(&[LegacyIdentifier], Level); 7] = [
+            (&LegacyIdentifier::ALL, Level::Device),
+            (&[Orb], Level::Orb),
+            (&[Orb, Device], Level::Device),
+            (&[Orb, SecureDocument, Document], Level::Document),
+            (&[Orb, SecureDocument], Level::SecureDocument),
+            (&[Selfie], Level::Face),
+            (&[Document], Level::Document),
+        ];
+        for (accepted, expected) in table {
+            assert_eq!(Level::weakest(|identifier| accepted.contains(&identifier)), expected, "{accepted:?}");
+        }
+    }
+}
