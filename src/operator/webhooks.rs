@@ -2,7 +2,6 @@
 //! accepted; `POST …/retry` and `POST …/discard`: sends that again, or removes it.
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use hyper::StatusCode;
 use selfsame_actors::{DeadLetter, ReceiverStatus};
@@ -120,7 +119,7 @@ fn status(status: ReceiverStatus) -> WebhookStatus {
         lost,
         delivered: counts.delivered,
         failed: counts.failed,
-        last_delivered: counts.last_delivered.map(time_text),
+        last_delivered: counts.last_delivered.map(UnixMillis::to_iso_8601),
         last_failure,
     }
 }
@@ -128,10 +127,6 @@ fn status(status: ReceiverStatus) -> WebhookStatus {
 fn listed(dead: DeadLetter) -> ListedDeadLetter {
     let DeadLetter { position, event, attempts, failed_at, failure } = dead;
     let (event_id, kind) = event.map(|(id, kind)| (id.to_string(), kind)).unzip();
-    let failed_at = time_text(failed_at);
+    let failed_at = failed_at.to_iso_8601();
     ListedDeadLetter { position: position.to_string(), event_id, kind, attempts, failed_at, failure }
-}
-
-fn time_text(time: UnixMillis) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + time.since_epoch()).to_string()
 }

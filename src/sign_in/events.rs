@@ -1,37 +1,17 @@
 //! `GET /authorize/{transaction}/events`: the progress of a transaction, as server-sent events.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream::unfold;
-use http_body_util::StreamBody;
-use hyper::StatusCode;
-use hyper::body::Frame;
-use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use selfsame_actors::{FollowerPermit, Progress, TransactionId};
 use selfsame_protocol::sign_in::error::ErrorBody;
 use tokio::time::Instant;
-use tracing::{Instrument, Span};
 
 use super::error::SignInEndpointError;
 use super::schema::{ProgressEvent, TransactionPath};
 use super::state::SignIn;
 use super::transaction::{NewFollower, follower, state};
-use crate::http::{Request, Response, Shutdown, stream};
-
-/// A comment is sent at least this often, so that proxies and browsers keep the connection open.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// A stream ends after this time; browsers then connect again.
-const LONGEST: Duration = Duration::from_secs(300);
-
-/// The same while more than half of the listener's connections or requests are taken.
-const LONGEST_WHEN_HALF_FULL: Duration = Duration::from_secs(30);
-
-/// Makes nginx forward each event at once.
-const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+use crate::http::{HEARTBEAT, Request, Response, Shutdown, StreamLife, event_stream};
 
 /// The progress of the sign-in, as a stream
 ///
@@ -49,22 +29,12 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 )]
 pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let NewFollower { id, secret, progress, permit } = follower(&sign_in, &request).await?;
-    let shutdown = request.shutdown().clone();
-    let is_half_full = Box::new(request.is_listener_half_full());
-    let began = Instant::now();
-    let follower = Follower { sign_in, id, secret, shutdown, began, is_half_full, _permit: permit };
-    let span = Span::current();
-    let pieces = unfold((follower, Next::Send(progress)), move |(follower, next)| {
-        let piece = async move {
-            let (piece, next) = follower.piece(next).await?;
-            Some((Ok::<_, Infallible>(Frame::data(piece)), (follower, next)))
-        };
-        piece.instrument(span.clone())
-    });
-    let mut response = stream(StatusCode::OK, "text/event-stream", StreamBody::new(pieces));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
-    Ok(response)
+    let (shutdown, life) = (request.shutdown().clone(), StreamLife::begin(&request));
+    let follower = Follower { sign_in, id, secret, shutdown, life, _permit: permit };
+    Ok(event_stream((follower, Next::Send(progress)), async |(follower, next)| {
+        let (piece, next) = follower.piece(next).await?;
+        Some((piece, (follower, next)))
+    }))
 }
 
 /// A client that follows a transaction.
@@ -73,8 +43,7 @@ struct Follower {
     id: TransactionId,
     secret: String,
     shutdown: Shutdown,
-    began: Instant,
-    is_half_full: Box<dyn Fn() -> bool + Send + Sync>,
+    life: StreamLife,
     _permit: FollowerPermit<TransactionId>,
 }
 
@@ -87,24 +56,19 @@ enum Next {
 }
 
 impl Follower {
-    /// When the stream ends.
-    fn end(&self) -> Instant {
-        self.began + if (self.is_half_full)() { LONGEST_WHEN_HALF_FULL } else { LONGEST }
-    }
-
     /// The next piece of the stream and the step after it; `None` at the end.
     async fn piece(&self, next: Next) -> Option<(Bytes, Next)> {
         let progress = match next {
             Next::Send(progress) => progress,
             Next::End => return None,
             Next::Wait(seen) => {
-                let deadline = (Instant::now() + HEARTBEAT).min(self.end());
+                let deadline = (Instant::now() + HEARTBEAT).min(self.life.end());
                 let followed = tokio::select! {
                     followed = self.sign_in.handle.follow(self.id, &self.secret, seen, deadline) => followed,
                     () = self.shutdown.triggered() => return None,
                 };
                 match followed {
-                    Ok(progress) if progress == seen && Instant::now() >= self.end() => return None,
+                    Ok(progress) if progress == seen && Instant::now() >= self.life.end() => return None,
                     Ok(progress) if progress == seen => {
                         return Some((Bytes::from_static(b":\n\n"), Next::Wait(seen)));
                     }

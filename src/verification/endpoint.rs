@@ -1,13 +1,11 @@
 //! `POST /api/v4/verify/{rp_id}`: checks proofs for a relying party.
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use hyper::StatusCode;
 use selfsame_actors::{SeenNullifier, Verification, VerificationError};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
-use selfsame_protocol::time::UnixMillis;
 use selfsame_protocol::verification::answer::{
     SESSION_VERIFIED, VERIFIED, VERIFIED_AGAIN, VerificationErrorBody, VerificationResponse,
 };
@@ -85,7 +83,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
         session_id,
         action,
         nullifier: nullifier.map(|seen| number::canonical(seen.nullifier.0)),
-        created_at: nullifier.map(|SeenNullifier { created_at, .. }| time_text(created_at)),
+        created_at: nullifier.map(|SeenNullifier { created_at, .. }| created_at.to_iso_8601()),
         environment,
         results,
         message,
@@ -102,9 +100,4 @@ pub(super) fn tell(audit: &AuditNotes, verification: &Verification) {
     if verification.is_reuse {
         audit.outcome("success_again");
     }
-}
-
-/// A time as the answers have it (ISO 8601).
-pub(super) fn time_text(time: UnixMillis) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + time.since_epoch()).to_string()
 }

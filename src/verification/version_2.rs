@@ -10,7 +10,7 @@ use selfsame_protocol::verification::answer::{VERIFIED, VerificationErrorBody, V
 use selfsame_protocol::verification::version_2::Version2Request;
 use serde_json::Value;
 
-use super::endpoint::{BODY_LIMIT, tell, time_text};
+use super::endpoint::{BODY_LIMIT, tell};
 use super::error::VerifyError;
 use super::schema::RequestBody2;
 use super::state::Endpoint;
@@ -60,7 +60,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
         action,
         max_uses: max_verifications,
         nullifier_hash: format!("{:#066x}", seen.nullifier.0),
-        created_at: time_text(seen.created_at),
+        created_at: seen.created_at.to_iso_8601(),
         verification_level,
         message: VERIFIED,
     };

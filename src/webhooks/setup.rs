@@ -96,3 +96,41 @@ fn secrets(webhook: &Webhook) -> Result<Vec<WebhookSecret>, WebhookProblem> {
     let count = secrets.len();
     if count > MOST_SECRETS { Err(WebhookProblem::TooMany { path, count }) } else { Ok(secrets) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_file_has_one_to_four_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let read = |content: &str| {
+            std::fs::write(&path, content).unwrap();
+            let settings = "[[webhooks]]\nid = 'one'\nurl = 'https://hooks.example/'\nevents = ['root.added']";
+            let config = toml::from_str(&format!("{settings}\nsecret_file = {:?}", path.to_str().unwrap())).unwrap();
+            Webhooks::read(&config).map(|read| read.receivers[0].secrets.len())
+        };
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        assert_eq!(read(secret).ok(), Some(1));
+        assert_eq!(read(&format!("\n  {secret}  \n\n{secret}\n")).ok(), Some(2));
+        for (content, reason) in [
+            (String::new(), "empty"),
+            ("secret".to_owned(), "line 1 of"),
+            (format!("{secret}\nwhsec_AAAA"), "line 2 of"),
+            (format!("{secret}\n").repeat(5), "has 5 secrets; keep at most 4"),
+        ] {
+            let errors = read(&content).err().unwrap();
+            let text = errors[0].to_string();
+            assert!(text.starts_with("webhooks[0].secret_file: ") && text.contains(reason), "{text}");
+            assert!(!text.contains("MfKQ9r8"), "no secret is shown: {text}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        let missing = toml::from_str(&format!(
+            "[[webhooks]]\nid = 'one'\nurl = 'https://hooks.example/'\nevents = ['root.added']\nsecret_file = {:?}",
+            path.to_str().unwrap()
+        ));
+        let errors = Webhooks::read(&missing.unwrap()).err().unwrap();
+        assert!(errors[0].to_string().contains("os error 2"), "{}", errors[0]);
+    }
+}

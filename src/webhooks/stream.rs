@@ -4,35 +4,19 @@
 //! (`Last-Event-ID`) and misses nothing that is still kept.
 
 use std::collections::{HashMap, HashSet};
-use std::convert::Infallible;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::stream::unfold;
-use http_body_util::StreamBody;
-use hyper::StatusCode;
-use hyper::body::Frame;
-use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use hyper::header::HeaderName;
 use selfsame_actors::{EventError, EventPage, EventsHandle};
 use selfsame_protocol::events::position::EventPosition;
 use selfsame_protocol::events::{Audience, EventKind};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
-use tracing::{Instrument, Span};
 
-use crate::http::{Rejection, Request, Response, Shutdown, stream};
-
-/// Something is sent at least this often, so that proxies keep the connection open.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// A stream ends after this time; clients then connect again.
-const LONGEST: Duration = Duration::from_secs(300);
-
-/// The same while more than half of the listener's connections or requests are taken.
-const LONGEST_WHEN_HALF_FULL: Duration = Duration::from_secs(30);
+use crate::http::{HEARTBEAT, Rejection, Request, Response, Shutdown, StreamLife, event_stream};
 
 /// The most events that are read at a time.
 const PAGE: usize = 100;
@@ -42,9 +26,6 @@ const MOST_STREAMS: usize = 16;
 
 /// Where a client was that connects again (HTML, "The `Last-Event-ID` header").
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-
-/// Makes nginx forward each event at once.
-const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Why a stream is not begun.
 #[derive(Debug, thiserror::Error)]
@@ -130,23 +111,14 @@ impl EventStreams {
             kinds,
             next,
             shutdown: request.shutdown().clone(),
-            began: Instant::now(),
-            is_half_full: Box::new(request.is_listener_half_full()),
+            life: StreamLife::begin(request),
             has_begun: false,
             _permit: permit,
         };
-        let span = Span::current();
-        let pieces = unfold(follower, move |mut follower| {
-            let piece = async move {
-                let piece = follower.piece().await?;
-                Some((Ok::<_, Infallible>(Frame::data(piece)), follower))
-            };
-            piece.instrument(span.clone())
-        });
-        let mut response = stream(StatusCode::OK, "text/event-stream", StreamBody::new(pieces));
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
-        Ok(response)
+        Ok(event_stream(follower, async |mut follower: Follower| {
+            let piece = follower.piece().await?;
+            Some((piece, follower))
+        }))
     }
 
     fn permit(&self, audience: &Audience) -> Result<Permit, StreamError> {
@@ -192,18 +164,12 @@ struct Follower {
     next: EventPosition,
     changes: watch::Receiver<u64>,
     shutdown: Shutdown,
-    began: Instant,
-    is_half_full: Box<dyn Fn() -> bool + Send + Sync>,
+    life: StreamLife,
     has_begun: bool,
     _permit: Permit,
 }
 
 impl Follower {
-    /// When the stream ends.
-    fn end(&self) -> Instant {
-        self.began + if (self.is_half_full)() { LONGEST_WHEN_HALF_FULL } else { LONGEST }
-    }
-
     /// The next piece of the stream; `None` at its end.
     async fn piece(&mut self) -> Option<Bytes> {
         if !self.has_begun {
@@ -212,7 +178,7 @@ impl Follower {
         }
         let heartbeat = Instant::now() + HEARTBEAT;
         loop {
-            if Instant::now() >= self.end() || self.shutdown.triggered().now_or_never().is_some() {
+            if Instant::now() >= self.life.end() || self.shutdown.triggered().now_or_never().is_some() {
                 return None;
             }
             self.changes.mark_unchanged();
@@ -235,7 +201,7 @@ impl Follower {
                 }
                 continue;
             }
-            let deadline = heartbeat.min(self.end());
+            let deadline = heartbeat.min(self.life.end());
             let changed = tokio::select! {
                 changed = timeout_at(deadline, self.changes.changed()) => changed,
                 () = self.shutdown.triggered() => return None,
@@ -244,7 +210,7 @@ impl Follower {
                 Ok(Ok(())) => {}
                 // The service has ended.
                 Ok(Err(_)) => return None,
-                Err(_) if Instant::now() >= self.end() => return None,
+                Err(_) if Instant::now() >= self.life.end() => return None,
                 Err(_) => return Some(self.place()),
             }
         }

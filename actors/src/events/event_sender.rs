@@ -51,17 +51,33 @@ pub(crate) struct EventSenderState {
     /// Whether a message to work is in the mailbox.
     is_scheduled: bool,
     looks: u32,
-    /// Failures since work has succeeded, and when to work again: without a store that works,
-    /// receivers would get the same webhooks again and again.
-    failures: u32,
-    resume_at: Instant,
+    pauses: Pauses,
     _waking: OwnedTask,
+}
+
+/// Pauses after failures, each twice as long as the one before. Without them, receivers would get
+/// the same webhooks again and again while the store cannot be written.
+#[derive(Default)]
+struct Pauses {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Pauses {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until <= now)
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.until = Some(now + LEAST_PAUSE * 2_u32.pow(self.failures.min(MOST_DOUBLINGS)));
+        self.failures = self.failures.saturating_add(1);
+    }
 }
 
 struct Loaded {
     /// The receivers of the settings that this was loaded for.
     configured: Vec<Arc<ReceiverSettings>>,
-    /// `None` while nobody has ever wanted events.
+    /// `None` while events were never recorded.
     progress: Option<LogProgress>,
     receivers: BTreeMap<ReceiverKey, Receiver>,
 }
@@ -87,8 +103,7 @@ impl Actor for EventSender {
             loaded: None,
             is_scheduled: false,
             looks: 0,
-            failures: 0,
-            resume_at: Instant::now(),
+            pauses: Pauses::default(),
             _waking: waking,
         })
     }
@@ -109,7 +124,7 @@ impl Actor for EventSender {
     }
 }
 
-/// Wakes the actor at each published block, while anyone wants to know of blocks.
+/// Wakes the actor at each published block, while blocks are told.
 async fn wake_at_blocks(shared: Arc<EventsState>) {
     let mut height = shared.registry.height();
     loop {
@@ -130,8 +145,7 @@ impl EventSenderState {
             EventSenderMessage::Wake => self.schedule(),
             EventSenderMessage::Work => {
                 self.is_scheduled = false;
-                let worked = self.work().await;
-                self.note(worked);
+                self.work_unless_paused().await;
             }
             EventSenderMessage::Sent { receiver, position, outcome } => {
                 self.sent(receiver, position, outcome);
@@ -139,8 +153,7 @@ impl EventSenderState {
             }
             EventSenderMessage::SettingsChanged => {
                 self.loaded = None;
-                let worked = self.work().await;
-                self.note(worked);
+                self.work_unless_paused().await;
             }
             EventSenderMessage::RetryDeadLetters(id, reply) => {
                 let retried = self.retry_dead(&id).await;
@@ -163,18 +176,24 @@ impl EventSenderState {
         }
     }
 
+    async fn work_unless_paused(&mut self) {
+        if self.pauses.is_over(Instant::now()) {
+            let worked = self.work().await;
+            self.note(worked);
+        }
+    }
+
     /// After a failure, what is stored is read again: the failed write may have been made.
     fn note(&mut self, worked: Result<(), WorkError>) {
         match worked {
             Ok(()) => {
-                self.failures = 0;
+                self.pauses = Pauses::default();
                 self.shared.working.record_success();
             }
             Err(error) => {
                 self.shared.working.record_failure(&error);
                 self.loaded = None;
-                self.resume_at = Instant::now() + LEAST_PAUSE * 2_u32.pow(self.failures.min(MOST_DOUBLINGS));
-                self.failures = self.failures.saturating_add(1);
+                self.pauses.begin(Instant::now());
             }
         }
     }
@@ -184,17 +203,9 @@ impl EventSenderState {
             self.loaded = None;
             return Ok(());
         }
-        if Instant::now() < self.resume_at {
-            return Ok(());
-        }
         let mut loaded = self.take_loaded().await?;
         let mut has_more = false;
         if let Some(progress) = &mut loaded.progress {
-            // A replica that has just begun to lead may have blocks to apply that are in the log.
-            if progress.has_blocks && self.shared.registry.height() < progress.height {
-                self.loaded = Some(loaded);
-                return Ok(());
-            }
             has_more = log_writer::log(&self.shared, progress).await?;
             self.looks += 1;
             if self.looks >= LOOKS_PER_SWEEP {
@@ -245,7 +256,7 @@ impl EventSenderState {
             has_more = !read.is_end;
             receiver.take(read);
         }
-        for (position, entry) in receiver.due(self.shared.clock.unix_millis()) {
+        for (position, entry) in receiver.due(self.shared.clock.unix_millis(), self.shared.registry.height()) {
             let shared = Arc::clone(&self.shared);
             match self.blocking(move || event_at(&shared.registry, &entry, position.index)).await? {
                 Some(event) => self.begin(receiver, position, event),
@@ -360,7 +371,7 @@ async fn write(shared: &EventsState, receiver: &mut Receiver) -> Result<(), Work
     Ok(())
 }
 
-/// Reads what is stored. Receivers that are no longer configured are removed.
+/// Reads what is stored.
 async fn load(shared: &Arc<EventsState>) -> Result<Loaded, WorkError> {
     let reading = Arc::clone(shared);
     let stored =
@@ -377,7 +388,7 @@ async fn load(shared: &Arc<EventsState>) -> Result<Loaded, WorkError> {
         let deliveries = shared.blocking.run(move || records.deliveries(key, None, usize::MAX));
         let deliveries = deliveries.await.map_err(|_| WorkError::Panicked)??;
         let mut receiver = Receiver::new(Arc::clone(settings), stored.remove(&key), beginning, deliveries);
-        // A new one begins here, whatever fails from now on.
+        // A new one begins here, also when what comes next fails.
         write(shared, &mut receiver).await?;
         receivers.insert(key, receiver);
     }
@@ -419,4 +430,26 @@ async fn sweep(shared: &Arc<EventsState>, progress: LogProgress) -> Result<bool,
     written(remove).await?;
     removed.await.map_err(|_| WorkError::Panicked)??;
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_with_each_failure_up_to_a_minute() {
+        let mut pauses = Pauses::default();
+        let mut now = Instant::now();
+        assert!(pauses.is_over(now));
+        let mut lengths = Vec::new();
+        for _ in 0..12 {
+            pauses.begin(now);
+            assert!(!pauses.is_over(now));
+            let until = pauses.until.expect("a pause");
+            lengths.push((until - now).as_millis());
+            now = until;
+            assert!(pauses.is_over(now));
+        }
+        assert_eq!(lengths, [250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 64_000, 64_000, 64_000]);
+    }
 }

@@ -19,7 +19,7 @@ use super::state::{DeliveryCounts, EventsState};
 use super::transport::ReceiverSettings;
 use crate::support::slot::RESTART_PATIENCE;
 
-/// The most dead letters that are counted, or handed out at a time.
+/// The most dead letters that are handed out at a time.
 const MOST_DEAD_LETTERS: usize = 100;
 
 /// The events of a service. Cheap to clone. The handle stays valid when its actor restarts.

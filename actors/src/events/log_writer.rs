@@ -45,7 +45,7 @@ pub(super) async fn written(write: impl FnOnce(OnDecided)) -> Result<(), WorkErr
 }
 
 /// Brings the log's progress in line with what is wanted: blocks are logged from the moment on in
-/// which anyone wants to know of them.
+/// which they are told.
 pub(super) async fn begin(state: &EventsState, stored: Option<LogProgress>) -> Result<Option<LogProgress>, WorkError> {
     let settings = state.settings.load_full();
     if stored.is_none() && !settings.wants_anything() {

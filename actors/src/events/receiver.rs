@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use selfsame_protocol::events::position::EventPosition;
-use selfsame_protocol::events::record::LogEntry;
+use selfsame_protocol::events::record::{Cause, LogEntry};
 use selfsame_protocol::events::schedule::wait_after;
 use selfsame_protocol::time::UnixMillis;
 use selfsame_storage::{DeliveryRecord, ReceiverKey, ReceiverRecord, ReceiverWrite};
@@ -121,12 +121,16 @@ impl Receiver {
         ready.extend(read.events.into_iter().filter(is_new));
     }
 
-    /// The events to send again now. They count as being sent.
-    pub fn due(&mut self, now: UnixMillis) -> Vec<(EventPosition, LogEntry)> {
+    /// The events to send again now. They count as being sent. Those of blocks above `height` wait:
+    /// a replica that has just begun to lead may have to apply their blocks first.
+    pub fn due(&mut self, now: UnixMillis, height: u64) -> Vec<(EventPosition, LogEntry)> {
         let repeated = self.sending.values().filter(|sending| sending.has_record).count();
         let most = if self.ready.is_empty() { AT_ONCE } else { REPEATED_AT_ONCE };
         let room = AT_ONCE.saturating_sub(self.sending.len()).min(most.saturating_sub(repeated));
-        let is_due = |delivery: &DeliveryRecord| delivery.next_attempt.is_some_and(|time| time <= now);
+        let is_due = |delivery: &DeliveryRecord| {
+            let is_applied = !matches!(delivery.entry.cause, Cause::Block(of) if of > height);
+            is_applied && delivery.next_attempt.is_some_and(|time| time <= now)
+        };
         let due = self.waiting.iter().filter(|(_, delivery)| is_due(delivery)).map(|(position, _)| *position);
         let due: Vec<EventPosition> = due.take(room).collect();
         let begin = |position| {

@@ -10,7 +10,7 @@ use selfsame_storage::UnloggedKey;
 use super::messages::EventSenderMessage;
 use super::state::EventsState;
 
-/// Makes records of events, if anyone wants to be told of them.
+/// Makes records of the events that are told to a receiver or on streams.
 #[derive(Clone)]
 pub(crate) struct EventRecorder {
     state: Arc<EventsState>,
@@ -21,12 +21,12 @@ impl EventRecorder {
         Self { state }
     }
 
-    /// Whether anyone wants to be told of such events.
+    /// Whether such events are told.
     pub fn wants(&self, kind: EventKind, app_id: Option<&str>) -> bool {
         self.state.settings.load().wants(kind, app_id)
     }
 
-    /// The record of an event of this kind; `None` when nobody wants it.
+    /// The record of an event of this kind; `None` when such events are not told.
     pub fn record(
         &self,
         kind: EventKind,
@@ -43,7 +43,7 @@ impl EventRecorder {
         self.state.slot.cast(EventSenderMessage::Wake);
     }
 
-    /// An id that nobody else draws. Ids of later events are greater.
+    /// An id of its own: the time and 80 random bits. Ids of later events are greater.
     fn new_id(&self, now: UnixMillis) -> EventId {
         let mut random = [0; 32];
         self.state.random.fill(&mut random);

@@ -41,13 +41,13 @@ impl fmt::Debug for EventSettings {
 }
 
 impl EventSettings {
-    /// Whether an event of this kind is told to anyone. `app_id` is the application that it is
+    /// Whether events of this kind are told. `app_id` is the application that an event is
     /// about; `None` for events about none.
     pub fn wants(&self, kind: EventKind, app_id: Option<&str>) -> bool {
         self.streams || self.receivers.iter().any(|receiver| receiver.wants(kind, app_id))
     }
 
-    /// Whether blocks have events that are told to anyone.
+    /// Whether blocks have events that are told.
     pub(crate) fn wants_blocks(&self) -> bool {
         EventKind::ALL.into_iter().any(|kind| kind.follows_from_blocks() && self.wants(kind, None))
     }

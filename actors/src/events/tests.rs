@@ -1,5 +1,5 @@
-//! Events of a service: each is delivered to each receiver that wants it, whatever fails on the
-//! way, and is followed in the same order.
+//! Events of a service: each is delivered to each receiver of its kind, also after failures, and is
+//! followed in the same order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -57,13 +57,15 @@ mod receiver {
     use super::*;
 
     const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+    /// Of the block that the events are of.
+    const HEIGHT: u64 = 7;
 
     fn position(index: u32) -> EventPosition {
         EventPosition { sequence: 1, index }
     }
 
     fn entry() -> LogEntry {
-        LogEntry { time: NOW, cause: Cause::Block(7) }
+        LogEntry { time: NOW, cause: Cause::Block(HEIGHT) }
     }
 
     fn event(index: u32) -> ReadEvent {
@@ -132,7 +134,8 @@ mod receiver {
         let mut receiver = new(Some(at), deliveries);
         receiver.take(read(2..5));
         assert_eq!(begun(&mut receiver), [2, 4]);
-        let due: Vec<u32> = receiver.due(NOW).iter().map(|(position, _)| position.index).collect();
+        assert!(receiver.due(NOW, HEIGHT - 1).is_empty(), "its block is not applied yet");
+        let due: Vec<u32> = receiver.due(NOW, HEIGHT).iter().map(|(position, _)| position.index).collect();
         assert_eq!(due, [1]);
         assert_eq!(receiver.ended(position(1), Ok(()), NOW, 0), Some(Ended::Delivered));
         let (next, records) = stored(&mut receiver);
@@ -151,9 +154,9 @@ mod receiver {
         for attempt in 1..=MOST_ATTEMPTS {
             let expected = if attempt == MOST_ATTEMPTS { Ended::Dead } else { Ended::Failed };
             assert_eq!(receiver.ended(position(0), Err(failure("no")), now, u32::MAX), Some(expected), "{attempt}");
-            assert!(receiver.due(now).is_empty(), "it waits");
+            assert!(receiver.due(now, HEIGHT).is_empty(), "it waits");
             now = now.plus(Duration::from_secs(30 * 3600));
-            assert_eq!(receiver.due(now).len(), usize::from(expected == Ended::Failed));
+            assert_eq!(receiver.due(now, HEIGHT).len(), usize::from(expected == Ended::Failed));
         }
         let (_, records) = stored(&mut receiver);
         let record = records[&0].clone().expect("a dead letter");
@@ -161,7 +164,7 @@ mod receiver {
 
         assert!(receiver.revive(position(0), record.clone(), now));
         assert!(!receiver.revive(position(0), record, now), "it is not dead any more");
-        assert_eq!(receiver.due(now).len(), 1);
+        assert_eq!(receiver.due(now, HEIGHT).len(), 1);
         assert_eq!(receiver.ended(position(0), Ok(()), now, 0), Some(Ended::Delivered));
         assert_eq!(stored(&mut receiver).1, BTreeMap::from([(0, None)]));
         assert_eq!(receiver.discard_dead(), 1);
@@ -182,7 +185,7 @@ mod receiver {
             }
         }
         assert_eq!(sent, 1000);
-        let due = receiver.due(NOW.plus(Duration::from_secs(5)));
+        let due = receiver.due(NOW.plus(Duration::from_secs(5)), HEIGHT);
         assert_eq!(due.len(), 8);
     }
 }
@@ -404,7 +407,7 @@ async fn a_new_receiver_gets_what_happens_from_then_on() {
     let got = running.receivers.until("a", 1).await;
     let body: serde_json::Value = serde_json::from_str(&got[0].body).expect("JSON");
     assert_eq!(body["data"]["leaf_index"], "0x2", "the first block is from before");
-    // Nobody wants to know of the third one.
+    // The third one is told to no receiver.
     let running = running.restart(Vec::new()).await;
     running.create(3).await;
     let running = running.restart(vec![settings_of("a", &ALL_OF_BLOCKS[..1])]).await;

@@ -32,7 +32,7 @@ pub(super) struct Recorded<'a> {
     pub action: Option<ProvedAction<'a>>,
     /// What the relying party signed, if the request has its signature.
     pub signed: Option<&'a SignedRequest>,
-    /// What receivers of events are told, without the nullifier; `None` when nobody wants to know.
+    /// What receivers of events are told, without the nullifier; `None` when it is not told.
     pub event: Option<VerificationEvent>,
 }
 
