@@ -441,21 +441,31 @@ pub enum Keys {
     },
 }
 
+/// `selfsame app new`.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct NewApp {
+    /// The name that end users see
+    #[arg(long)]
+    pub name: String,
+    /// Redirect URI to which sign-in may send end users back; may be given several times
+    #[arg(long, required = true)]
+    pub redirect_uri: Vec<String>,
+    /// URI to which sign-out may send end users; may be given several times
+    #[arg(long)]
+    pub post_logout_redirect_uri: Vec<String>,
+    /// Make a public client, which has no secret: a page or a program without a server of its own
+    #[arg(long)]
+    pub public: bool,
+    /// Make the application for staging instead of production
+    #[arg(long)]
+    pub staging: bool,
+}
+
 /// `selfsame app`.
 #[derive(Debug, Subcommand)]
 pub enum App {
     /// Print an application's block for the configuration and, once, its secret
-    New {
-        /// The name that end users see
-        #[arg(long)]
-        name: String,
-        /// Redirect URI to which sign-in may send end users back; may be given several times
-        #[arg(long, required = true)]
-        redirect_uri: Vec<String>,
-        /// Make the application for staging instead of production
-        #[arg(long)]
-        staging: bool,
-    },
+    New(NewApp),
     /// Show the applications of the configuration: id, status, environments, relying party, number
     /// of secrets, name
     List {

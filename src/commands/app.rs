@@ -8,17 +8,17 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use super::output::Output;
-use crate::cli::App;
+use crate::cli::{App, NewApp};
 use crate::config::{self, Config, ConfigError, Environment, RelyingPartyId, SecretHash, Status, check_redirect_uri};
 
 /// Runs the command.
 pub fn run(command: App, out: &mut Output) -> Result<ExitCode, CommandError> {
     match command {
-        App::New { name, redirect_uri, staging } => {
-            for uri in &redirect_uri {
+        App::New(app) => {
+            for uri in app.redirect_uri.iter().chain(&app.post_logout_redirect_uri) {
                 check_redirect_uri(uri)?;
             }
-            out.print(&block(&name, &redirect_uri, staging, &SystemRandom))?;
+            out.print(&block(&app, &SystemRandom))?;
         }
         App::List { json, source } => {
             let loaded = source.load()?;
@@ -99,24 +99,33 @@ fn new_secret(random: &dyn Random) -> (String, String) {
     (secret, hash)
 }
 
-/// The block to paste into the configuration. A comment in it shows the secret, for the only time;
-/// the configuration holds its hash.
-fn block(name: &str, redirect_uris: &[String], staging: bool, random: &dyn Random) -> String {
+/// The block to paste into the configuration. A comment in it shows the secret of a confidential
+/// client, for the only time; the configuration holds its hash.
+fn block(app: &NewApp, random: &dyn Random) -> String {
     let mut id = [0; 16];
     random.fill(&mut id);
-    let id = format!("app_{}{}", if staging { "staging_" } else { "" }, hex::encode(id));
-    let (secret, hash) = new_secret(random);
+    let id = format!("app_{}{}", if app.staging { "staging_" } else { "" }, hex::encode(id));
     let rp_id = RelyingPartyId::derived_from(&id);
     let mut block = toml::Table::new();
     block.insert("id".to_owned(), id.into());
-    block.insert("name".to_owned(), name.into());
-    block.insert("client_secret_hash".to_owned(), hash.into());
-    block.insert("redirect_uris".to_owned(), redirect_uris.to_vec().into());
-    block.insert("require_pkce".to_owned(), true.into());
-    format!(
-        "# The client secret, shown this once: {secret}\n# The relying party id at the verification interface: {rp_id}\n\
-         [[apps]]\n{block}"
-    )
+    block.insert("name".to_owned(), app.name.clone().into());
+    let mut text = String::new();
+    if app.public {
+        block.insert("public".to_owned(), true.into());
+    } else {
+        let (secret, hash) = new_secret(random);
+        text = format!("# The client secret, shown this once: {secret}\n");
+        block.insert("client_secret_hash".to_owned(), hash.into());
+    }
+    block.insert("redirect_uris".to_owned(), app.redirect_uri.clone().into());
+    if !app.post_logout_redirect_uri.is_empty() {
+        block.insert("post_logout_redirect_uris".to_owned(), app.post_logout_redirect_uri.clone().into());
+    }
+    if !app.public {
+        // A public client has to use PKCE in any case.
+        block.insert("require_pkce".to_owned(), true.into());
+    }
+    format!("{text}# The relying party id at the verification interface: {rp_id}\n[[apps]]\n{block}")
 }
 
 #[cfg(test)]
@@ -134,7 +143,9 @@ mod tests {
     #[test]
     fn the_printed_block_is_valid_configuration() {
         let uris = ["https://app.example/callback?\"x\"".to_owned()];
-        let text = block("An \"example\"\n[[apps]]", &uris, true, &FixedRandom);
+        let name = "An \"example\"\n[[apps]]".to_owned();
+        let app = NewApp { name, redirect_uri: uris.to_vec(), staging: true, ..NewApp::default() };
+        let text = block(&app, &FixedRandom);
         let table: toml::Table = text.parse().expect("TOML");
         let app = &table["apps"][0];
         assert!(text.contains("]]\nid = "), "the id comes first: {text}");
@@ -145,5 +156,26 @@ mod tests {
         let hash: SecretHash = app["client_secret_hash"].as_str().expect("text").parse().expect("a hash");
         assert!(hash == SecretHash::of(hash.salt(), &format!("sk_{}", "07".repeat(32))));
         assert!(text.starts_with(&format!("# The client secret, shown this once: sk_{}", "07".repeat(32))));
+        assert!(app.get("public").is_none() && app.get("post_logout_redirect_uris").is_none(), "{text}");
+    }
+
+    #[test]
+    fn a_public_client_has_no_secret() {
+        let home = vec!["https://app.example/".to_owned()];
+        let app = NewApp {
+            name: "A page".to_owned(),
+            redirect_uri: home.clone(),
+            post_logout_redirect_uri: home.clone(),
+            public: true,
+            staging: false,
+        };
+        let text = block(&app, &FixedRandom);
+        let table: toml::Table = text.parse().expect("TOML");
+        let app = &table["apps"][0];
+        assert!(!text.contains("secret"), "{text}");
+        assert_eq!(app["public"].as_bool(), Some(true));
+        for key in ["redirect_uris", "post_logout_redirect_uris"] {
+            assert_eq!(app[key].as_array().map(Vec::as_slice), Some(&[home[0].as_str().into()][..]), "{key}");
+        }
     }
 }
