@@ -185,7 +185,8 @@ impl Daemon {
         random: Arc<dyn Random>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, DaemonError> {
-        let Prepared { tls, keys, key_cipher, appearance, webhooks, chains: followed, cluster } = prepared;
+        let Prepared { tls, keys, key_cipher, appearance, wallet_links, webhooks, chains: followed, cluster } =
+            prepared;
         check_data_folder(&config.data_dir)?;
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
@@ -197,7 +198,7 @@ impl Daemon {
         let simulator_seed = simulator_seed(config, random.as_ref())?;
         let seed = simulator_seed.as_deref().unwrap_or_default();
         let verification = verification::setup::settings(config, &keys, seed);
-        let listeners = bind(&config.listen, inherited).await?;
+        let listeners = bind(config, inherited).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let served = PerInterface::from_fn(|interface| listeners.0.contains_key(&config.listen[interface]));
         let socket = match config.operator_socket() {
@@ -240,7 +241,7 @@ impl Daemon {
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
         let now = clock.unix_seconds();
-        let reloading = Reloading::new(config, &service, simulator_seed, certificate, appearance, now);
+        let reloading = Reloading::new(config, &service, simulator_seed, certificate, (appearance, wallet_links), now);
         let (reloads, reload_requests) = mpsc::channel(WAITING_RELOADS);
         let schedule = backup_schedule(config, domain);
         let scheduled_backups = schedule
@@ -497,17 +498,15 @@ fn instance_name() -> String {
 }
 
 /// Whether an interface can be left out whose address cannot be bound: the message bridge, at its
-/// default address, which another program has. The bridge came later than the other interfaces, and
-/// an upgrade must not keep a daemon from starting.
-fn can_do_without(interface: Interface, address: SocketAddr, error: &io::Error) -> bool {
+/// default address, which another program has, where sign-in does not use it. The bridge came later
+/// than the other interfaces, and an upgrade must not keep a daemon from starting.
+fn can_do_without(config: &Config, interface: Interface, address: SocketAddr, error: &io::Error) -> bool {
     let default = SocketAddr::from((Ipv4Addr::LOCALHOST, interface.default_port()));
-    interface == Interface::Bridge && address == default && error.kind() == io::ErrorKind::AddrInUse
+    let is_taken = address == default && error.kind() == io::ErrorKind::AddrInUse;
+    interface == Interface::Bridge && is_taken && !config.signs_in_over_bridge()
 }
 
-async fn bind(
-    listen: &PerInterface<SocketAddr>,
-    inherited: Vec<std::net::TcpListener>,
-) -> Result<Listeners, DaemonError> {
+async fn bind(config: &Config, inherited: Vec<std::net::TcpListener>) -> Result<Listeners, DaemonError> {
     let mut passed = HashMap::new();
     for listener in inherited {
         let address = listener.local_addr().map_err(DaemonError::Inherited)?;
@@ -515,13 +514,13 @@ async fn bind(
         passed.insert(address, listener);
     }
     let mut listeners = BTreeMap::new();
-    for (interface, address) in listen.iter() {
+    for (interface, address) in config.listen.iter() {
         let refused = |error| DaemonError::Listen { interface: interface.listen_key(), address: *address, error };
         if let Entry::Vacant(entry) = listeners.entry(*address) {
             let listener = match passed.remove(address) {
                 Some(listener) => TcpListener::from_std(listener).map_err(refused)?,
                 None => match TcpListener::bind(address).await {
-                    Err(error) if can_do_without(interface, *address, &error) => {
+                    Err(error) if can_do_without(config, interface, *address, &error) => {
                         let message =
                             "another program has this address, so the message bridge is not served; set listen.bridge";
                         tracing::warn!(%address, message);

@@ -20,6 +20,7 @@ use crate::logging::{self, InvalidFilter};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
 use crate::sign_in::appearance::Appearance;
 use crate::sign_in::setup::unprotected_clients;
+use crate::sign_in::wallet_links::WalletLinks;
 use crate::verification::setup::LoadedKeys;
 use crate::webhooks::setup::{WebhookSetupError, Webhooks};
 use crate::{sign_in, verification};
@@ -82,6 +83,8 @@ pub struct Prepared {
     pub key_cipher: Option<Arc<KeyCipher>>,
     /// Whose pages end users see at sign-in.
     pub appearance: Appearance,
+    /// How authenticators are opened for a sign-in.
+    pub wallet_links: WalletLinks,
     /// The receivers of webhooks.
     pub webhooks: Webhooks,
     /// The chains that are followed. Their nodes are not asked yet.
@@ -125,6 +128,9 @@ impl Prepared {
         let appearance = sign_in::setup::appearance(config)
             .map_err(|errors| problems.extend(errors.into_iter().map(Problem::SignIn)))
             .unwrap_or_default();
+        let wallet_links = sign_in::setup::wallet_links(config)
+            .map_err(|errors| problems.extend(errors.into_iter().map(Problem::SignIn)))
+            .unwrap_or_default();
         let webhooks = Webhooks::read(config)
             .map_err(|errors| problems.extend(errors.into_iter().map(Problem::Webhook)))
             .unwrap_or_default();
@@ -133,7 +139,7 @@ impl Prepared {
         let cluster = config.cluster.as_ref().map(PreparedCluster::read).transpose();
         let cluster = take(cluster.map_err(Problem::Cluster), &mut problems).flatten();
         match problems.is_empty() {
-            true => Ok(Self { tls, keys, key_cipher, appearance, webhooks, chains, cluster }),
+            true => Ok(Self { tls, keys, key_cipher, appearance, wallet_links, webhooks, chains, cluster }),
             false => Err(Problems(problems)),
         }
     }

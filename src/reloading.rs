@@ -15,6 +15,7 @@ use crate::config::{Config, Network, Origin, RateLimit};
 use crate::http::{AllowedOrigins, Certificate, Limits, TlsError};
 use crate::operator::ReloadStatus;
 use crate::sign_in::appearance::Appearance;
+use crate::sign_in::wallet_links::WalletLinks;
 use crate::webhooks::setup::Webhooks;
 use crate::{bridge, chains, operator, sign_in, verification};
 
@@ -33,6 +34,7 @@ pub struct Reloading {
     pub(crate) origins: AllowedOrigins,
     pub(crate) certificate: Option<Arc<Certificate>>,
     pub(crate) appearance: Arc<Appearance>,
+    pub(crate) wallet_links: Arc<WalletLinks>,
     pub(crate) status: ReloadStatus,
 }
 
@@ -43,7 +45,7 @@ impl Reloading {
         service: &Service,
         simulator_seed: Option<String>,
         certificate: Option<Arc<Certificate>>,
-        appearance: Appearance,
+        (appearance, wallet_links): (Appearance, WalletLinks),
         now: UnixSeconds,
     ) -> Self {
         let origins = AllowedOrigins::default();
@@ -62,6 +64,7 @@ impl Reloading {
             origins,
             certificate,
             appearance: Arc::new(appearance),
+            wallet_links: Arc::new(wallet_links),
             status: ReloadStatus::started_at(now),
         }
     }
@@ -96,8 +99,9 @@ impl Reloading {
     }
 
     /// Takes over the logos and the links of a new configuration's applications.
-    pub fn replace_appearance_of_apps(&self, new: &Appearance) {
-        self.appearance.replace_apps(new);
+    pub fn replace_logos_and_links(&self, logos: &Appearance, links: &WalletLinks) {
+        self.appearance.replace_apps(logos);
+        self.wallet_links.replace_apps(links);
     }
 
     /// Takes over the webhooks and streams of a new configuration.

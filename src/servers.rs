@@ -20,7 +20,8 @@ use crate::http::{AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteErr
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{History, HistorySources, Operator};
 use crate::reloading::Reloading;
-use crate::sign_in::appearance::Appearance;
+use crate::sign_in::bridged::OwnBridge;
+use crate::sign_in::state::SignIn;
 use crate::webhooks::stream::EventStreams;
 use crate::{bridge, gateway, indexer, openapi, operator, sign_in, verification};
 
@@ -93,7 +94,22 @@ pub(crate) fn servers(
     let history = History::new(sources);
     let operator = Arc::new(Operator::new(operator, registry, &metrics, history.clone()));
     let cors = Cors::Origins(reloading.origins.clone());
-    let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator, &reloading.appearance);
+    let bridge = OwnBridge {
+        handle: service.bridge(),
+        url: urls[Interface::Bridge].clone(),
+        random: Arc::clone(&random),
+        clock: Arc::clone(&clock),
+        audit: Arc::clone(&audit),
+        shutdown: shutdown.clone(),
+    };
+    let sign_in = Arc::new(SignIn {
+        handle: service.sign_in(),
+        appearance: Arc::clone(&reloading.appearance),
+        links: Arc::clone(&reloading.wallet_links),
+        bridge: Arc::new(bridge),
+        streams: EventStreams::new(service.events()),
+    });
+    let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator, &sign_in);
     let server = |site, tls| {
         let trusted = Arc::clone(&reloading.trusted_proxies);
         let random = Arc::clone(&random);
@@ -135,7 +151,7 @@ fn routes(
     cors: &Cors,
     (service, clock): (&Service, &Arc<dyn Clock>),
     operator: &Arc<Operator>,
-    appearance: &Arc<Appearance>,
+    sign_in: &Arc<SignIn>,
 ) -> Vec<(Interface, Routes)> {
     let cors = || Some(cors.clone());
     let routes = |interface| {
@@ -143,12 +159,9 @@ fn routes(
         let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
         let routes = match interface {
             // The operator's page is at `/` of an address that both share.
-            Interface::SignIn => {
-                let streams = EventStreams::new(service.events());
-                sign_in::routes(service.sign_in(), Arc::clone(appearance), streams, !shares_operator, description())
-            }
+            Interface::SignIn => sign_in::routes(Arc::clone(sign_in), !shares_operator, description()),
             Interface::Verification => {
-                let (appearance, id_url) = (Arc::clone(appearance), urls[Interface::SignIn].clone());
+                let (appearance, id_url) = (Arc::clone(&sign_in.appearance), urls[Interface::SignIn].clone());
                 let logo_url = Arc::new(move |app_id: &str| appearance.logo_url(&id_url, app_id));
                 verification::routes(service.verification(), logo_url, description(), cors())
             }

@@ -239,7 +239,7 @@ impl Reloader {
         let reloaded = self.config.with_reloaded(new).map_err(|error| lines(error.to_string()))?;
         let Reloaded { config, mut changed, needs_restart } = reloaded;
         self.reloading.apply(&config).map_err(|error| lines(error.to_string()))?;
-        self.reloading.replace_appearance_of_apps(&prepared.appearance);
+        self.reloading.replace_logos_and_links(&prepared.appearance, &prepared.wallet_links);
         self.reloading.replace_webhooks(prepared.webhooks, &config);
         let certificate = prepared.tls.as_ref().map(|(certificate, _)| &**certificate);
         if self.reloading.replace_certificate(certificate) && !changed.iter().any(|key| key == "tls") {

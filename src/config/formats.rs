@@ -124,9 +124,9 @@ pub(super) struct ContactUrl(String);
 #[schemars(extend("pattern" = "^#[0-9A-Fa-f]{6}$", "examples" = ["#14507d"]))]
 pub(super) struct Colour(String);
 
-/// A URL that contains `{request}` once, such as `wallet://open?request={request}`.
+/// A URL that contains `{request}` once, such as `wallet://open?request={request}`; or `bridge`.
 #[derive(JsonSchema)]
-#[schemars(extend("pattern" = "\\{request\\}|^bridge$", "examples" = ["wallet://open?request={request}"]))]
+#[schemars(extend("pattern" = "\\{request\\}|^bridge$", "examples" = ["wallet://open?request={request}", "bridge"]))]
 pub(super) struct WalletLink(String);
 
 /// 1 to 63 lower-case letters, digits and hyphens.

@@ -49,7 +49,7 @@ pub use dump::Dump;
 pub use error::{ConfigError, Position, SettingError, Source};
 pub use events::{Events, Webhook, WebhookUrl};
 pub use load::{Loaded, Origins, settings_of_this_process};
-pub use pages::{Colour, ContactUrl, PageUrl, ServiceName, SignInPage, WalletLink};
+pub use pages::{Colour, ContactUrl, LinkTemplate, PageUrl, ServiceName, SignInPage, WalletLink};
 pub use schema::schema;
 pub use sections::*;
 pub use traces::{CollectorUrl, Traces};

@@ -138,10 +138,18 @@ impl Display for Colour {
     }
 }
 
-/// The link that opens an authenticator: a template of a URL, in which the URL of the proof request
-/// stands for `{request}`.
+/// How an authenticator is opened for a sign-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WalletLink {
+pub enum WalletLink {
+    /// By a link.
+    Template(LinkTemplate),
+    /// By the connector URI of a request on this service's message bridge.
+    Bridge,
+}
+
+/// A template of a URL, in which the URL of the proof request stands for `{request}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTemplate {
     /// What stands before the URL of the request.
     before: String,
     /// What stands behind it.
@@ -151,8 +159,8 @@ pub struct WalletLink {
 /// What the URL of the proof request stands for.
 const PLACEHOLDER: &str = "{request}";
 
-/// A value that a later version gives a meaning.
-const RESERVED: &str = "bridge";
+/// The value that stands for the message bridge.
+const BRIDGE: &str = "bridge";
 
 /// The schemes whose links would run a script, or show a file, on the page's behalf.
 const REFUSED_SCHEMES: [&str; 5] = ["javascript", "data", "vbscript", "file", "blob"];
@@ -160,7 +168,7 @@ const REFUSED_SCHEMES: [&str; 5] = ["javascript", "data", "vbscript", "file", "b
 /// The characters that a part of a URL has in percent-encoding (RFC 3986, section 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-impl WalletLink {
+impl LinkTemplate {
     /// The link for the proof request at a URL.
     pub fn to_request(&self, request_url: &str) -> String {
         let Self { before, after } = self;
@@ -172,10 +180,15 @@ impl FromStr for WalletLink {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text == BRIDGE { Ok(Self::Bridge) } else { text.parse().map(Self::Template) }
+    }
+}
+
+impl FromStr for LinkTemplate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         const EXAMPLE: &str = "write it like \"wallet://open?request={request}\"";
-        if text == RESERVED {
-            return Err(format!("{text:?} is reserved for a later version; {EXAMPLE}"));
-        }
         let wrong = |reason: &str| format!("{text:?} {reason}; {EXAMPLE}");
         let (before, after) = text.split_once(PLACEHOLDER).ok_or_else(|| wrong("does not contain {request}"))?;
         if after.contains(PLACEHOLDER) {
@@ -211,7 +224,10 @@ fn is_scheme(text: &str) -> bool {
 
 impl Display for WalletLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{PLACEHOLDER}{}", self.before, self.after)
+        match self {
+            Self::Template(LinkTemplate { before, after }) => write!(f, "{before}{PLACEHOLDER}{after}"),
+            Self::Bridge => f.write_str(BRIDGE),
+        }
     }
 }
 
@@ -256,18 +272,20 @@ mod tests {
             ("HTTPS://wallet.example:8443#{request}", format!("HTTPS://wallet.example:8443#{encoded}")),
             ("http://127.0.0.1:3000/?{request}", format!("http://127.0.0.1:3000/?{encoded}")),
         ] {
-            let link: WalletLink = template.parse().unwrap();
+            let link: LinkTemplate = template.parse().unwrap();
             assert_eq!(link.to_request(url), expected);
-            assert_eq!(link.to_string(), template);
+            assert_eq!(WalletLink::Template(link).to_string(), template);
         }
-        let link: WalletLink = "a:{request}".parse().unwrap();
+        assert_eq!("bridge".parse(), Ok(WalletLink::Bridge));
+        assert_eq!(WalletLink::Bridge.to_string(), "bridge");
+        let link: LinkTemplate = "a:{request}".parse().unwrap();
         assert_eq!(link.to_request("é \"<>&?#%'+~._-"), "a:%C3%A9%20%22%3C%3E%26%3F%23%25%27%2B~._-");
     }
 
     #[test]
     fn templates_that_are_no_link_are_refused() {
         for (template, reason) in [
-            ("bridge", "is reserved"),
+            ("Bridge", "does not contain {request}"),
             ("", "does not contain {request}"),
             ("wallet://open", "does not contain {request}"),
             ("wallet://open?a={request}&b={request}", "more than once"),

@@ -530,6 +530,16 @@ impl App {
     pub fn environments(&self) -> Vec<Environment> {
         self.environments.clone().unwrap_or_else(|| vec![Environment::of_application(&self.id)])
     }
+
+    /// Whether it uses sign-in: it is active, and has a redirect URI.
+    pub fn signs_in(&self) -> bool {
+        self.status == Status::Active && !self.redirect_uris.is_empty()
+    }
+
+    /// The environment of its sign-ins: an application that accepts both gets proofs of production.
+    pub fn sign_in_environment(&self) -> Environment {
+        self.environments().into_iter().min().unwrap_or(Environment::Production)
+    }
 }
 
 /// `[[actions]]`: the settings of an action. An action without an entry begins with its first
@@ -635,6 +645,10 @@ pub struct RelyingParty {
     #[serde(default, deserialize_with = "values::optional_address", serialize_with = "written::optional_address")]
     #[schemars(with = "formats::AccountAddress")]
     pub signing_key: Option<Address>,
+    /// The file of that key, with 64 hex digits: sign-in signs its requests for current proofs with
+    /// it where `wallet_link` is `bridge`.
+    #[serde(default)]
+    pub signing_key_file: Option<PathBuf>,
     /// Whether verification takes only requests that are signed with that key, each nonce once.
     #[serde(default)]
     pub require_signed_requests: bool,
@@ -651,6 +665,7 @@ impl RelyingParty {
             rp_id: Some(rp_id),
             oprf_public_key: None,
             signing_key: None,
+            signing_key_file: None,
             require_signed_requests: false,
             status: Status::Active,
         }

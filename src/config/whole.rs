@@ -12,6 +12,7 @@ use super::chains::{Chain, ContractKind};
 use super::cluster::Cluster;
 use super::error::{ConfigError, SettingError, Source};
 use super::events::{Events, Webhook};
+use super::pages::WalletLink;
 use super::per_interface;
 use super::sections::*;
 use super::traces::Traces;
@@ -140,6 +141,12 @@ impl Config {
     pub fn relying_party_id(&self, app_id: &str) -> RelyingPartyId {
         let entry = self.relying_parties.iter().find(|party| party.app_id == app_id);
         entry.map_or_else(|| RelyingPartyId::derived_from(app_id), RelyingParty::rp_id)
+    }
+
+    /// Whether sign-in uses the message bridge for an application.
+    pub fn signs_in_over_bridge(&self) -> bool {
+        let links = self.apps.iter().map(|app| app.wallet_link.as_ref()).chain([self.sign_in.wallet_link.as_ref()]);
+        links.flatten().any(|link| *link == WalletLink::Bridge)
     }
 
     /// The relying party's OPRF public key, which current proofs to an application need.

@@ -1,16 +1,14 @@
-//! Whose pages end users see: names, links, colours and logos of the configuration, and the links
-//! that open an authenticator.
+//! Whose pages end users see: names, links, colours and logos of the configuration.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 
-use crate::config::{Config, SignInPage, WalletLink};
+use crate::config::{Config, SignInPage};
 
 /// The longest logo, in bytes. Logos are kept in memory.
 pub const LONGEST_LOGO: u64 = 256 * 1024;
@@ -22,16 +20,8 @@ pub struct Appearance {
     pub page: SignInPage,
     /// The logo of the service.
     pub logo: Option<Logo>,
-    wallet_link: Option<WalletLink>,
-    /// The applications, by their ids. A reload replaces them.
-    apps: ArcSwap<HashMap<String, Arc<AppAppearance>>>,
-}
-
-/// What the configuration says about one application.
-#[derive(Default)]
-struct AppAppearance {
-    wallet_link: Option<WalletLink>,
-    logo: Option<Logo>,
+    /// The logos of applications, by their ids. A reload replaces them.
+    app_logos: ArcSwap<HashMap<String, Logo>>,
 }
 
 impl Appearance {
@@ -46,40 +36,29 @@ impl Appearance {
             logo.transpose().map_err(|error| errors.push(error)).ok().flatten()
         };
         let logo = read("sign_in.page.logo_file".to_owned(), &config.sign_in.page.logo_file);
-        let apps = config.apps.iter().enumerate().map(|(index, app)| {
-            let logo = read(format!("apps[{index}].logo_file"), &app.logo_file);
-            (app.id.clone(), Arc::new(AppAppearance { wallet_link: app.wallet_link.clone(), logo }))
+        let app_logos = config.apps.iter().enumerate().filter_map(|(index, app)| {
+            let logo = read(format!("apps[{index}].logo_file"), &app.logo_file)?;
+            Some((app.id.clone(), logo))
         });
-        let apps = ArcSwap::from_pointee(apps.collect());
-        let (page, wallet_link) = (config.sign_in.page.clone(), config.sign_in.wallet_link.clone());
-        if errors.is_empty() { Ok(Self { page, logo, wallet_link, apps }) } else { Err(errors) }
+        let app_logos = ArcSwap::from_pointee(app_logos.collect());
+        let page = config.sign_in.page.clone();
+        if errors.is_empty() { Ok(Self { page, logo, app_logos }) } else { Err(errors) }
     }
 
     /// Takes over the applications of a configuration that was read again.
     pub fn replace_apps(&self, new: &Self) {
-        self.apps.store(new.apps.load_full());
-    }
-
-    /// The link that opens an authenticator for a proof request of an application.
-    pub fn wallet_link(&self, app_id: &str, request_url: &str) -> String {
-        let app = self.app(app_id);
-        let link = app.as_ref().and_then(|app| app.wallet_link.as_ref()).or(self.wallet_link.as_ref());
-        link.map_or_else(|| request_url.to_owned(), |link| link.to_request(request_url))
+        self.app_logos.store(new.app_logos.load_full());
     }
 
     /// The logo of an application.
     pub fn app_logo(&self, app_id: &str) -> Option<Logo> {
-        self.app(app_id)?.logo.clone()
+        self.app_logos.load().get(app_id).cloned()
     }
 
     /// The URL of an application's logo at the sign-in interface, whose base is `id_url`; `None`
     /// when it has none.
     pub fn logo_url(&self, id_url: &str, app_id: &str) -> Option<String> {
-        self.app(app_id)?.logo.as_ref().map(|_| format!("{id_url}/sign-in-logo/{app_id}"))
-    }
-
-    fn app(&self, app_id: &str) -> Option<Arc<AppAppearance>> {
-        self.apps.load().get(app_id).cloned()
+        self.app_logo(app_id).map(|_| format!("{id_url}/sign-in-logo/{app_id}"))
     }
 }
 
@@ -218,18 +197,5 @@ mod tests {
                 assert!(text.starts_with(key) && text.contains(reason), "{text}");
             }
         }
-    }
-
-    #[test]
-    fn the_link_of_an_application_comes_before_that_of_the_service() {
-        let read = |text: &str| Appearance::read(&toml::from_str(text).unwrap()).ok().unwrap();
-        let apps = "apps = [{ id = 'app_a', wallet_link = 'a:{request}' }, { id = 'app_b' }]";
-        let appearance = read(&format!("{apps}\nsign_in.wallet_link = 'service:{{request}}'"));
-        assert_eq!(appearance.wallet_link("app_a", "https://x"), "a:https%3A%2F%2Fx");
-        assert_eq!(appearance.wallet_link("app_b", "https://x"), "service:https%3A%2F%2Fx");
-        assert_eq!(read(apps).wallet_link("app_b", "https://x"), "https://x");
-        appearance.replace_apps(&read("apps = [{ id = 'app_b', wallet_link = 'b:{request}' }]"));
-        assert_eq!(appearance.wallet_link("app_a", "https://x"), "service:https%3A%2F%2Fx");
-        assert_eq!(appearance.wallet_link("app_b", "https://x"), "b:https%3A%2F%2Fx");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::header::USER_AGENT;
 use hyper::{Method, StatusCode};
-use selfsame_actors::{Given, NewTransaction, SignInError, TransactionId};
+use selfsame_actors::{Given, NewTransaction, ProofRequest, SignInError, TransactionId};
 use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
@@ -19,6 +19,8 @@ use super::page::{self, Frame};
 use super::redirect::{redirect_error, respond_delivery};
 use super::schema::{AuthorizationParameters, TransactionStart};
 use super::state::SignIn;
+use super::transaction::sign_in_request;
+use super::wallet_links::Way;
 use crate::http::{AuditNotes, Request, Response, json};
 
 /// Begin a sign-in
@@ -55,17 +57,17 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
             if let Some(client) = parameters.get("client_id").and_then(|id| sign_in.handle.client(id)) {
                 audit.client(&client.client.id);
             }
-            begin(&sign_in, &parameters, session, &Origin { source, user_agent }).await
+            begin(&sign_in, &parameters, session, &Origin { source, user_agent, is_browser: !wants_json }).await
         }
     };
-    if let Ok(Outcome::ProofRequested { begun, .. }) = &outcome {
-        audit.concerns(begun.id.to_string());
+    if let Ok(Outcome::ProofRequested(begun)) = &outcome {
+        audit.concerns(begun.transaction.id.to_string());
     }
     match outcome {
-        Ok(Outcome::ProofRequested { begun, .. }) if wants_json => Ok(transaction_json(&sign_in, &begun)),
-        Ok(Outcome::ProofRequested { begun, client_name }) => {
-            transaction_page(&sign_in, &frame, &begun, &client_name, &surplus)
-        }
+        Ok(Outcome::ProofRequested(begun)) => Ok(match &begun.wallet_link {
+            Some(wallet_link) => transaction_page(&sign_in, &frame, &begun, wallet_link, &surplus),
+            None => transaction_json(&sign_in, &begun.transaction),
+        }),
         Ok(Outcome::SessionUsed(delivery)) => {
             audit.outcome("granted_from_session");
             Ok(respond_delivery(&frame, delivery))
@@ -78,9 +80,17 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
 /// The outcome of a valid authorization request.
 enum Outcome {
     /// A transaction began: the person is asked for a proof.
-    ProofRequested { begun: NewTransaction, client_name: String },
+    ProofRequested(Box<Begun>),
     /// The browser's session identifies the person: the response for the application is ready.
     SessionUsed(Delivery),
+}
+
+/// A sign-in that began.
+struct Begun {
+    transaction: NewTransaction,
+    asked: ProofRequest,
+    /// The link that opens an authenticator; `None` for a program.
+    wallet_link: Option<String>,
 }
 
 /// Why no sign-in begins, and where a browser shows it.
@@ -122,6 +132,8 @@ struct Origin {
     source: IpAddr,
     /// The header `User-Agent`.
     user_agent: Option<String>,
+    /// Whether it is a browser, which shows a link.
+    is_browser: bool,
 }
 
 /// Reads the request and begins the sign-in.
@@ -138,8 +150,7 @@ async fn begin(
         AuthorizeRejection::Redirect { target, rejection } => BeginError::Redirect { target, error: rejection.into() },
     })?;
     let target = request.target.clone();
-    let client_name = client.map(|client| client.name.clone()).unwrap_or_default();
-    let outcome = begin_checked(sign_in, request, client_name, session, origin).await;
+    let outcome = begin_checked(sign_in, request, session, origin).await;
     outcome.map_err(|error| BeginError::Redirect { target, error })
 }
 
@@ -147,7 +158,6 @@ async fn begin(
 async fn begin_checked(
     sign_in: &SignIn,
     request: AuthorizationRequest,
-    client_name: String,
     session: Option<&str>,
     origin: &Origin,
 ) -> Result<Outcome, SignInError> {
@@ -164,8 +174,34 @@ async fn begin_checked(
         let detail = "the person has to sign in: this browser's session has no sign-in that answers the request";
         return Err(SignInRejection::of("prompt", ErrorKind::LoginRequired, detail).into());
     }
-    let begun = sign_in.handle.begin(request, expected, Some(origin.source), origin.user_agent.as_deref()).await?;
-    Ok(Outcome::ProofRequested { begun, client_name })
+    let transaction =
+        sign_in.handle.begin(request, expected, Some(origin.source), origin.user_agent.as_deref()).await?;
+    let asked = sign_in.handle.proof_request(transaction.id)?;
+    let wallet_link = match origin.is_browser {
+        true => Some(wallet_link(sign_in, &transaction, &asked, origin.source).await?),
+        false => None,
+    };
+    Ok(Outcome::ProofRequested(Box::new(Begun { transaction, asked, wallet_link })))
+}
+
+/// The link that opens an authenticator for a sign-in that began.
+async fn wallet_link(
+    sign_in: &SignIn,
+    transaction: &NewTransaction,
+    asked: &ProofRequest,
+    source: IpAddr,
+) -> Result<String, SignInError> {
+    let proof = match sign_in.links.way(&asked.app_id, &request_url(sign_in, transaction)) {
+        Way::Link(link) => return Ok(link),
+        Way::Bridge(proof) => proof,
+    };
+    let opened = sign_in_request(sign_in, transaction.id, asked.clone());
+    let offered = sign_in.bridge.offer(&sign_in.handle, transaction, asked, opened, (&proof, source)).await;
+    if offered.is_err() {
+        // The sign-in has no page, so it cannot be answered; it does not count as open any more.
+        let _ = sign_in.handle.cancel(transaction.id, &transaction.secret).await;
+    }
+    offered
 }
 
 fn request_url(sign_in: &SignIn, begun: &NewTransaction) -> String {
@@ -185,25 +221,24 @@ fn transaction_json(sign_in: &SignIn, begun: &NewTransaction) -> Response {
 fn transaction_page(
     sign_in: &SignIn,
     frame: &Frame<'_>,
-    begun: &NewTransaction,
-    client_name: &str,
+    begun: &Begun,
+    wallet_link: &str,
     surplus: &[TransactionId],
-) -> Result<Response, SignInEndpointError> {
-    let proof_request = sign_in.handle.proof_request(begun.id)?;
-    let wallet_link = sign_in.appearance.wallet_link(&proof_request.app_id, &request_url(sign_in, begun));
+) -> Response {
+    let Begun { transaction, asked, .. } = begun;
     let lifetime = sign_in.handle.transaction_lifetime();
     let shown = page::SignInPage {
-        begun,
-        wallet_link: &wallet_link,
-        client_id: &proof_request.app_id,
-        client_name,
-        scopes: proof_request.scopes,
+        begun: transaction,
+        wallet_link,
+        client_id: &asked.app_id,
+        client_name: &asked.app_name,
+        scopes: asked.scopes,
         claimed_name: &sign_in.handle.provider().name,
         lifetime,
-        allows_cross_device: proof_request.allows_cross_device,
+        allows_cross_device: asked.allows_cross_device,
     };
     let mut response = page::sign_in(frame, &shown);
-    set_transaction(sign_in, &mut response, begun.id, &begun.secret, lifetime.as_secs());
+    set_transaction(sign_in, &mut response, transaction.id, &transaction.secret, lifetime.as_secs());
     surplus.iter().for_each(|id| remove_transaction(sign_in, &mut response, *id));
-    Ok(response)
+    response
 }

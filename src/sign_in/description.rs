@@ -6,7 +6,7 @@ use utoipa::{Modify, OpenApi};
 use super::error::SignInEndpointError;
 use super::schema::TransactionPath;
 use super::{
-    application_events, authorize, cancel, discovery, events, files, front, introspect, logout, revoke, token,
+    application_events, authorize, cancel, connect, discovery, events, files, front, introspect, logout, revoke, token,
     transaction, userinfo,
 };
 use crate::{health, openapi};
@@ -38,6 +38,7 @@ use crate::{health, openapi};
         logout::session,
         logout::end_session,
         cancel::cancel,
+        connect::connect,
         front::front,
         files::style,
         files::script,

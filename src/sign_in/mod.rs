@@ -6,6 +6,7 @@
 //! | `authorize.rs` | `GET` and `POST /authorize` |
 //! | `transaction.rs` | `/authorize/{transaction}/…`: the proof request, its answer, progress, completion |
 //! | `cancel.rs` | `POST /authorize/{transaction}/cancel` |
+//! | `connect.rs` | `GET /connect`: what a request on the message bridge asks for, as a page |
 //! | `events.rs` | `GET /authorize/{transaction}/events`: its progress, as a stream |
 //! | `token.rs` | `POST /token` |
 //! | `introspect.rs` | `POST /introspect` |
@@ -17,6 +18,8 @@
 //! | `files.rs` | `GET /sign-in.css` and the other files of the pages |
 //! | `page.rs` | the pages that end users see |
 //! | `appearance.rs` | whose pages they are, from the configuration |
+//! | `wallet_links.rs` | how authenticators are opened, from the configuration |
+//! | `bridged.rs` | sign-ins on the message bridge, for authenticators that know nothing else |
 //! | `form.rs` | forms, and the credentials of clients |
 //! | `accept.rs` | whether a client wants a page or JSON |
 //! | `cookies.rs` | the secrets of transactions and of the session, in the browser |
@@ -32,8 +35,10 @@ mod accept;
 pub mod appearance;
 mod application_events;
 mod authorize;
+pub mod bridged;
 mod brute_force;
 mod cancel;
+mod connect;
 mod cookies;
 mod description;
 mod discovery;
@@ -50,23 +55,21 @@ mod redirect;
 mod revoke;
 mod schema;
 pub mod setup;
-mod state;
+pub mod state;
 mod token;
 mod transaction;
 mod userinfo;
+pub mod wallet_links;
 
 use std::sync::Arc;
 
-use appearance::Appearance;
 pub use description::Description;
 use error::SignInEndpointError;
 use hyper::Method;
-use selfsame_actors::SignInHandle;
 use state::SignIn;
 
 use crate::http::{Router, Routes};
 use crate::interface::Interface;
-use crate::webhooks::stream::EventStreams;
 use crate::{health, openapi};
 
 /// The paths that applications' servers call, which a flood of browsers must not keep out.
@@ -84,15 +87,8 @@ static RESERVED: [&str; 9] = [
 
 /// The routes of the sign-in interface. Without `has_front_page` another interface at the same
 /// address has `/`.
-pub fn routes(
-    handle: SignInHandle,
-    appearance: Arc<Appearance>,
-    streams: EventStreams,
-    has_front_page: bool,
-    openapi: openapi::Document,
-) -> Routes {
+pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Document) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
-    let state = Arc::new(SignIn { handle, appearance, streams });
     let router = Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), state);
     let router = if has_front_page { router.route(get.clone(), "/", front::front) } else { router };
     router
@@ -126,6 +122,7 @@ pub fn routes(
         .route(get.clone(), "/authorize/{transaction}/events", events::events)
         .route(get.clone(), "/authorize/{transaction}/complete", transaction::complete)
         .audited("sign_in_completed")
+        .route(get.clone(), "/connect", connect::connect)
         .route(get.clone(), "/sign-in.css", files::style)
         .route(get.clone(), "/sign-in.js", |_, _| files::script())
         .route(get.clone(), "/sign-in-address.js", |_, _| files::address_script())

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `frame.rs` | what all pages have: whose page it is, the footer, the headers |
 //! | `sign_in.rs` | the page of a sign-in, and that at its address for authenticators |
+//! | `connect.rs` | the page of a connector URI |
 //! | `problems.rs` | what went wrong |
 //! | `sessions.rs` | where the browser is signed in, and signing out |
 //! | `form_post.rs` | a response on its way to the application as a form |
@@ -15,6 +16,7 @@
 //! | `words.rs` | the texts in their languages |
 
 mod colours;
+mod connect;
 mod files;
 mod form_post;
 mod frame;
@@ -25,6 +27,7 @@ mod sessions;
 mod sign_in;
 mod words;
 
+pub use connect::{Asked, connect, incomplete_connector, unknown_connector};
 pub use files::{address_script, logo, script, style};
 pub use form_post::form_post;
 pub use frame::Frame;

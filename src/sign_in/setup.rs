@@ -7,11 +7,11 @@ use alloy_primitives::hex;
 use selfsame_actors::{ClientSecret, KeyCipher, SignInClient, SignInLimits, SignInSettings};
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::{Client, ResponseType};
-use selfsame_protocol::verification::Environment;
 use zeroize::Zeroizing;
 
 use super::appearance::{Appearance, LogoError};
-use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, SecretHash, Status};
+use super::wallet_links::{WalletLinkError, WalletLinks};
+use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, SecretHash};
 use crate::secret_file::{SecretFileError, read_secret};
 
 /// Why sign-in cannot be set up.
@@ -29,6 +29,9 @@ pub enum SetupError {
     /// A file cannot be a logo.
     #[error(transparent)]
     Logo(#[from] LogoError),
+    /// Sign-in over the message bridge cannot be set up.
+    #[error(transparent)]
+    WalletLink(#[from] WalletLinkError),
 }
 
 /// The settings of sign-in for a provider at `id_url`, whose signing keys `key_cipher` encrypts.
@@ -58,6 +61,14 @@ pub fn settings(config: &Config, id_url: &str, key_cipher: Option<Arc<KeyCipher>
 /// All files that cannot be logos.
 pub fn appearance(config: &Config) -> Result<Appearance, Vec<SetupError>> {
     Appearance::read(config).map_err(|errors| errors.into_iter().map(SetupError::from).collect())
+}
+
+/// The links that open an authenticator.
+///
+/// # Errors
+/// All settings that cannot be used.
+pub fn wallet_links(config: &Config) -> Result<WalletLinks, Vec<SetupError>> {
+    WalletLinks::read(config).map_err(|errors| errors.into_iter().map(SetupError::from).collect())
 }
 
 /// The key that encrypts the signing keys; `None` when the configuration has none.
@@ -104,7 +115,7 @@ pub fn unprotected_clients(config: &Config) -> Vec<&str> {
 }
 
 fn signing_in(config: &Config) -> impl Iterator<Item = &App> {
-    config.apps.iter().filter(|app| app.status == Status::Active && !app.redirect_uris.is_empty())
+    config.apps.iter().filter(|app| app.signs_in())
 }
 
 fn client(app: &App) -> SignInClient {
@@ -120,8 +131,7 @@ fn client(app: &App) -> SignInClient {
         },
         name: app.name().to_owned(),
         secrets: app.secret_hashes().map(secret).collect(),
-        // An application that accepts both environments gets sign-ins with proofs of production.
-        environment: app.environments().iter().copied().min().unwrap_or(Environment::Production),
+        environment: app.sign_in_environment(),
         proof: app.proof,
         allows_cross_device: app.cross_device == CrossDevice::Allow,
     }

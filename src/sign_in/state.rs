@@ -7,7 +7,9 @@ use selfsame_actors::SignInHandle;
 use selfsame_protocol::sign_in::Language;
 
 use super::appearance::Appearance;
+use super::bridged::OwnBridge;
 use super::page::{Frame, Words};
+use super::wallet_links::WalletLinks;
 use crate::http::Request;
 use crate::webhooks::stream::EventStreams;
 
@@ -17,6 +19,10 @@ pub struct SignIn {
     pub handle: SignInHandle,
     /// Whose pages end users see.
     pub appearance: Arc<Appearance>,
+    /// How authenticators are opened.
+    pub links: Arc<WalletLinks>,
+    /// The message bridge, for authenticators that know nothing else.
+    pub bridge: Arc<OwnBridge>,
     /// The events that applications follow.
     pub streams: EventStreams,
 }

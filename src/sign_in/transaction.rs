@@ -63,13 +63,13 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
             };
         }
     };
-    let base = format!("{}/authorize/{id}", sign_in.handle.provider().issuer);
     if is_person {
-        let (url, frame) = (format!("{base}/request"), sign_in.frame(&request));
-        let wallet_link = sign_in.appearance.wallet_link(&asked.app_id, &url);
+        let url = format!("{}/authorize/{id}/request", sign_in.handle.provider().issuer);
+        let frame = sign_in.frame(&request);
+        let wallet_link = sign_in.links.link(&asked.app_id, &url);
         return Ok(page::for_authenticators(&frame, &url, &wallet_link, asked.allows_cross_device));
     }
-    let forms = sign_in.handle.open_request(id, sign_in_request(asked, format!("{base}/proof"))).await?;
+    let forms = sign_in.handle.open_request(id, sign_in_request(&sign_in, id, asked)).await?;
     Ok(json(StatusCode::OK, &forms))
 }
 
@@ -80,7 +80,8 @@ async fn asked(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, Pr
     Ok((id, sign_in.handle.proof_request(id)?))
 }
 
-fn sign_in_request(asked: ProofRequest, answer_url: String) -> SignInRequest {
+/// A transaction's proof request, as authenticators get it.
+pub(super) fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> SignInRequest {
     SignInRequest {
         app_id: asked.app_id,
         app_name: asked.app_name,
@@ -91,7 +92,7 @@ fn sign_in_request(asked: ProofRequest, answer_url: String) -> SignInRequest {
         environment: asked.environment,
         scopes: asked.scopes.text(),
         expires_at: asked.expires_at,
-        answer_url,
+        answer_url: format!("{}/authorize/{id}/proof", sign_in.handle.provider().issuer),
         redirect_host: authority(&asked.redirect_uri).to_owned(),
         initiator: asked.initiator,
         cross_device: if asked.allows_cross_device { CrossDevice::Allow } else { CrossDevice::Deny },

@@ -11,6 +11,7 @@ mod backup;
 mod bad_input;
 mod bodies;
 mod bridge;
+mod bridged_sign_in;
 mod certification;
 mod chain_contracts;
 mod chain_deployment;

@@ -110,6 +110,18 @@ impl BridgeHandle {
         }
     }
 
+    /// A request that was not taken, without taking it, for a page that shows what it asks for;
+    /// `None` when no such request waits.
+    ///
+    /// # Errors
+    /// [`BridgeError::Unavailable`].
+    pub async fn read_request(&self, id: EntryId) -> Result<Option<Message>, BridgeError> {
+        match self.ask(Question { id, source: None, kind: QuestionKind::ReadRequest }).await? {
+            Answer::ShownRequest(message) => Ok(Some(message)),
+            _ => Ok(None),
+        }
+    }
+
     /// How far a request is, without taking anything; `None` for an id that has no request.
     ///
     /// # Errors
@@ -230,6 +242,10 @@ impl BridgeHandle {
             QuestionKind::Answer { message } => self.keep(kept(message, KeptKind::Answer)).await,
             QuestionKind::TakeRequest => {
                 self.call(|reply| MessageBridgeMessage::TakeRequest(id, reply)).await.map(Answer::from)
+            }
+            QuestionKind::ReadRequest => {
+                let message = self.call(|reply| MessageBridgeMessage::ReadRequest(id, reply)).await;
+                message.map(|message| message.map_or(Answer::Nothing, Answer::ShownRequest))
             }
             QuestionKind::Status => {
                 let status = self.call(|reply| MessageBridgeMessage::Status(id, reply)).await;

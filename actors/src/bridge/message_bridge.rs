@@ -89,6 +89,9 @@ impl MessageBridgeState {
                 self.publish();
                 drop(reply.send(taken));
             }
+            MessageBridgeMessage::ReadRequest(id, reply) => {
+                drop(reply.send(self.entries.read_request(&id, now).cloned()));
+            }
             MessageBridgeMessage::Status(id, reply) => drop(reply.send(self.entries.status(&id, now))),
             MessageBridgeMessage::TakeResponse { id, follows, reply } => self.take_response(id, follows, reply),
             MessageBridgeMessage::SetLimits(limits) => self.entries.set_limits(limits),

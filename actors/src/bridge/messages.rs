@@ -15,6 +15,8 @@ pub(crate) enum MessageBridgeMessage {
     Keep(Kept, RpcReplyPort<Result<(), EntryError>>),
     /// Hand a request out, once.
     TakeRequest(EntryId, RpcReplyPort<Option<Retrieved>>),
+    /// Show a request that was not handed out, and use nothing up.
+    ReadRequest(EntryId, RpcReplyPort<Option<Message>>),
     /// Say how far a request is, and use nothing up.
     Status(EntryId, RpcReplyPort<Option<ResponseStatus>>),
     /// Say how far a request is, and hand its answer out, once. With `follows`, the caller is told

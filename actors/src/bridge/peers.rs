@@ -52,6 +52,7 @@ pub(crate) enum QuestionKind {
     CreateResponse { message: Message },
     Answer { message: Message },
     TakeRequest,
+    ReadRequest,
     Status,
     TakeResponse { wait: Option<Duration> },
 }
@@ -72,6 +73,7 @@ pub(crate) enum Answer {
         message: Message,
         flow: [u8; 16],
     },
+    ShownRequest(Message),
     Status(ResponseStatus),
     Response {
         status: ResponseStatus,

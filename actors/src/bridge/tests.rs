@@ -94,9 +94,11 @@ async fn every_replica_answers_for_all_messages() {
         let again = other.create_request(Some(id.clone()), message(0), None).await;
         assert!(matches!(again, Err(BridgeError::Entry(EntryError::Taken))), "{again:?}");
         assert_eq!(other.status(id.clone()).await.expect("known"), Some(ResponseStatus::Initialized));
+        assert_eq!(other.read_request(id.clone()).await.expect("known"), Some(message(number)), "it takes nothing");
         let taken = wallet.take_request(id.clone()).await.expect("known").expect("it was not taken");
         assert_eq!(taken.message, message(number));
         assert_eq!(page.take_request(id.clone()).await.expect("known"), None);
+        assert_eq!(other.read_request(id.clone()).await.expect("known"), None);
         let (waited, answered) = tokio::join!(
             other.await_response(id.clone(), None, Duration::from_secs(30)),
             wallet.answer(id.clone(), message(number + 100), None)

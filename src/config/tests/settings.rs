@@ -168,7 +168,6 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
         ("cors.allowed_origins = ['https://A.example:443']", &["cors.allowed_origins[0]: ", "\"https://a.example\""]),
         ("sign_in.introspection_inactive_status = 400", &["sign_in.introspection_inactive_status: 400", "401 nor 200"]),
         ("sign_in.key_rotation = '1m'", &["sign_in.key_rotation: 1m", "1h"]),
-        ("sign_in.wallet_link = 'bridge'", &["sign_in.wallet_link: \"bridge\" is reserved for a later version"]),
         (
             "sign_in.wallet_link = 'wallet://open'",
             &["sign_in.wallet_link: ", "does not contain {request}", "wallet://open?request={request}"],
@@ -195,9 +194,50 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
             &["verifier.keys.staging.legacy: \"other\"", "\"builtin\", \"simulator\""],
         ),
         ("verifier.keys.sandbox.legacy = 'builtin'", &["verifier.keys.sandbox: ", "production, staging"]),
+        ("events.retention = '1m'", &["events.retention: 1m", "give 1h to "]),
+        ("events.stream = true", &["events.stream: is not a known key", "streams"]),
     ];
     for (text, parts) in cases {
         check_problems(load(text), &[parts]);
+    }
+}
+
+#[test]
+fn a_webhook_has_a_name_an_address_and_events_of_its_own() {
+    let webhook = |settings: &str| {
+        let given = |key: &str| settings.lines().any(|line| line.starts_with(&format!("{key} =")));
+        let usual = [
+            ("id", "'one'"),
+            ("url", "'https://hooks.example/'"),
+            ("secret_file", "'secret'"),
+            ("events", "['verification.succeeded']"),
+        ];
+        let usual = usual.iter().filter(|(key, _)| !given(key)).map(|(key, value)| format!("{key} = {value}\n"));
+        format!("[[webhooks]]\n{}{settings}\n", usual.collect::<String>())
+    };
+    assert!(load(&webhook("")).is_ok());
+    assert!(load(&webhook("url = 'http://127.0.0.1:9000/hook?x=1'")).is_ok());
+    assert!(load(&webhook("url = 'http://hooks.example/'\nallow_plain_http = true")).is_ok());
+    let of_app = "app_id = 'app_a'\nevents = ['root.added', 'verification.succeeded']";
+    assert!(load(&format!("[[apps]]\nid = 'app_a'\n{}", webhook(of_app))).is_ok());
+    let many = (0..101).map(|number| webhook(&format!("id = 'w{number}'"))).collect::<String>();
+    #[rustfmt::skip]
+    let cases: [(String, &[&str]); 11] = [
+        (webhook("id = 'One'"), &["webhooks[0].id: \"One\"", "1 to 64 of a to z"]),
+        (webhook("id = ''"), &["webhooks[0].id: \"\"", "1 to 64"]),
+        (webhook("") + &webhook(""), &["webhooks[1].id: \"one\"", "webhooks[0]"]),
+        (webhook("url = 'http://hooks.example/'"), &["webhooks[0].url: http://hooks.example/", "allow_plain_http"]),
+        (webhook("url = 'hooks.example'"), &["webhooks[0].url: ", "https://"]),
+        (webhook("events = []"), &["webhooks[0].events: ", "is empty"]),
+        (webhook("events = ['root.added', 'root.added']"), &["webhooks[0].events: has \"root.added\" twice"]),
+        (webhook("events = ['root']"), &["webhooks[0].events[0]: ", "root.added"]),
+        (webhook("app_id = 'app_x'"), &["webhooks[0].app_id: ", "app_x"]),
+        (format!("[[apps]]\nid = 'app_a'\n{}", webhook("app_id = 'app_a'\nevents = ['request.failed']")),
+         &["webhooks[0].events: \"request.failed\" is about no application"]),
+        (many, &["webhooks: has 101 entries", "at most 100"]),
+    ];
+    for (text, parts) in cases {
+        check_problems(load(&text), &[parts]);
     }
 }
 

@@ -122,24 +122,33 @@ pub fn for_authenticators(
     allows_cross_device: bool,
 ) -> Response {
     let words = frame.words;
-    let code = qr_code::figure(words, wallet_link).filter(|_| allows_cross_device);
     let title = words.say("address-title");
     let body = html! {
         main {
             h1 { (title) }
-            p { (words.say("address-purpose")) }
-            p { @if code.is_some() { (words.say("address-copy-or-scan")) } @else { (words.say("address-copy")) } }
-            p { code.address #address { (request_url) } }
-            // Only the script can copy.
-            p.action {
-                button #copy type="button" hidden
-                    data-copied=(words.say("copied")) data-failed=(words.say("copy-failed"))
-                { (words.say("copy")) }
-            }
-            p #copy-status role="status" aria-live="polite" {}
-            @if let Some(code) = code { (code) }
+            (address(frame, request_url, wallet_link, allows_cross_device))
         }
         script src={ (frame.root) "/sign-in-address.js" } defer {}
     };
     frame.respond(StatusCode::OK, &title, &body, &format!("script-src 'self'; {LOADS_WITHOUT_FORM}"))
+}
+
+/// An address for authenticators, to copy, and the QR code of `link`, to scan, where that is
+/// allowed.
+pub fn address(frame: &Frame<'_>, address: &str, link: &str, allows_cross_device: bool) -> Markup {
+    let words = frame.words;
+    let code = qr_code::figure(words, link).filter(|_| allows_cross_device);
+    html! {
+        p { (words.say("address-purpose")) }
+        p { @if code.is_some() { (words.say("address-copy-or-scan")) } @else { (words.say("address-copy")) } }
+        p { code.address #address { (address) } }
+        // Only the script can copy.
+        p.action {
+            button #copy type="button" hidden
+                data-copied=(words.say("copied")) data-failed=(words.say("copy-failed"))
+            { (words.say("copy")) }
+        }
+        p #copy-status role="status" aria-live="polite" {}
+        @if let Some(code) = code { (code) }
+    }
 }

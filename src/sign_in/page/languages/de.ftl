@@ -36,6 +36,15 @@ copy = Adresse kopieren
 copied = Kopiert
 copy-failed = Der Browser hat sie nicht kopiert. Kopieren Sie die markierte Adresse von Hand.
 
+connect-title = Antworten Sie in Ihrem Authenticator
+connect-asks = { $application } bittet Sie zu beweisen, dass Sie ein Mensch sind.
+connect-purpose = Angegebener Zweck: „{ $purpose }“
+connect-unchecked = Das hat die Seite geschrieben, von der Sie kommen. Antworten Sie nur, wenn Sie diese Seite selbst geöffnet haben.
+connect-hidden = Eine Anwendung bittet Sie zu beweisen, dass Sie ein Mensch sind. Was genau sie verlangt, zeigt Ihr Authenticator.
+connect-gone = Seine Anfrage wurde beantwortet, von einem Authenticator abgeholt, oder sie ist abgelaufen.
+connect-incomplete-title = Diese Adresse ist unvollständig
+connect-incomplete = Öffnen Sie sie noch einmal aus der Anwendung, oder scannen Sie ihren Code noch einmal.
+
 cannot-begin-title = Diese Anmeldung kann nicht beginnen
 cannot-begin = Die Anwendung, die Sie hierher geschickt hat, hat einen Fehler gemacht. Sie hat nichts erhalten.
 cannot-continue-title = Diese Anmeldung kann nicht weitergehen

@@ -45,6 +45,17 @@ copy = Copy the address
 copied = Copied
 copy-failed = The browser did not copy it. Copy the marked address by hand.
 
+## The page of a connector URI
+
+connect-title = Answer in your authenticator
+connect-asks = { $application } asks you to prove that you are a person.
+connect-purpose = It says what for: “{ $purpose }”
+connect-unchecked = The page that you come from wrote this. Answer only if you opened that page yourself.
+connect-hidden = An application asks you to prove that you are a person. Your authenticator shows what exactly it asks.
+connect-gone = Its request was answered, was taken by an authenticator, or has expired.
+connect-incomplete-title = This address is not complete
+connect-incomplete = Open it again from the application, or scan its code again.
+
 ## Problems
 
 cannot-begin-title = This sign-in cannot begin

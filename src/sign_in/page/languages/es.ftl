@@ -36,6 +36,15 @@ copy = Copiar la dirección
 copied = Copiada
 copy-failed = El navegador no la copió. Copie a mano la dirección marcada.
 
+connect-title = Responda en su autenticador
+connect-asks = { $application } le pide que demuestre que es una persona.
+connect-purpose = Indica para qué: «{ $purpose }»
+connect-unchecked = Lo escribió la página de la que usted viene. Responda solo si usted mismo abrió esa página.
+connect-hidden = Una aplicación le pide que demuestre que es una persona. Su autenticador muestra qué pide exactamente.
+connect-gone = Su solicitud ya se respondió, la recogió un autenticador o caducó.
+connect-incomplete-title = Esta dirección está incompleta
+connect-incomplete = Ábrala de nuevo desde la aplicación o vuelva a escanear su código.
+
 cannot-begin-title = Este inicio de sesión no puede empezar
 cannot-begin = La aplicación que le envió aquí cometió un error. No recibió nada.
 cannot-continue-title = Este inicio de sesión no puede continuar

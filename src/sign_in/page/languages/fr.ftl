@@ -36,6 +36,15 @@ copy = Copier l’adresse
 copied = Copiée
 copy-failed = Le navigateur ne l’a pas copiée. Copiez à la main l’adresse sélectionnée.
 
+connect-title = Répondez dans votre authentificateur
+connect-asks = { $application } vous demande de prouver que vous êtes une personne.
+connect-purpose = Motif indiqué : « { $purpose } »
+connect-unchecked = C’est la page d’où vous venez qui l’a écrit. Ne répondez que si vous avez ouvert cette page vous-même.
+connect-hidden = Une application vous demande de prouver que vous êtes une personne. Votre authentificateur montre ce qu’elle demande exactement.
+connect-gone = Sa demande a reçu une réponse, a été prise par un authentificateur ou a expiré.
+connect-incomplete-title = Cette adresse est incomplète
+connect-incomplete = Ouvrez-la de nouveau depuis l’application, ou scannez de nouveau son code.
+
 cannot-begin-title = Cette connexion ne peut pas commencer
 cannot-begin = L’application qui vous a envoyé ici a fait une erreur. Elle n’a rien reçu.
 cannot-continue-title = Cette connexion ne peut pas continuer

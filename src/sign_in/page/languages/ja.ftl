@@ -36,6 +36,15 @@ copy = アドレスをコピー
 copied = コピーしました
 copy-failed = ブラウザーがコピーできませんでした。選択されたアドレスを手動でコピーしてください。
 
+connect-title = 認証アプリで回答してください
+connect-asks = { $application } が、あなたが人であることの証明を求めています。
+connect-purpose = 記載された目的：「{ $purpose }」
+connect-unchecked = これは元のページが書いたものです。ご自身でそのページを開いた場合に限り、回答してください。
+connect-hidden = アプリケーションが、あなたが人であることの証明を求めています。詳しい内容は認証アプリに表示されます。
+connect-gone = このコードの要求は、回答済みか、認証アプリが受け取ったか、期限が切れています。
+connect-incomplete-title = アドレスが不完全です
+connect-incomplete = アプリケーションからもう一度開くか、コードをもう一度読み取ってください。
+
 cannot-begin-title = サインインを開始できません
 cannot-begin = 移動元のアプリケーションに誤りがあります。アプリケーションには何も渡っていません。
 cannot-continue-title = サインインを続行できません

@@ -36,6 +36,15 @@ copy = Copiar o endereço
 copied = Copiado
 copy-failed = O navegador não o copiou. Copie à mão o endereço selecionado.
 
+connect-title = Responda no seu autenticador
+connect-asks = { $application } pede que você prove que é uma pessoa.
+connect-purpose = Motivo informado: “{ $purpose }”
+connect-unchecked = Quem escreveu isso foi a página de onde você veio. Responda só se você mesmo abriu essa página.
+connect-hidden = Um aplicativo pede que você prove que é uma pessoa. Seu autenticador mostra exatamente o que ele pede.
+connect-gone = O pedido dele já foi respondido, foi recebido por um autenticador ou expirou.
+connect-incomplete-title = Este endereço está incompleto
+connect-incomplete = Abra-o de novo a partir do aplicativo ou leia o código de novo.
+
 cannot-begin-title = Este acesso não pode começar
 cannot-begin = O aplicativo que enviou você para cá cometeu um erro. Ele não recebeu nada.
 cannot-continue-title = Este acesso não pode continuar

@@ -1,0 +1,75 @@
+//! `GET /connect`: a page for people who open a connector URI in a browser. It shows what the
+//! request on the message bridge asks for, and takes nothing from there.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use selfsame_protocol::bridge::cipher::RequestKey;
+use selfsame_protocol::bridge::connector::{Connector, KIND};
+use selfsame_protocol::bridge::request::BridgeRequest;
+use selfsame_protocol::printable::to_printable;
+
+use super::bridged::unavailable;
+use super::error::SignInEndpointError;
+use super::page::{self, Asked};
+use super::state::SignIn;
+use crate::http::{Request, Response};
+
+/// What a connector URI asks for
+///
+/// A page for people who open a connector URI in a browser. Of a request on this service's own
+/// bridge it shows what is asked for; the request stays there for an authenticator. The URI
+/// contains the key of the request, so the page is neither cached nor logged with its query.
+#[utoipa::path(
+    get, path = "/connect", tag = "sign-in", operation_id = "connect",
+    params(
+        ("t" = String, Query, pattern = "^wld$", description = "The kind of link", example = "wld"),
+        ("i" = String, Query, pattern = "^[A-Za-z0-9._-]{16,256}$", description = "The id of the request on the bridge"),
+        ("k" = String, Query, pattern = "^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$", description = "The key of the request: 32 bytes in Base64"),
+        ("b" = String, Query, description = "The origin of the bridge"),
+        ("return_to" = Option<String>, Query, description = "The URL of the page that the person comes from"),
+    ),
+    responses(
+        (status = 200, description = "The page", content_type = "text/html", body = String),
+        (status = 400, description = "The address is no connector URI, as a page", content_type = "text/html", body = String),
+        (status = 404, description = "This service's bridge has no such request: it was taken, or has expired; as a page", content_type = "text/html", body = String),
+    ),
+)]
+pub async fn connect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    let frame = sign_in.frame(&request);
+    let Some(connector) = read(&request) else { return Ok(page::incomplete_connector(&frame)) };
+    let uri = connector.to_uri(&format!("{}/connect", sign_in.handle.provider().issuer));
+    if connector.bridge != sign_in.bridge.url {
+        return Ok(page::connect(&frame, &uri, None));
+    }
+    let Some(message) = sign_in.bridge.handle.read_request(connector.id).await.map_err(unavailable)? else {
+        return Ok(page::unknown_connector(&frame));
+    };
+    // Without the right key the request is of no use to an authenticator either.
+    let Ok(text) = connector.key.open(&message) else { return Ok(page::incomplete_connector(&frame)) };
+    let asked = BridgeRequest::read(&text).ok().map(|asked| shown(&sign_in, &asked));
+    Ok(page::connect(&frame, &uri, asked.as_ref()))
+}
+
+/// Reads the parameters; `None` when one is missing, malformed, or there twice.
+fn read(request: &Request) -> Option<Connector> {
+    let parameter = |name| request.query_parameter(name).ok().flatten();
+    (parameter("t")? == KIND).then_some(())?;
+    Some(Connector {
+        id: parameter("i")?.parse().ok()?,
+        key: RequestKey::from_base64(&parameter("k")?)?,
+        bridge: parameter("b")?.trim_end_matches('/').to_owned(),
+        return_to: parameter("return_to").map(Cow::into_owned),
+    })
+}
+
+/// What a request asks for, for people. Every text in it is the page's that made it, and any page
+/// can name any application.
+fn shown(sign_in: &SignIn, asked: &BridgeRequest) -> Asked {
+    let known = sign_in.handle.client(&asked.app_id).map(|client| client.name.clone());
+    Asked {
+        application: known.unwrap_or_else(|| to_printable(&asked.app_id)),
+        description: to_printable(&asked.action_description),
+        action: to_printable(&asked.action),
+    }
+}

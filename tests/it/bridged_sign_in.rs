@@ -1,0 +1,371 @@
+//! Sign-in with an authenticator that knows only the message bridge: the page shows a connector
+//! URI, and the answer that comes back over the bridge is judged as any other.
+
+use std::path::Path;
+
+use alloy_primitives::{Address, hex};
+use reqwest::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY};
+use reqwest::{Response, StatusCode};
+use selfsame::config::{Config, CrossDevice, ProofKind};
+use selfsame::interface::Interface;
+use selfsame_protocol::bridge::request::BridgeRequest;
+use selfsame_protocol::signature::SecretKey;
+use selfsame_protocol::verification::Environment;
+use selfsame_wallet::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
+use selfsame_wallet::bridge::{BridgeClient, connector};
+use selfsame_wallet::operator::Operator;
+use selfsame_wallet::sign_in::SignInSession;
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use crate::harness::{DaemonProcess, TestDaemon, folder, run};
+use crate::sign_in_client::{APP, SignInTestClient, accept_current_proofs, fragment_or_query, random};
+use crate::test_accounts::key;
+
+/// The secret key of the relying party.
+const RP_KEY: [u8; 32] = [0x42; 32];
+
+fn rp_address() -> Address {
+    SecretKey::from_bytes(&Zeroizing::new(RP_KEY)).expect("a key").address()
+}
+
+/// A daemon whose first application signs people in over the bridge.
+struct BridgedClient {
+    client: SignInTestClient,
+    _keys: tempfile::TempDir,
+}
+
+impl BridgedClient {
+    async fn start(proof: ProofKind) -> Self {
+        let keys = folder();
+        let path = keys.path().join("rp.key");
+        std::fs::write(&path, hex::encode(RP_KEY)).expect("written");
+        let client = SignInTestClient::start_with_keys(|config| {
+            accept_current_proofs(config);
+            config.sign_in.wallet_link = Some("bridge".parse().expect("a link"));
+            config.apps[0].proof = proof;
+            // Without a key of its own it keeps the link of the service out.
+            config.apps[1].wallet_link = Some("wallet:{request}".parse().expect("a link"));
+            config.relying_parties[0].signing_key_file = Some(path);
+            config.relying_parties[0].signing_key = Some(rp_address());
+        })
+        .await;
+        Self { client, _keys: keys }
+    }
+
+    /// Opens the page of a sign-in.
+    async fn page(&self) -> BridgedPage {
+        let page = self.client.browse(&[], "").await;
+        let (cookie, base) = self.client.transaction_of_page(&page);
+        let text = page.text().await.expect("text");
+        let link = text.split("href=\"").find_map(|rest| rest.split_once("/connect?").map(|_| rest)).expect("a link");
+        let link = link.split('"').next().expect("the end of the link").replace("&amp;", "&");
+        BridgedPage { cookie, base, link }
+    }
+
+    fn wallet(&self, page: &BridgedPage) -> BridgeClient {
+        BridgeClient::new(connector::parse(&page.link).expect("a connector URI")).expect("a client")
+    }
+
+    /// The answer of `person`'s wallet to a request.
+    async fn prove(&self, text: &[u8], person: &str) -> Value {
+        let request = BridgeRequest::read(text).expect("a request that wallets read");
+        let daemon = &self.client.daemon;
+        let operator = Operator::new(&daemon.operator("")).expect("an address");
+        let simulation = operator.simulation().await.expect("the simulation");
+        let now = selfsame_protocol::time::UnixSeconds(self.client.now());
+        let (key, credentials) = (key(person), Credentials::default());
+        let chooser = Chooser { key: &key, credentials: &credentials, simulation: Some(&simulation), now };
+        match chooser.choose(&request, &mut random()).expect("a proof can be made") {
+            Choice::Current(choice) => {
+                let signer = choice.asked.signed().signer(&choice.asked.signature);
+                assert_eq!(signer, Ok(rp_address()), "the relying party has signed the request");
+                choice.asked.check_time(now).expect("it can be answered now");
+                let root = daemon.client().root().await.expect("an answer").root;
+                current_answer(&key, &request, &choice, &simulation, root, &mut random()).expect("a proof")
+            }
+            Choice::Legacy { level, signal_hash } => {
+                let (root, answer) = legacy_answer(&key, &request, level, signal_hash).expect("a proof");
+                let folder: &Path = self.client.folder.path();
+                let trusted = operator.trust_simulated_root(root, Environment::Staging, level.credential(), folder);
+                trusted.await.expect("trusted");
+                answer
+            }
+        }
+    }
+
+    /// The state of a page's sign-in, when it is another one than `seen`.
+    async fn state_after(&self, page: &BridgedPage, seen: &Value) -> Value {
+        loop {
+            let answer = self.send(page, "/progress").await;
+            let state: Value = answer.json().await.expect("JSON");
+            if state != *seen {
+                return state;
+            }
+        }
+    }
+
+    async fn send(&self, page: &BridgedPage, path: &str) -> Response {
+        let request = self.client.http.get(format!("{}{path}", page.base)).header("Cookie", &page.cookie);
+        request.send().await.expect("an answer")
+    }
+
+    /// The parameters with which the browser goes back to the application.
+    async fn complete(&self, page: &BridgedPage) -> std::collections::BTreeMap<String, String> {
+        let done = self.send(page, "/complete").await;
+        assert_eq!(done.status(), StatusCode::SEE_OTHER, "the sign-in is answered");
+        fragment_or_query(done.headers()[LOCATION].to_str().expect("text"))
+    }
+
+    /// Fetches the request, as soon as the bridge has it.
+    async fn fetch_when_there(&self, wallet: &BridgeClient) -> Vec<u8> {
+        loop {
+            if let Ok(text) = wallet.fetch().await {
+                return text;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn subject(&self, code: &str) -> String {
+        let tokens = self.client.exchange(code).await;
+        let claims = self.client.claims(tokens.text("id_token")).await;
+        claims["sub"].as_str().expect("a subject").to_owned()
+    }
+
+    /// What the bridge has, without its messages.
+    async fn bridge(&self, method: reqwest::Method, path: &str, body: Option<Value>) -> StatusCode {
+        let url = format!("http://{}{path}", self.client.daemon.addresses[Interface::Bridge]);
+        let request = self.client.http.request(method, url);
+        let request = match &body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        request.send().await.expect("an answer").status()
+    }
+}
+
+/// The page of a sign-in in a browser.
+struct BridgedPage {
+    cookie: String,
+    base: String,
+    link: String,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wallet_that_knows_only_the_bridge_signs_a_person_in() {
+    for kind in [ProofKind::Current, ProofKind::Legacy] {
+        let client = BridgedClient::start(kind).await;
+        let page = client.page().await;
+        assert!(page.link.starts_with(&format!("{}/connect?t=wld&i=", client.client.issuer())), "{}", page.link);
+        let wallet = client.wallet(&page);
+        let text = wallet.fetch().await.expect("a request");
+        let opened = client.state_after(&page, &json!({"state": "waiting"})).await;
+        assert_eq!(opened, json!({"state": "waiting", "opened": true}));
+        let asked: Value = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(asked["action_description"], "Sign in to Example application (localhost:3000)");
+        let answer = client.prove(&text, "alice").await;
+        wallet.answer(&answer, &mut random()).await.expect("handed over");
+        assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+        let code = client.complete(&page).await["code"].clone();
+        // The same person as by the service's own request.
+        let other = client.client.code("alice", &[]).await;
+        assert_eq!(client.subject(&code).await, client.subject(&other).await, "{kind:?}");
+        client.client.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sign_in_that_was_answered_elsewhere_is_taken_from_the_bridge() {
+    let client = BridgedClient::start(ProofKind::Current).await;
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    let path = format!("/request/{}", wallet.connector().id);
+    assert_eq!(client.bridge(reqwest::Method::HEAD, &path, None).await, StatusCode::OK);
+    let session = SignInSession::open(&format!("{}/request", page.base)).await.expect("the sign-in starts");
+    client.client.answer(&session, "alice").await.expect("accepted");
+    while client.bridge(reqwest::Method::HEAD, &path, None).await == StatusCode::OK {}
+    assert!(client.complete(&page).await.contains_key("code"));
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_in_the_wallet_ends_the_sign_in() {
+    let client = BridgedClient::start(ProofKind::Current).await;
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    wallet.fetch().await.expect("a request");
+    wallet.answer(&json!({"error_code": "user_rejected"}), &mut random()).await.expect("handed over");
+    let opened = json!({"state": "waiting", "opened": true});
+    let mut state = client.state_after(&page, &json!({"state": "waiting"})).await;
+    if state == opened {
+        state = client.state_after(&page, &opened).await;
+    }
+    assert_eq!(state, json!({"state": "answered"}));
+    assert_eq!(client.complete(&page).await["error"], "access_denied");
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_of_others_and_wrong_proofs_do_not_end_a_sign_in() {
+    let client = BridgedClient::start(ProofKind::Current).await;
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    let id = wallet.connector().id.clone();
+    let first = wallet.fetch().await.expect("a request");
+
+    // Without the key: the request is there again.
+    let message = json!({"iv": "AAAAAAAAAAAAAAAA", "payload": "AAAAAAAAAAAAAAAAAAAAAA=="});
+    let handed = client.bridge(reqwest::Method::PUT, &format!("/response/{id}"), Some(message)).await;
+    assert_eq!(handed, StatusCode::CREATED);
+    assert_eq!(client.fetch_when_there(&wallet).await, first);
+
+    // A proof for another sign-in, and an answer that is none.
+    let other = client.page().await;
+    let of_other = client.wallet(&other).fetch().await.expect("a request");
+    for wrong in [client.prove(&of_other, "alice").await, json!({"responses": []})] {
+        wallet.answer(&wrong, &mut random()).await.expect("handed over");
+        assert_eq!(client.fetch_when_there(&wallet).await, first);
+    }
+    let answer = client.prove(&first, "alice").await;
+    wallet.answer(&answer, &mut random()).await.expect("handed over");
+    let opened = json!({"state": "waiting", "opened": true});
+    assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+    assert!(client.complete(&page).await.contains_key("code"));
+
+    // The fifth one that is not accepted ends the other sign-in.
+    let wallet = client.wallet(&other);
+    for _ in 0..4 {
+        wallet.answer(&answer, &mut random()).await.expect("handed over");
+        client.fetch_when_there(&wallet).await;
+    }
+    wallet.answer(&answer, &mut random()).await.expect("handed over");
+    assert_eq!(client.state_after(&other, &opened).await, json!({"state": "answered"}));
+    assert_eq!(client.complete(&other).await["error"], "access_denied");
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
+    let client = BridgedClient::start(ProofKind::Current).await;
+    let page = client.page().await;
+    let shown = client.client.get(&page.link, "text/html").await;
+    assert_eq!(shown.status(), StatusCode::OK);
+    assert_eq!(shown.headers()[CACHE_CONTROL], "no-store");
+    assert_eq!(shown.headers()[REFERRER_POLICY], "no-referrer", "the key is in the address");
+    let text = shown.text().await.expect("text");
+    assert!(text.contains("Example application asks you to prove that you are a person."), "{text}");
+    assert!(text.contains("“Sign in to Example application (localhost:3000)”"), "{text}");
+    assert!(text.contains(&page.link.replace('&', "&amp;")), "the address can be copied: {text}");
+
+    // A page of any application can put any text there.
+    let own = connector::parse(&page.link).expect("a connector URI");
+    let hostile = json!({
+        "app_id": "app_<script>", "action": "<b>vote</b>", "signal": "0x0", "verification_level": "orb",
+    });
+    let sealed = own.key.seal(hostile.to_string().as_bytes(), [9; 12]).expect("sealed");
+    let id = "a-request-of-a-hostile-page";
+    let mut body = serde_json::to_value(&sealed).expect("JSON");
+    body["request_id"] = id.into();
+    assert_eq!(client.bridge(reqwest::Method::POST, "/request", Some(body)).await, StatusCode::OK);
+    let link = page.link.replace(own.id.as_str(), id);
+    let text = client.client.get(&link, "text/html").await.text().await.expect("text");
+    assert!(text.contains("app_&lt;script&gt; asks") && text.contains("“&lt;b&gt;vote&lt;/b&gt;”"), "{text}");
+    assert!(!text.contains("<b>vote"), "{text}");
+
+    // At another bridge this service sees nothing.
+    let bridge = own.bridge.replace(':', "%3A").replace('/', "%2F");
+    let elsewhere = page.link.replace(&bridge, "https%3A%2F%2Fbridge.example");
+    let text = client.client.get(&elsewhere, "text/html").await.text().await.expect("text");
+    assert!(text.contains("Your authenticator shows what exactly it asks.") && !text.contains("Example app"), "{text}");
+
+    let status = async |link: &str| client.client.get(link, "text/html").await.status();
+    let other_key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA%3D";
+    let key = page.link.split("&k=").nth(1).and_then(|rest| rest.split('&').next()).expect("a key");
+    for (wrong, why) in [
+        (page.link.replace("t=wld", "t=x"), "another kind"),
+        (page.link.replace(key, "AAAA"), "no key"),
+        (page.link.replace(key, other_key), "another key"),
+        (page.link.replace("&i=", "&j="), "no id"),
+        (format!("{}&i=another-request-id", page.link), "two ids"),
+        (page.link.split('?').next().expect("a path").to_owned(), "nothing"),
+    ] {
+        assert_eq!(status(&wrong).await, StatusCode::BAD_REQUEST, "{why}");
+    }
+
+    // After all this the request is still there, once.
+    client.wallet(&page).fetch().await.expect("a request");
+    assert_eq!(status(&page.link).await, StatusCode::NOT_FOUND);
+    client.client.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_without_signing_key_or_across_devices_does_not_start() {
+    fn bridged(config: &mut Config) {
+        config.apps[0].wallet_link = Some("bridge".parse().expect("a link"));
+    }
+    fn unsigned(config: &mut Config) {
+        accept_current_proofs(config);
+        bridged(config);
+    }
+    fn same_device(config: &mut Config) {
+        bridged(config);
+        config.apps[0].cross_device = CrossDevice::Deny;
+    }
+    let table =
+        [(unsigned as fn(&mut Config), "apps[0].proof: \"current\""), (same_device, "apps[0].cross_device: \"deny\"")];
+    for (change, expected) in table {
+        let folder = folder();
+        let error = TestDaemon::start_error(folder.path(), change).await;
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_of_the_wallet_take_the_page_of_a_bridged_sign_in() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let process = DaemonProcess::start(&data, &[], &[("SELFSAME_SIGN_IN__WALLET_LINK", "bridge")]);
+    let wallet = folder.path().join("wallet.json").display().to_string();
+    let (gateway, indexer) = (process.gateway.clone(), process.indexer.clone());
+    let (made, text) = run(&["wallet", "new", "--wallet", &wallet, "--gateway", &gateway, "--indexer", &indexer]);
+    assert!(made, "{text}");
+    let parameters = [
+        ("client_id", APP),
+        ("redirect_uri", "http://localhost:3000/callback"),
+        ("response_type", "code"),
+        ("scope", "openid"),
+    ];
+    let url = reqwest::Url::parse_with_params(&format!("{}/authorize", process.sign_in), parameters).expect("a URL");
+    let http = crate::sign_in_client::browser();
+    for (command, expected) in [("sign-in", "answered with a legacy proof of device"), ("answer", "refused")] {
+        let page = http.get(url.clone()).header("accept", "text/html").send().await.expect("an answer");
+        let cookie = crate::sign_in_client::pair(
+            page.headers().get("set-cookie").map(|cookie| cookie.to_str().expect("text").to_owned()),
+        );
+        let text = page.text().await.expect("text");
+        let link = text.split("href=\"").find(|rest| rest.contains("/connect?t=wld")).expect("a link");
+        let link = link.split('"').next().expect("an end").replace("&amp;", "&");
+        let path = text.split("data-complete=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a path");
+        let operator = process.operator.clone();
+        let data = data.display().to_string();
+        let decision = if expected == "refused" { "--refuse" } else { "--yes" };
+        let arguments =
+            ["wallet", command, &link, decision, "--wallet", &wallet, "--operator", &operator, "--data", &data];
+        let (answered, text) = run(&arguments);
+        assert!(answered && text.contains(expected), "{text}");
+        // The daemon gets the answer from its own bridge a moment later.
+        let get = async |path: &str| {
+            let request = http.get(format!("{}{path}", process.sign_in)).header("Cookie", &cookie);
+            request.header("accept", "application/json").send().await.expect("an answer")
+        };
+        let base = path.strip_suffix("/complete").expect("the path of a sign-in");
+        while get(&format!("{base}/progress")).await.text().await.expect("text").contains("waiting") {}
+        let done = get(path).await;
+        let target = fragment_or_query(done.headers()[LOCATION].to_str().expect("text"));
+        assert_eq!(target.contains_key("code"), expected != "refused", "{target:?}");
+    }
+    let (taken, text) =
+        run(&["wallet", "sign-in", "https://x.example/?t=wld", "--yes", "--same-device", "--wallet", &wallet]);
+    assert!(!taken && text.contains("--same-device does not belong to a connector URI"), "{text}");
+}
