@@ -4,6 +4,8 @@ The program that the variable DAEMON names runs with a folder of its own; wallet
 work while Prometheus reads its metrics. Needs `prometheus` and `promtool`.
 """
 
+import base64
+import http.server
 import json
 import os
 import re
@@ -11,6 +13,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import urllib.error
@@ -51,6 +54,18 @@ def promtool(*words, text=None):
     return output
 
 
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Accepts every webhook."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
 class Monitored:
     """A daemon with work to do, and a Prometheus that reads its metrics each second."""
 
@@ -61,7 +76,17 @@ class Monitored:
         variables = dict(os.environ)
         for host, name in enumerate(["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"], start=1):
             variables[f"SELFSAME_LISTEN__{name}"] = f"127.0.0.{host}:0"
-        command = [os.environ["DAEMON"], "serve", "--dev", "--data", str(self.data)]
+        self.receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+        threading.Thread(target=self.receiver.serve_forever, daemon=True).start()
+        secret = folder / "webhook.secret"
+        secret.touch(mode=0o600)
+        secret.write_text(f"whsec_{base64.b64encode(bytes(32)).decode()}")
+        settings = folder / "selfsame.toml"
+        settings.write_text(
+            '[[webhooks]]\nid = "one"\nevents = ["root.added"]\n'
+            f'url = "http://127.0.0.1:{self.receiver.server_port}/"\nsecret_file = "{secret}"\n'
+        )
+        command = [os.environ["DAEMON"], "serve", "--dev", "--config", str(settings), "--data", str(self.data)]
         self.daemon = subprocess.Popen(
             command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -152,6 +177,8 @@ class Monitored:
         self.prometheus.terminate()
         assert self.daemon.wait(PATIENCE) == 0
         self.prometheus.wait(PATIENCE)
+        self.receiver.shutdown()
+        self.receiver.server_close()
         self.folder.cleanup()
 
 
