@@ -23,19 +23,19 @@ export async function freePort() {
   return port;
 }
 
-// What `selfsame app new` prints, and what the pages add to it. `config` is for the daemon.
-export function register(redirectUris, home, { isPublic = false } = {}) {
+// What `selfsame app new` prints. `config` is for the daemon.
+export function register(redirectUris, homes, { isPublic = false } = {}) {
   const words = redirectUris.flatMap((uri) => ["--redirect-uri", uri]);
+  words.push(...homes.flatMap((uri) => ["--post-logout-redirect-uri", uri]));
+  if (isPublic) words.push("--public");
   const command = ["app", "new", "--staging", "--name", "Application", ...words];
-  const printed = execFileSync(process.env.DAEMON, command, { encoding: "utf8" });
-  const found = (pattern) => pattern.exec(printed)[1];
-  const secret = found(/shown this once: (sk_[0-9a-f]{64})/);
-  const block = isPublic ? printed.replace(/^client_secret_hash = .*$/m, "public = true") : printed;
+  const config = execFileSync(process.env.DAEMON, command, { encoding: "utf8" });
+  const found = (pattern) => pattern.exec(config)?.[1];
   return {
     id: found(/^id = "(app_staging_[0-9a-f]{32})"$/m),
     rp_id: found(/(rp_[0-9a-f]{16})/),
-    secret,
-    config: `${block}post_logout_redirect_uris = ${JSON.stringify(home)}\n`,
+    secret: found(/shown this once: (sk_[0-9a-f]{64})/),
+    config,
   };
 }
 

@@ -58,6 +58,26 @@ async function verified(result, version) {
   return verdict;
 }
 
+test("the page of a connector URI shows what is asked, and leaves the request for the wallet", async () => {
+  const request = await unique("connect", {
+    action_description: "Vote once",
+    override_connect_base_url: new URL("/connect", daemon.issuer).href,
+    return_to: "https://app.example/back",
+  }).preset(IDKit.proofOfHuman({}));
+  const uri = new URL(request.connectorURI);
+  assert.equal(uri.origin + uri.pathname, new URL("/connect", daemon.issuer).href);
+  const shown = async () => {
+    const page = await fetch(uri, { headers: { accept: "text/html" } });
+    return { status: page.status, text: await page.text() };
+  };
+  const { status, text } = await shown();
+  assert.equal(status, 200);
+  assert.match(text, /Example application asks you to prove that you are a person/);
+  assert.match(text, /Vote once/);
+  await verified(await result(request), "4.0");
+  assert.equal((await shown()).status, 404);
+});
+
 test("legacy proofs of every preset are verified", async () => {
   const presets = { orbLegacy: "orb", secureDocumentLegacy: "secure_document", documentLegacy: "document" };
   for (const [preset, identifier] of Object.entries({ ...presets, deviceLegacy: "device", selfieCheckLegacy: "selfie" })) {

@@ -51,7 +51,7 @@ test("the page draws the tree, the blocks and the curves", async () => {
   }
   assert.match(await page.textContent("#blocks tr"), /^1.*ago1/);
   assert.match(await page.textContent("#now"), /Accounts1Height1/);
-  assert.ok((await page.locator("#apps tr").count()) >= 2);
+  await page.locator("#apps tr").nth(1).waitFor();
   await page.waitForSelector("figure svg polygon");
   assert.equal(await page.locator("figure svg[aria-label]").count(), 8);
   assert.deepEqual(problems, []);

@@ -12,6 +12,8 @@ const LONG_NAME = "The public participation platform of the municipality of Exam
 const NAMED_APP = "app_staging_5e1f5a3e00000000000000000000000a";
 // An application that takes answers from the browser's own device alone.
 const DENYING_APP = "app_staging_5e1f5a3e00000000000000000000000b";
+// An application whose authenticators know only the message bridge.
+const BRIDGED_APP = "app_staging_5e1f5a3e00000000000000000000000c";
 
 const logo = fileURLToPath(new URL("logo.svg", import.meta.url));
 
@@ -39,6 +41,13 @@ public = true
 redirect_uris = ["${CALLBACK}"]
 cross_device = "deny"
 wallet_link = "wallet://open?request={request}"
+
+[[apps]]
+id = "${BRIDGED_APP}"
+name = "Example library"
+public = true
+redirect_uris = ["${CALLBACK}"]
+wallet_link = "bridge"
 `;
 
 // A second sign-in of a source is one too many.
@@ -69,6 +78,11 @@ export async function requestUrl(page) {
 export function everyPage({ plain, named, limited, signedIn }) {
   const at = (daemon, path) => new URL(path, daemon.issuer).href;
   const begin = (page, daemon, more) => page.goto(authorizationUrl(daemon, { ...ALL_SCOPES, ...more }));
+  // The connector URI of a sign-in over the bridge.
+  const connectorUri = async (page) => {
+    await begin(page, named, { client_id: BRIDGED_APP, ...PKCE });
+    return new URL(await requestUrl(page));
+  };
   const withSession = (page) => page.context().addCookies(signedIn);
   return {
     "sign-in": (page) => begin(page, plain),
@@ -83,6 +97,19 @@ export function everyPage({ plain, named, limited, signedIn }) {
       const base = await page.locator("main").getAttribute("data-transaction");
       await page.goto(at(named, `${base}/request`));
     },
+    "sign-in-bridge": (page) => begin(page, named, { client_id: BRIDGED_APP, ...PKCE }),
+    connect: async (page) => page.goto((await connectorUri(page)).href),
+    "connect-elsewhere": async (page) => {
+      const uri = await connectorUri(page);
+      uri.searchParams.set("b", "https://bridge.example");
+      await page.goto(uri.href);
+    },
+    "connect-gone": async (page) => {
+      const uri = await connectorUri(page);
+      uri.searchParams.set("i", "0".repeat(32));
+      await page.goto(uri.href);
+    },
+    "connect-incomplete": (page) => page.goto(at(plain, "/connect")),
     "unknown-code": (page) => page.goto(at(plain, `/authorize/${"0".repeat(32)}/request`)),
     "cannot-begin": (page) => begin(page, plain, { redirect_uri: "https://elsewhere.example/callback" }),
     "not-answered": async (page) => {
