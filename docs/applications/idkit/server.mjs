@@ -38,7 +38,7 @@ async function vote({ choice, result }) {
   const answer = await fetch(`${VERIFY_URL}/api/v4/verify/${RP_ID}`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    // The server decides what has to be proved, whatever the page says.
+    // The server alone decides what has to be proved.
     body: JSON.stringify({
       ...result,
       action: ACTION,
