@@ -142,6 +142,8 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::Damaged { .. }
         | StoreError::Missing { .. }
         | StoreError::Gap { .. }
+        | StoreError::LedgerDiverged { .. }
+        | StoreError::Ledger { .. }
         | StoreError::RebuildInterrupted { .. }
         | StoreError::NotRebuildable { .. }
         | StoreError::Unconfirmed { .. }

@@ -91,6 +91,22 @@ pub enum StoreError {
         /// Height of the block.
         height: u64,
     },
+    /// The ledger does not have the last block that was applied. It has lost blocks, or is another
+    /// ledger than the one whose blocks were applied.
+    #[error(
+        "the ledger does not have block {height} as it was applied here: it has lost blocks, or is another ledger; \
+         give the service the ledger that its store was made from"
+    )]
+    LedgerDiverged {
+        /// Height of the last applied block.
+        height: u64,
+    },
+    /// A ledger of an embedder failed.
+    #[error("the ledger failed: {reason}")]
+    Ledger {
+        /// Its own error text.
+        reason: String,
+    },
     /// A rebuild of the store was interrupted.
     #[error("the rebuild of the store in {} was interrupted; run `selfsame registry rebuild` again", path.display())]
     RebuildInterrupted {
@@ -295,7 +311,7 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Database(error) => error.kind() != rocksdb::ErrorKind::Corruption,
-            Self::Panicked | Self::Closing => true,
+            Self::Panicked | Self::Closing | Self::Ledger { .. } => true,
             Self::Replica(error) => error.is_transient(),
             #[cfg(feature = "fault-injection")]
             Self::Injected { .. } => true,

@@ -14,7 +14,7 @@ mod group;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -46,8 +46,8 @@ const JOURNAL_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Hands changes to the committing thread.
 ///
 /// Changes become durable in the order in which they were handed in; the changes of one call are
-/// written together or not at all. Clones share the thread. When the last clone is dropped, the
-/// thread commits what is left and ends.
+/// written together or not at all. Clones share the thread. When the last clone is dropped, or one
+/// is closed, the thread commits what is left and ends.
 #[derive(Clone)]
 pub struct GroupCommit {
     /// Each job carries a clone of the store, which keeps the store open until the job is done. The
@@ -56,7 +56,7 @@ pub struct GroupCommit {
     store: Store,
     /// Declared after `store`, so dropped after it: when the thread has ended, no handle has the
     /// store open.
-    jobs: Sender<HandedIn>,
+    jobs: Arc<RwLock<Option<Sender<HandedIn>>>>,
     state: Arc<Mutex<State>>,
     measured: Arc<Measured>,
     /// Where groups go first; `None` when the store is no replica's.
@@ -137,8 +137,8 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl GroupCommit {
-    /// Starts the committing thread. Joining it waits until all clones are dropped and everything
-    /// that they handed in is written.
+    /// Starts the committing thread. Joining it waits until all clones are dropped, or one of them
+    /// is closed, and everything that they handed in is written.
     ///
     /// # Errors
     /// [`StoreError::Closing`] when the thread cannot be started.
@@ -196,7 +196,7 @@ impl GroupCommit {
         let (state, measured) = (Arc::default(), Arc::default());
         let group_commit = Self {
             store,
-            jobs,
+            jobs: Arc::new(RwLock::new(Some(jobs))),
             state: Arc::clone(&state),
             measured: Arc::clone(&measured),
             replica: replica.clone(),
@@ -329,9 +329,21 @@ impl GroupCommit {
 
     fn enqueue(&self, job: Job) {
         let term = self.replica.as_ref().and_then(|replica| replica.leading());
-        if let Err(refused) = self.jobs.send(HandedIn { store: self.store.clone(), term, job }) {
-            refused.0.job.refuse(StoreError::Closing);
+        let handed_in = HandedIn { store: self.store.clone(), term, job };
+        let refused = match self.jobs.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some(jobs) => jobs.send(handed_in).err().map(|refused| refused.0),
+            None => Some(handed_in),
+        };
+        if let Some(HandedIn { job, .. }) = refused {
+            job.refuse(StoreError::Closing);
         }
+    }
+
+    /// Refuses what is handed in from now on, through this handle and all its clones, with
+    /// [`StoreError::Closing`]. The thread commits what was handed in before, and ends. Another
+    /// group commit of the store may be started when the thread has been joined.
+    pub fn close(&self) {
+        self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Hands in an empty commit, which shows whether commits work again. Returns at once;

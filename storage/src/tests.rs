@@ -258,6 +258,39 @@ fn group_commit_keeps_the_order_and_ends_after_the_last_commit() {
     assert_eq!(store.queued_after(0, 1000).expect("the read succeeds").len(), 200);
 }
 
+/// A group commit ends although handles of it are held: what came before is durable, what comes later
+/// is refused, and each callback is called once.
+#[test]
+fn a_closed_group_commit_writes_what_it_has_and_refuses_the_rest() {
+    let folder = folder();
+    let store = open(&folder);
+    let (group_commit, thread) = GroupCommit::start(store.clone()).expect("the committing thread starts");
+    let requests = RequestWriter::new(store.clone(), group_commit.clone());
+    let (sender, receiver) = channel();
+    let admit = |sequence: u64| {
+        let sender = sender.clone();
+        let durable = move |result| sender.send((sequence, result)).expect("the test receives the result");
+        requests.admit(sequence, entry(sequence as u8), None, Box::new(durable));
+    };
+    (1..=100).for_each(admit);
+    group_commit.clone().close();
+    (101..=103).for_each(admit);
+    thread.join().expect("the committing thread ends");
+    let mut results: Vec<(u64, Result<(), StoreError>)> = receiver.try_iter().collect();
+    results.sort_by_key(|(sequence, _)| *sequence);
+    assert_eq!(results.iter().map(|(sequence, _)| *sequence).collect::<Vec<_>>(), (1..=103).collect::<Vec<_>>());
+    let (durable, refused) = results.split_at(100);
+    assert!(durable.iter().all(|(_, result)| result.is_ok()), "{durable:?}");
+    assert!(refused.iter().all(|(_, result)| matches!(result, Err(StoreError::Closing))), "{refused:?}");
+    assert_eq!(store.queued_after(0, 1000).expect("the read succeeds").len(), 100);
+    // Another one continues on the same store.
+    let (requests, thread) = request_writer(&store);
+    requests.admit(104, entry(104), None, Box::new(|result| result.expect("the request is durable")));
+    drop(requests);
+    thread.join().expect("the committing thread ends");
+    assert_eq!(store.queued_after(0, 1000).expect("the read succeeds").len(), 101);
+}
+
 #[test]
 fn sweeping_deletes_only_expired_requests() {
     let folder = folder();
