@@ -17,6 +17,9 @@ pub(crate) enum TreeMaintainerMessage {
     Follow,
     /// Applying failed a while ago; retry.
     Retry,
+    /// Some time has passed: look at the ledger without a notification, and whether it still has
+    /// what was applied.
+    Look,
     /// Answer, to show that the actor is not stuck.
     Ping(RpcReplyPort<()>),
 }

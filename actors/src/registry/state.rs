@@ -456,6 +456,8 @@ impl Applier {
         // The outcomes are counted before the publication, so that a client that has seen a final
         // state finds it in the statistics.
         self.reader.counters.record_outcomes(&effects.outcomes);
+        // The notification of the block may have been lost.
+        self.reader.note_ledger_height(block.header.height);
         publication.publish(store.snapshot()?);
         self.reader.operations.apply_seconds.observe_duration(started.elapsed());
         self.reader.operations.record_published(&block, &effects.outcomes);
@@ -467,6 +469,17 @@ impl Applier {
             "applied a block"
         );
         Ok(Some(Arc::new(block)))
+    }
+
+    /// The same after a check that the ledger has the last applied block. A ledger that lost blocks
+    /// and got others in their place would otherwise be noticed only when it has more blocks than
+    /// were applied; until then the requests in them would stay open.
+    pub fn check_and_apply_next(&self) -> Result<Option<Arc<Block>>, StoreError> {
+        let applied = self.reader.publication.snapshot().tip().seal;
+        if applied.height > 0 && self.reader.height_of(&applied.hash)? != Some(applied.height) {
+            return Err(StoreError::LedgerDiverged { height: applied.height });
+        }
+        self.apply_next()
     }
 
     /// Applies every block that the ledger has, before the service answers its first caller.

@@ -2,8 +2,10 @@
 //! the actor starts, so it is the only writer of accounts, addresses, tree and roots.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use selfsame_protocol::ledger::Block;
 use selfsame_storage::StoreError;
 use tracing::Instrument;
 
@@ -11,6 +13,9 @@ use super::messages::{BatcherMessage, RequestTrackerMessage, TreeMaintainerMessa
 use super::state::Applier;
 use crate::support::retry::RETRY_INTERVAL;
 use crate::support::traced::Traced;
+
+/// Time from one look at the ledger without a notification to the next.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The actor.
 pub(crate) struct TreeMaintainer;
@@ -39,7 +44,8 @@ impl Actor for TreeMaintainer {
         // notified.
         applier.work.until_idle().await;
         applier.publish_stored()?;
-        myself.cast(TreeMaintainerMessage::Follow.into())?;
+        myself.cast(TreeMaintainerMessage::Look.into())?;
+        myself.send_interval(LOOK_INTERVAL, || TreeMaintainerMessage::Look.into());
         Ok(TreeMaintainerState { applier, awaits_retry: false })
     }
 
@@ -53,12 +59,13 @@ impl Actor for TreeMaintainer {
             fault_point!(TreeMaintainerHandle);
             match message {
                 TreeMaintainerMessage::Ping(reply) => drop(reply.send(())),
-                TreeMaintainerMessage::Follow if state.awaits_retry => {}
+                TreeMaintainerMessage::Follow | TreeMaintainerMessage::Look if state.awaits_retry => {}
                 TreeMaintainerMessage::Retry => {
                     state.awaits_retry = false;
-                    state.follow(&myself).await?;
+                    state.follow(&myself, Applier::check_and_apply_next).await?;
                 }
-                TreeMaintainerMessage::Follow => state.follow(&myself).await?,
+                TreeMaintainerMessage::Look => state.follow(&myself, Applier::check_and_apply_next).await?,
+                TreeMaintainerMessage::Follow => state.follow(&myself, Applier::apply_next).await?,
             }
             Ok(())
         }
@@ -69,9 +76,13 @@ impl Actor for TreeMaintainer {
 
 impl TreeMaintainerState {
     /// Applies the next block, if there is one.
-    async fn follow(&mut self, myself: &ActorRef<Traced<TreeMaintainerMessage>>) -> Result<(), ActorProcessingErr> {
+    async fn follow(
+        &mut self,
+        myself: &ActorRef<Traced<TreeMaintainerMessage>>,
+        apply: fn(&Applier) -> Result<Option<Arc<Block>>, StoreError>,
+    ) -> Result<(), ActorProcessingErr> {
         let applier = Arc::clone(&self.applier);
-        match self.applier.work.run(move || applier.apply_next()).await? {
+        match self.applier.work.run(move || apply(&applier)).await? {
             Ok(Some(block)) => {
                 self.applier.step.record_success();
                 fault_point!(TreeMaintainerPublished);
