@@ -17,9 +17,8 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry};
 
-/// The log filter unless `RUST_LOG` is set. The supervisors log each restart as an error and each
-/// start as information; the filter hides the latter.
-const DEFAULT_FILTER: &str = "info,ractor_supervisor=warn";
+/// The log filter unless `RUST_LOG` is set.
+const DEFAULT_FILTER: &str = "info";
 
 /// Bytes that hold the fields of most spans.
 const SPAN_BYTES: usize = 160;

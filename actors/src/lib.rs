@@ -69,6 +69,11 @@ mod supervision;
 mod support;
 mod verification;
 
+// What the signatures of this crate name.
+pub use ractor;
+pub use selfsame_protocol as protocol;
+pub use selfsame_storage as storage;
+
 pub use bridge::error::BridgeError;
 pub use bridge::handle::{BridgeHandle, BridgeStatistics, PolledResponse};
 pub use bridge::peers::BridgePeers;
@@ -89,9 +94,11 @@ pub use events::settings::EventSettings;
 pub use events::state::DeliveryCounts;
 pub use events::transport::{ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
 pub use key_cipher::KeyCipher;
+pub use registry::following::FollowedBlock;
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};
 pub use registry::head_signer::HeadSigningError;
 pub use registry::open_operations::RegistryMeasurements;
+pub use registry::registry_actor::{ReadError, RegistryActor, RegistryMessage};
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_storage::{CommitMeasurements, Histogram, HistogramSnapshot, StoreStatistics};
@@ -108,9 +115,12 @@ pub use sign_in::stopped::revoke_stored_keys;
 pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest};
 pub use supervision::election::{Election, ElectionError, Leadership};
-pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
+pub use supervision::heartbeat::ActorHealth;
+pub use supervision::parts::ClusterParts;
 pub use supervision::replication::{LeadError, ReplicaStatus};
-pub use supervision::service::{ClusterParts, Service, ServiceError, Settings};
+pub use supervision::service::{Service, ServiceError, Settings};
+pub use supervision::service_actor::{ServiceActor, ServiceChild, ServiceMessage};
+pub use supervision::settings::{STUCK_AFTER, SupervisionSettings, UNREADY_AFTER};
 pub use support::follower_limits::FollowerPermit;
 pub use support::forwarding::{LeaderConnection, LeaderError};
 pub use support::rate::TooManyRequests;

@@ -33,7 +33,7 @@ pub(super) struct Actor {
 impl From<ActorHealth> for Actor {
     fn from(health: ActorHealth) -> Self {
         Self {
-            state: if health.is_responsive() { "running" } else { "silent" },
+            state: if health.is_responsive { "running" } else { "silent" },
             name: health.name,
             restarts: health.restarts,
             waiting_calls: health.waiting_calls,

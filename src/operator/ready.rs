@@ -58,7 +58,7 @@ pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
     } else if operator.draining.load(Ordering::Relaxed) {
         reasons.push("the daemon is about to stop; until then it serves".to_owned());
     }
-    for actor in operator.service.actors().iter().filter(|actor| !actor.is_responsive()) {
+    for actor in operator.service.actors().iter().filter(|actor| !actor.is_responsive) {
         reasons.push(format!("{} has not answered for {} s", actor.name, actor.silent_for.as_secs()));
     }
     reasons.extend(operator.service.failures());

@@ -23,6 +23,7 @@ use super::forwarded;
 use super::head_signer::{HeadSigner, HeadSigningError};
 use super::messages::RequestTrackerMessage;
 use super::open_operations::RegistryMeasurements;
+use super::publication::Publication;
 use super::state::{AdmissionLimits, Reader, RegistryState};
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 use crate::support::catching_up::{CatchingUp, NotCaughtUp};
@@ -220,7 +221,9 @@ impl RegistryHandle {
         let admitted = self.inner.request_tracker.call(admit, Instant::now() + RESTART_PATIENCE).await;
         let request_id = admitted.map_err(|error| match error {
             CallError::NoAnswer => SubmitError::Unknown { request_id: None, reason: error.to_string() },
-            CallError::Overloaded | CallError::Restarting => SubmitError::Unavailable { reason: error.to_string() },
+            CallError::Overloaded | CallError::Restarting | CallError::Ended => {
+                SubmitError::Unavailable { reason: error.to_string() }
+            }
         })??;
         if has_key {
             // The key may stand for an earlier request. When the commit of that request failed in
@@ -450,6 +453,11 @@ impl RegistryHandle {
     /// Height of the published state.
     pub fn height(&self) -> u64 {
         self.inner.reader.publication.height()
+    }
+
+    /// The published state and its marks.
+    pub(super) fn publication(&self) -> &Publication {
+        &self.inner.reader.publication
     }
 
     /// Waits until the published state has a block.

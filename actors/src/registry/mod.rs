@@ -11,15 +11,18 @@
 //! | [`open_operations`] | the way of each open request, for logs, traces and measurements |
 //! | [`used_work`] | the proofs of work that requests were admitted with |
 //! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order of their work |
-//! | [`handle`] | the registry's handle |
+//! | [`handle`], [`following`] | the registry's handle; the applied blocks as a stream |
+//! | [`registry_actor`] | the handle as an actor, for other actors |
 
 pub(crate) mod batcher;
+pub(crate) mod following;
 pub(crate) mod forwarded;
 pub(crate) mod handle;
 pub(crate) mod head_signer;
 pub(crate) mod messages;
 pub(crate) mod open_operations;
 pub(crate) mod publication;
+pub(crate) mod registry_actor;
 pub(crate) mod request_tracker;
 pub(crate) mod state;
 pub(crate) mod submission;

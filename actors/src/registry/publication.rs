@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use selfsame_protocol::ledger::Tip;
 use selfsame_storage::{Reached, Snapshot};
+use tokio::sync::watch;
 
 use super::waiters::Waiters;
 
@@ -17,6 +19,8 @@ pub(crate) struct Publication {
     durable: AtomicU64,
     /// Height of `snapshot`, for those who wait for a block.
     heights: Reached,
+    /// Tip of `snapshot`, for embedders.
+    tip: watch::Sender<Tip>,
     /// The clients that wait for final states.
     pub waiters: Waiters,
 }
@@ -26,9 +30,11 @@ impl Publication {
     /// At most `waiters` clients wait at a time.
     pub fn new(snapshot: Snapshot, last_sequence: u64, waiters: usize) -> Self {
         let heights = Reached::new(snapshot.tip().seal.height);
+        let tip = watch::Sender::new(*snapshot.tip());
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             heights,
+            tip,
             batching: AtomicU64::new(last_sequence),
             durable: AtomicU64::new(last_sequence),
             waiters: Waiters::new(waiters),
@@ -53,7 +59,20 @@ impl Publication {
             let is_newer = snapshot.tip().seal.height >= current.tip().seal.height;
             Arc::clone(if is_newer { &snapshot } else { current })
         });
-        self.heights.advance(self.height());
+        let published = *self.snapshot.load().tip();
+        self.tip.send_if_modified(|tip| {
+            let is_newer = published.seal.height > tip.seal.height;
+            if is_newer {
+                *tip = published;
+            }
+            is_newer
+        });
+        self.heights.advance(published.seal.height);
+    }
+
+    /// The tip of the published snapshot, and those that follow.
+    pub fn watch_tip(&self) -> watch::Receiver<Tip> {
+        self.tip.subscribe()
     }
 
     /// Waits until a block is published.

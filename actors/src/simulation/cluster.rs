@@ -24,7 +24,7 @@ use super::cells::{self, CellLog};
 use super::clients::{self, Answer, ClientLog, LiveService};
 use super::seeded_random::{SeededRandom, SimulatedClock};
 use super::{CLIENTS, DOMAIN, HistoryReport, IgnoringSupervisor, START, kill_actors, model, number_from_environment};
-use crate::supervision::service::{BlockingParts, Parts};
+use crate::supervision::parts::{BlockingParts, Parts};
 use crate::support::blocking::Blocking;
 use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection, LeaderError};
 use crate::support::freshness::Freshness;

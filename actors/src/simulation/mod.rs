@@ -46,7 +46,7 @@ use self::clients::{Answer, ClientLog};
 use self::ledger::{FaultyLedger, ForeignEntry};
 use self::seeded_random::{SeededRandom, SimulatedClock};
 use crate::clock::Clock;
-use crate::supervision::service::{BlockingParts, Parts};
+use crate::supervision::parts::{BlockingParts, Parts};
 use crate::support::blocking::Blocking;
 use crate::{BatchLimits, RegistryHandle, Service, Settings, VerificationSettings};
 

@@ -9,14 +9,9 @@ use futures_util::future::select_all;
 use selfsame_storage::GroupCommit;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::settings::SupervisionSettings;
 use crate::support::slot::MonitoredSlot;
 use crate::verification::state::VerifierState;
-
-/// The service is not ready when an actor has given no answer for this long or longer.
-pub const UNREADY_AFTER: Duration = Duration::from_secs(10);
-
-/// The service has failed when an actor has given no answer for this long or longer.
-pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -37,13 +32,8 @@ pub struct ActorHealth {
     pub silent_for: Duration,
     /// How long the last answered question waited in its mailbox; of a verifier worker zero.
     pub mailbox_wait: Duration,
-}
-
-impl ActorHealth {
-    /// Whether the actor has answered within [`UNREADY_AFTER`] (exclusive).
-    pub fn is_responsive(&self) -> bool {
-        self.silent_for < UNREADY_AFTER
-    }
+    /// Whether it has been silent for less than [`SupervisionSettings::unready_after`].
+    pub is_responsive: bool,
 }
 
 /// When each actor last answered.
@@ -52,6 +42,7 @@ pub(super) struct Heartbeat {
     actors: Vec<Pulse>,
     verifier: Arc<VerifierState>,
     group_commit: GroupCommit,
+    settings: SupervisionSettings,
 }
 
 /// An actor, and when it last answered in milliseconds since the heartbeat began.
@@ -68,37 +59,40 @@ impl Heartbeat {
         actors: impl IntoIterator<Item = Arc<dyn MonitoredSlot>>,
         verifier: Arc<VerifierState>,
         group_commit: GroupCommit,
+        settings: SupervisionSettings,
     ) -> Self {
         let actors =
             actors.into_iter().map(|slot| Pulse { slot, last_answer: 0.into(), answer_micros: 0.into() }).collect();
-        Self { started: Instant::now(), actors, verifier, group_commit }
+        Self { started: Instant::now(), actors, verifier, group_commit, settings }
     }
 
     /// The health of the actors now.
     pub fn health(&self) -> Vec<ActorHealth> {
-        let actors = self.actors.iter().map(|pulse| ActorHealth {
-            name: pulse.slot.name().to_owned(),
-            restarts: pulse.slot.restarts(),
-            waiting_calls: pulse.slot.waiting_calls(),
-            silent_for: self.silent_for(pulse),
-            mailbox_wait: Duration::from_micros(pulse.answer_micros.load(Ordering::Relaxed)),
+        let health = |name, restarts, waiting_calls, silent_for, mailbox_wait| {
+            let is_responsive = silent_for < self.settings.unready_after;
+            ActorHealth { name, restarts, waiting_calls, silent_for, mailbox_wait, is_responsive }
+        };
+        let actors = self.actors.iter().map(|pulse| {
+            let (slot, answer) = (&pulse.slot, pulse.answer_micros.load(Ordering::Relaxed));
+            let (name, silent_for) = (slot.name().to_owned(), self.silent_for(pulse));
+            health(name, slot.restarts(), slot.waiting_calls(), silent_for, Duration::from_micros(answer))
         });
         let workers = self.verifier.workers.iter().map(|worker| {
             let (name, silent_for) = worker.busy();
-            ActorHealth {
-                name,
-                restarts: worker.restarts(),
-                waiting_calls: 0,
-                silent_for,
-                mailbox_wait: Duration::ZERO,
-            }
+            health(name, worker.restarts(), 0, silent_for, Duration::ZERO)
         });
         actors.chain(workers).collect()
     }
 
-    /// How long the present commit has taken; `None` below [`UNREADY_AFTER`].
+    /// The service has ended: calls to its actors fail at once.
+    pub fn end_calls(&self) {
+        self.actors.iter().for_each(|pulse| pulse.slot.end());
+    }
+
+    /// How long the present commit has taken; `None` below
+    /// [`SupervisionSettings::unready_after`].
     pub fn delayed_commit(&self) -> Option<Duration> {
-        Some(self.group_commit.busy_for()).filter(|busy| *busy >= UNREADY_AFTER)
+        Some(self.group_commit.busy_for()).filter(|busy| *busy >= self.settings.unready_after)
     }
 
     /// Asks the actors until one is stuck, and returns its name.
@@ -119,18 +113,18 @@ impl Heartbeat {
     }
 
     /// Asks one actor every second. Returns its name when it has given no answer for
-    /// [`STUCK_AFTER`].
+    /// [`SupervisionSettings::stuck_after`].
     async fn ask(&self, pulse: &Pulse) -> String {
         loop {
             let asked = Instant::now();
-            match pulse.slot.ping(asked + STUCK_AFTER).await {
+            match pulse.slot.ping(asked + self.settings.stuck_after).await {
                 Ok(()) => {
                     pulse.last_answer.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
                     pulse.answer_micros.store(asked.elapsed().as_micros() as u64, Ordering::Relaxed);
                 }
                 Err(error) => {
                     tracing::warn!(actor = pulse.slot.name(), %error, "an actor does not answer");
-                    if self.silent_for(pulse) >= STUCK_AFTER {
+                    if self.silent_for(pulse) >= self.settings.stuck_after {
                         return pulse.slot.name().to_owned();
                     }
                 }
@@ -139,11 +133,13 @@ impl Heartbeat {
         }
     }
 
-    /// Returns the name of a verifier worker that has been busy with one batch for [`STUCK_AFTER`].
+    /// Returns the name of a verifier worker that has been busy with one batch for
+    /// [`SupervisionSettings::stuck_after`].
     /// Workers are not pinged: a worker answers no message while it checks a batch.
     async fn stuck_worker(&self) -> String {
         loop {
-            let stuck = self.verifier.workers.iter().map(|worker| worker.busy()).find(|(_, busy)| *busy >= STUCK_AFTER);
+            let mut busy = self.verifier.workers.iter().map(|worker| worker.busy());
+            let stuck = busy.find(|(_, busy)| *busy >= self.settings.stuck_after);
             if let Some((name, _)) = stuck {
                 return name;
             }
@@ -151,9 +147,9 @@ impl Heartbeat {
         }
     }
 
-    /// Returns when one commit has taken [`STUCK_AFTER`], as on a disk that does not answer.
+    /// Returns when one commit has taken [`SupervisionSettings::stuck_after`], as on a disk that does not answer.
     async fn stuck_commit(&self) {
-        while self.group_commit.busy_for() < STUCK_AFTER {
+        while self.group_commit.busy_for() < self.settings.stuck_after {
             sleep(INTERVAL).await;
         }
     }

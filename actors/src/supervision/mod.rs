@@ -4,18 +4,27 @@
 //! |---|---|
 //! | [`heartbeat`] | asks every actor for an answer, every second |
 //! | [`tree`] | the only list of the actors, with their supervisors |
+//! | [`supervisor`], [`guardian`] | the actors that start others again, and tell of their end |
+//! | [`settings`] | how often actors are restarted, and when one counts as stuck |
 //! | [`election`] | who leads the replicas of a journal, as a trait |
 //! | [`leadership`] | the actor of a replica that takes part in the election |
 //! | [`answering`] | what the leader answers the other replicas |
 //! | [`replication`] | a replica's part: follows the journal, begins and ends to lead |
+//! | [`parts`] | what a service is started with |
 //! | [`service`] | the running service, for embedders |
+//! | [`service_actor`] | the same as a child of an embedder's supervisor |
 
 mod answering;
 pub(crate) mod election;
+mod guardian;
 pub(crate) mod heartbeat;
 mod leadership;
+pub(crate) mod parts;
 pub(crate) mod replication;
 pub(crate) mod service;
+pub(crate) mod service_actor;
+pub(crate) mod settings;
+mod supervisor;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tree;

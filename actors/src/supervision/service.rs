@@ -6,25 +6,26 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
-use ractor_supervisor::SupervisorMsg;
+use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{
-    ChainRecords, EmbeddedLedger, EmbeddedRecords, EventRecords, Forward, GroupCommit, Journal, Ledger, Position,
-    Records, Replica, Store, StoreError, Term, VerificationRecords,
+    ChainRecords, EmbeddedLedger, EmbeddedRecords, EventRecords, GroupCommit, Ledger, Position, Records, Store,
+    StoreError, Term, VerificationRecords,
 };
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::answering;
-use super::election::Election;
+use super::guardian::Guardian;
 use super::heartbeat::{ActorHealth, Heartbeat};
 use super::leadership::{Candidate, LeadershipMessage};
+use super::parts::{BlockingParts, ClusterParts, Parts};
 use super::replication::{LeadError, ReplicaStatus, Replication, ReplicationParts};
-use super::tree::{OtherActors, RESTART_WINDOW, Tree};
+use super::settings::SupervisionSettings;
+use super::supervisor::SupervisorMessage;
+use super::tree::{OtherActors, Tree};
 use crate::bridge::handle::BridgeHandle;
-use crate::bridge::peers::BridgePeers;
 use crate::bridge::settings::BridgeSettings;
 use crate::bridge::state::BridgeState;
 use crate::chain::handle::ChainHandle;
@@ -44,10 +45,7 @@ use crate::sign_in::keys::publish_stored;
 use crate::sign_in::settings::SignInSettings;
 use crate::sign_in::signing_keys::SigningError;
 use crate::sign_in::state::{SignInParts, SignInState};
-use crate::support::blocking::Blocking;
 use crate::support::catching_up::CatchingUp;
-use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection};
-use crate::support::freshness::Freshness;
 use crate::support::retry::RetriedStep;
 use crate::support::slot::Slot;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
@@ -79,6 +77,8 @@ pub struct Settings {
     pub events: EventSettings,
     /// The chains that trusted data is followed from.
     pub chains: Vec<ChainSettings>,
+    /// How often actors are restarted, and when one counts as stuck.
+    pub supervision: SupervisionSettings,
 }
 
 impl Settings {
@@ -94,6 +94,7 @@ impl Settings {
             bridge: BridgeSettings::default(),
             events: EventSettings::default(),
             chains: Vec::new(),
+            supervision: SupervisionSettings::default(),
         }
     }
 }
@@ -118,12 +119,12 @@ pub enum ServiceError {
         reason: String,
     },
     /// Actors failed more often than their supervisors restart them.
-    #[error("the supervisors gave up, actors failed too often within {} s: {reason}", RESTART_WINDOW.as_secs())]
+    #[error("the supervisors gave up, actors failed too often: {reason}")]
     GaveUp {
         /// Why the root of the supervision tree ended.
         reason: String,
     },
-    /// An actor gave no answer for [`crate::STUCK_AFTER`]; or a verifier worker's batch, or a
+    /// An actor gave no answer for [`SupervisionSettings::stuck_after`]; or a verifier worker's batch, or a
     /// commit (`group-commit`), took as long; or the task that detects these failures panicked
     /// (`heartbeat`).
     #[error("{actor} is stuck")]
@@ -141,7 +142,7 @@ pub struct Service {
     bridge: BridgeHandle,
     events: EventsHandle,
     chain: ChainHandle,
-    root: ActorRef<SupervisorMsg>,
+    root: ActorRef<SupervisorMessage>,
     heartbeat: Arc<Heartbeat>,
     failure: watch::Receiver<Option<ServiceError>>,
     guardian: Option<ActorCell>,
@@ -149,85 +150,9 @@ pub struct Service {
     replication: Option<Replication>,
     /// Where the leadership actor is reached, if there is one.
     leadership: Option<Arc<Slot<LeadershipMessage>>>,
+    group_commit: GroupCommit,
+    /// The committing thread, until it is joined; `None` in a simulation.
     committing: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What makes a service one of several replicas.
-pub struct ClusterParts {
-    /// What all replicas have in common.
-    pub journal: Arc<dyn Journal>,
-    /// Says when this replica leads; without it, the embedder calls [`Service::lead`].
-    pub election: Option<Arc<dyn Election>>,
-    /// How this replica asks the one that leads. Without it, it refuses what only the leader may
-    /// decide.
-    pub leader: Option<Arc<dyn LeaderConnection>>,
-    /// How old answers about access tokens may be: without news of the journal for longer, this
-    /// replica gives none.
-    pub staleness: Duration,
-    /// How the message bridge asks the other replicas. Without it, a replica knows its own messages
-    /// alone.
-    pub bridge_peers: Option<Arc<dyn BridgePeers>>,
-}
-
-/// The parts that a service is started with.
-pub(crate) struct Parts {
-    pub settings: Settings,
-    pub store: Store,
-    pub ledger: Arc<dyn Ledger>,
-    pub clock: Arc<dyn Clock>,
-    pub random: Arc<dyn Random>,
-}
-
-/// The group commit, and where blocking work runs.
-pub(crate) struct BlockingParts {
-    pub group_commit: GroupCommit,
-    /// The committing thread; `None` in a simulation, which calls the committer itself.
-    pub committing: Option<JoinHandle<()>>,
-    pub blocking: Blocking,
-    /// The store's place in its journal, if it has one.
-    pub replica: Option<Arc<Replica>>,
-    /// Who elects the leader of the journal's replicas; `None` when the embedder does.
-    pub election: Option<Arc<dyn Election>>,
-    /// Where the leader is asked; without it, what another replica has to decide is refused.
-    pub forwarding: Option<Arc<Forwarding>>,
-    /// How fresh what the replica reads is; `None` without a journal.
-    pub freshness: Option<Arc<Freshness>>,
-    /// How the message bridge asks the other replicas.
-    pub bridge_peers: Option<Arc<dyn BridgePeers>>,
-}
-
-impl BlockingParts {
-    fn with_threads(store: &Store) -> Result<Self, StoreError> {
-        let (group_commit, committing) = GroupCommit::start(store.clone())?;
-        Ok(Self {
-            group_commit,
-            committing: Some(committing),
-            blocking: Blocking::Threads,
-            replica: None,
-            election: None,
-            forwarding: None,
-            freshness: None,
-            bridge_peers: None,
-        })
-    }
-
-    fn with_journal(store: &Store, cluster: ClusterParts) -> Result<Self, StoreError> {
-        let ClusterParts { journal, election, leader, staleness, bridge_peers } = cluster;
-        let replica = Arc::new(Replica::open(store, journal)?);
-        let forwarding = leader.map(|leader| Forwarding::new(leader, Arc::clone(&replica)));
-        let forward = forwarding.clone().map(|forwarding| Arc::new(ForwardedWrites(forwarding)) as Arc<dyn Forward>);
-        let (group_commit, committing) = GroupCommit::start_on_journal(store.clone(), Arc::clone(&replica), forward)?;
-        Ok(Self {
-            group_commit,
-            committing: Some(committing),
-            blocking: Blocking::Threads,
-            replica: Some(replica),
-            election,
-            forwarding,
-            freshness: Some(Arc::new(Freshness::new(staleness))),
-            bridge_peers,
-        })
-    }
 }
 
 impl Service {
@@ -271,9 +196,17 @@ impl Service {
         let name = format!("{}/guardian", parts.settings.instance);
         let (guardian, _) = Actor::spawn(Some(name), Guardian, outcome.0.clone()).await.map_err(refused)?;
         let guardian = guardian.get_cell();
-        let mut service = Self::start_under(parts, guardian.clone(), outcome, blocking_parts).await?;
-        service.guardian = Some(guardian);
-        Ok(service)
+        match Self::start_under(parts, guardian.clone(), outcome, blocking_parts).await {
+            Ok(mut service) => {
+                service.guardian = Some(guardian);
+                Ok(service)
+            }
+            Err(error) => {
+                // A later start under the same instance name needs the name.
+                let _ = guardian.stop_and_wait(None, Some(STOP_TIMEOUT)).await;
+                Err(error)
+            }
+        }
     }
 
     /// Starts a service under an embedder's supervisor, which gets the supervision events of the
@@ -294,8 +227,29 @@ impl Service {
         Self::start_under(parts, supervisor, watch::channel(None), blocking_parts).await
     }
 
-    /// Starts a service under a supervisor, with the given group commit and threads.
+    /// Starts a service under a supervisor, with the given group commit and threads. After an error
+    /// no part of it is left: the store can be used again.
     pub(crate) async fn start_under(
+        parts: Parts,
+        supervisor: ActorCell,
+        outcome: (watch::Sender<Option<ServiceError>>, watch::Receiver<Option<ServiceError>>),
+        mut blocking_parts: BlockingParts,
+    ) -> Result<Self, ServiceError> {
+        let committing = blocking_parts.committing.take();
+        match Self::assemble(parts, supervisor, outcome, blocking_parts).await {
+            Ok(mut service) => {
+                service.committing = Mutex::new(committing);
+                Ok(service)
+            }
+            Err(error) => {
+                join(committing).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the parts of a service, and starts its actors last.
+    async fn assemble(
         parts: Parts,
         supervisor: ActorCell,
         (failed, failure): (watch::Sender<Option<ServiceError>>, watch::Receiver<Option<ServiceError>>),
@@ -304,7 +258,7 @@ impl Service {
         let Parts { settings, store, ledger, clock, random } = parts;
         let BlockingParts {
             group_commit,
-            committing,
+            committing: _,
             blocking,
             replica,
             election,
@@ -313,7 +267,8 @@ impl Service {
             bridge_peers,
         } = blocking_parts;
         let refused = start_error(&settings);
-        let Settings { instance, rules, batch, limits, verification, sign_in, bridge, events, chains } = settings;
+        let Settings { instance, rules, batch, limits, verification, sign_in, bridge, events, chains, supervision } =
+            settings;
         let catching_up = CatchingUp::new(replica.clone());
         let key_cipher = sign_in.key_cipher.clone();
         let records: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
@@ -328,18 +283,11 @@ impl Service {
             catching_up: catching_up.clone(),
         }));
         // Without the keys the service could sign nothing, and every sign-in would end in an error.
-        if let Err(error) = publish_stored(&sign_in_state) {
-            drop((sign_in_state, records, group_commit));
-            // When this returns, the store can be opened again.
-            if let Some(thread) = committing {
-                let _ = spawn_blocking(move || thread.join()).await;
-            }
-            return Err(match error {
-                SignInError::Store(error) => ServiceError::Store(error),
-                SignInError::Signing(error) => ServiceError::SigningKeys(error),
-                error => ServiceError::Start { instance, reason: error.to_string() },
-            });
-        }
+        publish_stored(&sign_in_state).map_err(|error| match error {
+            SignInError::Store(error) => ServiceError::Store(error),
+            SignInError::Signing(error) => ServiceError::SigningKeys(error),
+            error => ServiceError::Start { instance: instance.clone(), reason: error.to_string() },
+        })?;
         let bridge_state = BridgeState::new(&instance, bridge, Arc::clone(&clock), Arc::clone(&random), bridge_peers);
         let bridge_state = Arc::new(bridge_state);
         let state = RegistryState::new(RegistryParts {
@@ -411,6 +359,7 @@ impl Service {
         let leadership = candidate.as_ref().map(|candidate| Arc::clone(&candidate.slot));
         let tree = Tree::new(
             instance,
+            supervision,
             &state,
             &chain_state,
             OtherActors {
@@ -423,7 +372,7 @@ impl Service {
         );
         let root = tree.spawn(supervisor).await.map_err(refused)?;
         let replication = replication_parts.map(Replication::start);
-        let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit));
+        let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit.clone(), supervision));
         let watching = tokio::spawn(watch_actors(Arc::clone(&heartbeat), failed));
         Ok(Self {
             registry,
@@ -439,7 +388,8 @@ impl Service {
             watching,
             replication,
             leadership,
-            committing: Mutex::new(committing),
+            group_commit,
+            committing: Mutex::default(),
         })
     }
 
@@ -579,6 +529,7 @@ impl Service {
                 tracing::debug!(%error, "an actor had stopped before");
             }
         }
+        self.heartbeat.end_calls();
     }
 
     /// Stops the actors. Then waits, for at most 5 s, until everything that was handed in is
@@ -595,17 +546,39 @@ impl Service {
             self.events,
             self.chain,
             self.heartbeat,
+            self.group_commit,
         ));
-        let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = committing {
-            // The thread ends when the last handle of the group commit is dropped. Every part that
-            // uses the store holds such a handle.
-            let joined = spawn_blocking(move || thread.join());
-            if tokio::time::timeout(STOP_TIMEOUT, joined).await.is_err() {
-                tracing::debug!("the committing thread did not end in time: a handle of the service is still held");
-            }
+        // The thread ends when the last handle of the group commit is dropped. Every part that uses
+        // the store holds such a handle.
+        let committing = self.committing.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !join(committing).await {
+            tracing::debug!("the committing thread did not end in time: a handle of the service is still held");
         }
     }
+
+    /// Stops everything of the service, although handles of it may be held elsewhere: what is
+    /// handed in through them from now on is refused. Returns whether all that was handed in before
+    /// is durable, so that another service can be started on the store.
+    pub(super) async fn retire(&self) -> bool {
+        self.stop_actors().await;
+        self.group_commit.close();
+        let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        join(committing).await
+    }
+
+    /// Ends what no supervisor ends: the heartbeat, the tasks of a replica, the committing thread.
+    pub(super) fn abandon(&self) {
+        self.watching.abort();
+        self.replication.iter().for_each(Replication::stop);
+        self.heartbeat.end_calls();
+        self.group_commit.close();
+    }
+}
+
+/// Waits for the end of the committing thread, and returns whether it came in time.
+async fn join(committing: Option<JoinHandle<()>>) -> bool {
+    let Some(thread) = committing else { return true };
+    tokio::time::timeout(STOP_TIMEOUT, spawn_blocking(move || thread.join())).await.is_ok()
 }
 
 /// Watches the actors until one is stuck. A panic of the heartbeat is reported like a stuck actor,
@@ -619,33 +592,4 @@ async fn watch_actors(heartbeat: Arc<Heartbeat>, failed: watch::Sender<Option<Se
 fn start_error(settings: &Settings) -> impl Fn(SpawnErr) -> ServiceError + use<> {
     let instance = settings.instance.clone();
     move |error| ServiceError::Start { instance: instance.clone(), reason: error.to_string() }
-}
-
-/// Supervises the root of a service that has no embedder's supervisor, and reports why the root
-/// ended.
-struct Guardian;
-
-impl Actor for Guardian {
-    type Msg = ();
-    type State = watch::Sender<Option<ServiceError>>;
-    type Arguments = watch::Sender<Option<ServiceError>>;
-
-    async fn pre_start(&self, _: ActorRef<()>, failed: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
-        Ok(failed)
-    }
-
-    async fn handle_supervisor_evt(
-        &self,
-        _: ActorRef<()>,
-        event: SupervisionEvent,
-        failed: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
-        let reason = match event {
-            SupervisionEvent::ActorFailed(_, error) => error.to_string(),
-            SupervisionEvent::ActorTerminated(_, _, reason) => reason.unwrap_or_else(|| "it was stopped".to_owned()),
-            _ => return Ok(()),
-        };
-        failed.send_replace(Some(ServiceError::GaveUp { reason }));
-        Ok(())
-    }
 }

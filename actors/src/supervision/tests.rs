@@ -1,7 +1,10 @@
 //! The service while actors fail: every call gets an answer, no accepted request is lost, and every
 //! actor is restarted.
 
+mod children;
+mod following;
 mod heads;
+mod registry_actor;
 
 use std::collections::HashSet;
 use std::sync::Arc;

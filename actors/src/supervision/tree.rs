@@ -4,14 +4,12 @@
 //! watches its slots.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
-use ractor_supervisor::{
-    ChildSpec, Restart, SpawnFn, Supervisor, SupervisorArguments, SupervisorMsg, SupervisorOptions, SupervisorStrategy,
-};
 
 use super::leadership::{Candidate, LeadershipActor};
+use super::settings::SupervisionSettings;
+use super::supervisor::{ChildSpec, Strategy, Supervisor, SupervisorArguments, SupervisorMessage};
 use crate::bridge::message_bridge::MessageBridge;
 use crate::bridge::state::BridgeState;
 use crate::chain::follower::Follower;
@@ -27,20 +25,6 @@ use crate::sign_in::state::SignInState;
 use crate::support::slot::{MonitoredSlot, Ping, Slot};
 use crate::verification::pool::VerifierPool;
 use crate::verification::state::VerifierState;
-
-/// The most restarts of its actors that the supervisor of a group makes within [`RESTART_WINDOW`].
-/// At the next failure within the window it gives up.
-const MAX_RESTARTS: usize = 10;
-
-/// The most restarts of its children (the groups, the verifier pool, the session registry, the
-/// message bridge, the event sender, the leadership actor; counted together) that the root makes
-/// within [`RESTART_WINDOW`]. At the next failure within the window the service ends. Within one
-/// window the registry's actors are therefore restarted at most 4 × 10 times: 10 times by each of
-/// four successive supervisors of the group.
-const MAX_GROUP_RESTARTS: usize = 3;
-
-/// The time within which restarts are counted.
-pub(super) const RESTART_WINDOW: Duration = Duration::from_secs(60);
 
 /// An actor of the tree: how its supervisor starts it, and where it is reached.
 struct Child {
@@ -61,6 +45,7 @@ pub(super) struct OtherActors<'a> {
 /// All actors of a service, grouped by supervisor.
 pub(super) struct Tree {
     instance: String,
+    settings: SupervisionSettings,
     /// The registry's group, in the order of its start. When an actor fails, it and those after it
     /// are restarted.
     registry: [Child; 3],
@@ -71,11 +56,18 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub fn new(instance: String, registry: &RegistryState, chain: &ChainState, others: OtherActors<'_>) -> Self {
+    pub fn new(
+        instance: String,
+        settings: SupervisionSettings,
+        registry: &RegistryState,
+        chain: &ChainState,
+        others: OtherActors<'_>,
+    ) -> Self {
         let OtherActors { verifier, sign_in, bridge, events, candidate } = others;
         let slots = &registry.slots;
         Self {
             instance,
+            settings,
             registry: [
                 child(&slots.tree_maintainer, &registry.applier, || TreeMaintainer),
                 child(&slots.batcher, &registry.sealer, || Batcher),
@@ -101,24 +93,29 @@ impl Tree {
 
     /// Starts the root (one for one), which supervises the registry's group (rest for one), the
     /// followers of contracts (one for one) if there are any, and the other actors.
-    pub async fn spawn(&self, supervisor: ActorCell) -> Result<ActorRef<SupervisorMsg>, SpawnErr> {
-        let registry = self.group("registry", &self.registry, SupervisorStrategy::RestForOne);
-        let chain = (!self.chain.is_empty()).then(|| self.group("chain", &self.chain, SupervisorStrategy::OneForOne));
+    pub async fn spawn(&self, supervisor: ActorCell) -> Result<ActorRef<SupervisorMessage>, SpawnErr> {
+        let registry = self.group("registry", &self.registry, Strategy::RestForOne);
+        let chain = (!self.chain.is_empty()).then(|| self.group("chain", &self.chain, Strategy::OneForOne));
         let others = self.others.iter().map(|child| child.spec.clone());
-        let children = std::iter::once(registry).chain(chain).chain(others).collect();
-        let arguments = supervise(children, SupervisorStrategy::OneForOne, MAX_GROUP_RESTARTS);
+        let arguments = SupervisorArguments {
+            children: std::iter::once(registry).chain(chain).chain(others).collect(),
+            strategy: Strategy::OneForOne,
+            most_restarts: self.settings.group_restarts,
+            settings: self.settings,
+        };
         let name = format!("{}/root", self.instance);
-        Ok(Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?.0)
+        Ok(Actor::spawn_linked(Some(name), Supervisor, arguments, supervisor).await?.0)
     }
-}
 
-impl Tree {
     /// A supervisor of actors.
-    fn group(&self, name: &str, actors: &[Child], strategy: SupervisorStrategy) -> ChildSpec {
-        let actors: Vec<ChildSpec> = actors.iter().map(|child| child.spec.clone()).collect();
-        spec(format!("{}/{name}", self.instance), move |supervisor, name| {
-            let arguments = supervise(actors.clone(), strategy, MAX_RESTARTS);
-            async move { Ok(Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?.0.get_cell()) }
+    fn group(&self, name: &str, actors: &[Child], strategy: Strategy) -> ChildSpec {
+        let children: Vec<ChildSpec> = actors.iter().map(|child| child.spec.clone()).collect();
+        let settings = self.settings;
+        ChildSpec::new(format!("{}/{name}", self.instance), move |name, supervisor| {
+            let children = children.clone();
+            let arguments =
+                SupervisorArguments { children, strategy, most_restarts: settings.actor_restarts, settings };
+            async move { Ok(Actor::spawn_linked(Some(name), Supervisor, arguments, supervisor).await?.0.get_cell()) }
         })
     }
 }
@@ -131,21 +128,9 @@ where
     S: Send + Sync + 'static,
 {
     let arguments = Arc::clone(arguments);
-    let spec = spec(slot.name().to_owned(), move |supervisor, name| {
+    let spec = ChildSpec::new(slot.name().to_owned(), move |name, supervisor| {
         let arguments = Arc::clone(&arguments);
-        async move { Ok(Supervisor::spawn_linked(name, actor(), arguments, supervisor).await?.0.get_cell()) }
+        async move { Ok(Actor::spawn_linked(Some(name), actor(), arguments, supervisor).await?.0.get_cell()) }
     });
     Child { spec, slot: Arc::clone(slot) as Arc<dyn MonitoredSlot> }
-}
-
-fn spec<Spawning>(id: String, spawn: impl Fn(ActorCell, String) -> Spawning + Send + Sync + 'static) -> ChildSpec
-where
-    Spawning: Future<Output = Result<ActorCell, SpawnErr>> + Send + 'static,
-{
-    ChildSpec { id, restart: Restart::Permanent, spawn_fn: SpawnFn::new(spawn), backoff_fn: None, reset_after: None }
-}
-
-fn supervise(child_specs: Vec<ChildSpec>, strategy: SupervisorStrategy, max_restarts: usize) -> SupervisorArguments {
-    let options = SupervisorOptions { strategy, max_restarts, max_window: RESTART_WINDOW, reset_after: None };
-    SupervisorArguments { child_specs, options }
 }

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -27,6 +27,9 @@ pub(crate) enum CallError {
     /// The actor was not running before the deadline, or stopped just before the message was sent.
     #[error("the actor is restarting")]
     Restarting,
+    /// The service of the actor has ended, and nothing starts the actor again.
+    #[error("the service has ended")]
+    Ended,
     /// The actor stopped, or did not answer before the deadline. It may have handled the message.
     #[error("the actor did not answer")]
     NoAnswer,
@@ -50,6 +53,8 @@ pub(crate) struct Slot<M> {
     /// The most calls that may wait for answers at a time.
     limit: AtomicUsize,
     starts: AtomicU64,
+    /// The service has ended; no actor comes any more.
+    has_ended: AtomicBool,
 }
 
 impl<M: Send + 'static> Slot<M> {
@@ -63,6 +68,7 @@ impl<M: Send + 'static> Slot<M> {
             waiting_calls: AtomicUsize::new(0),
             limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)),
             starts: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
         }
     }
 
@@ -124,6 +130,9 @@ impl<M: Send + 'static> Slot<M> {
             if let Some(actor) = occupant.filter(|actor| actor.get_status() <= ractor::ActorStatus::Running) {
                 return Ok(ActorRef::clone(&actor));
             }
+            if self.has_ended.load(Ordering::Acquire) {
+                return Err(CallError::Ended);
+            }
             timeout_at(deadline, occupied).await.map_err(|_| CallError::Restarting)?;
         }
     }
@@ -165,6 +174,9 @@ pub(crate) trait MonitoredSlot: Send + Sync {
     /// Asks the actor for an answer. The ping does not count as a waiting call, and the limit does
     /// not refuse it.
     fn ping(&self, deadline: Instant) -> BoxFuture<'_, Result<(), CallError>>;
+
+    /// Nothing starts the actor again: calls that wait for a start fail at once.
+    fn end(&self);
 }
 
 impl<M: Ping> MonitoredSlot for Slot<M> {
@@ -182,5 +194,10 @@ impl<M: Ping> MonitoredSlot for Slot<M> {
 
     fn ping(&self, deadline: Instant) -> BoxFuture<'_, Result<(), CallError>> {
         Box::pin(self.ask(M::ping, deadline))
+    }
+
+    fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+        self.occupied.notify_waiters();
     }
 }

@@ -47,6 +47,9 @@ pub(crate) enum WorkerMessage {
     Check(Batch),
 }
 
+#[cfg(feature = "cluster")]
+impl ractor::Message for WorkerMessage {}
+
 /// Proofs of one key, with the reply ports of their callers.
 pub(crate) struct Batch {
     pub key: Arc<PreparedKey>,

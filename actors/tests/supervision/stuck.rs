@@ -30,7 +30,7 @@ async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
         let is_stuck = |service: &selfsame_actors::Service| {
             let actors = service.actors();
             let actor = actors.iter().find(|actor| actor.name.ends_with(name)).expect("the actor exists");
-            !actor.is_responsive()
+            !actor.is_responsive
         };
         while !is_stuck(&running.service) {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -73,7 +73,7 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     assert!(matches!(&error, ServiceError::Stuck { actor } if actor.contains("verifier")), "{error}");
     assert!(since.elapsed() <= STUCK_AFTER * 2, "{:?}", since.elapsed());
     let actors = running.service.actors();
-    let silent: Vec<_> = actors.iter().filter(|actor| !actor.is_responsive()).map(|actor| &actor.name).collect();
+    let silent: Vec<_> = actors.iter().filter(|actor| !actor.is_responsive).map(|actor| &actor.name).collect();
     assert!(silent.len() == 1 && silent[0].contains("verifier/worker"), "the service is not ready: {silent:?}");
     let answer = call.await.expect("no panic");
     assert!(matches!(answer, Err(VerificationError::Unavailable { .. })), "{answer:?}");

@@ -1,0 +1,247 @@
+//! A service as an actor, which an embedder's supervisor starts, restarts and stops like its own
+//! actors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
+use selfsame_storage::{EmbeddedLedger, Ledger, Store};
+use tokio::sync::watch;
+
+use super::guardian::reason_of_end;
+use super::heartbeat::ActorHealth;
+use super::parts::{BlockingParts, ClusterParts, Parts};
+use super::service::{Service, ServiceError, Settings};
+use crate::clock::{Clock, Random};
+use crate::support::owned_task::OwnedTask;
+
+/// How long the start of a service waits for the actors of one before it, which were killed with
+/// their supervisor.
+const PREDECESSOR_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A service that an embedder's supervisor starts as its child, and starts again when it ends.
+///
+/// [`ServiceChild::spawn`] has the form that supervisors take: it can be called any number of
+/// times, one after another, and each starts the service on the same store under the same names.
+/// Clones stand for the same child.
+#[derive(Clone)]
+pub struct ServiceChild {
+    inner: Arc<Child>,
+}
+
+struct Child {
+    settings: Settings,
+    store: Store,
+    journal: Journaled,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    /// The service that was started last, until it has ended.
+    service: watch::Sender<Option<Arc<Service>>>,
+}
+
+/// Where the child's blocks and writes go.
+enum Journaled {
+    /// To the store, and the blocks to this ledger.
+    No(Arc<dyn Ledger>),
+    /// To the journal of all replicas.
+    Yes(ClusterParts),
+}
+
+/// A message to the actor of a service.
+pub enum ServiceMessage {
+    /// Answer with the health of the service's actors.
+    Health(RpcReplyPort<Vec<ActorHealth>>),
+    /// Answer with the failures that keep the service from writing, a sentence each; see
+    /// [`Service::failures`].
+    Failures(RpcReplyPort<Vec<String>>),
+    /// The service ended by itself; see [`Service::failed`]. The actor fails with this error, and
+    /// its supervisor starts it again.
+    Failed(ServiceError),
+}
+
+#[cfg(feature = "cluster")]
+impl ractor::Message for ServiceMessage {}
+
+impl ServiceChild {
+    /// A child that keeps its blocks in this ledger; see [`Service::start`]. Nothing is started
+    /// yet.
+    pub fn new(
+        settings: Settings,
+        store: Store,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        Self::with_journal(settings, store, Journaled::No(ledger), clock, random)
+    }
+
+    /// A child whose store is one of several with the same journal; see [`Service::start_replica`].
+    pub fn replica(
+        settings: Settings,
+        store: Store,
+        cluster: ClusterParts,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        Self::with_journal(settings, store, Journaled::Yes(cluster), clock, random)
+    }
+
+    fn with_journal(
+        settings: Settings,
+        store: Store,
+        journal: Journaled,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let service = watch::Sender::new(None);
+        Self { inner: Arc::new(Child { settings, store, journal, clock, random, service }) }
+    }
+
+    /// The name of the actor: `<instance>/service`.
+    pub fn name(&self) -> String {
+        format!("{}/service", self.inner.settings.instance)
+    }
+
+    /// Starts the service as an actor that is linked to `supervisor`. Returns when the service
+    /// runs.
+    ///
+    /// A service of this child that was killed or has failed ends first: its actors, its tasks and
+    /// its committing thread. What was handed in to it is durable then, or was refused.
+    ///
+    /// # Errors
+    /// [`SpawnErr`] with the [`ServiceError`]; no part of the service is left, so a later call can
+    /// succeed.
+    pub async fn spawn(&self, supervisor: ActorCell) -> Result<ActorCell, SpawnErr> {
+        let spawned = Actor::spawn_linked(Some(self.name()), ServiceActor, self.clone(), supervisor).await?;
+        Ok(spawned.0.get_cell())
+    }
+
+    /// The service that runs now; `None` while none does. What its handles hand in after its end is
+    /// refused; take them from the next one.
+    pub fn service(&self) -> Option<Arc<Service>> {
+        self.inner.service.borrow().clone()
+    }
+
+    /// The service that runs now, or the next one.
+    pub async fn running(&self) -> Arc<Service> {
+        let mut services = self.inner.service.subscribe();
+        loop {
+            if let Some(service) = services.borrow_and_update().clone() {
+                return service;
+            }
+            if services.changed().await.is_err() {
+                // The sender is a part of this child.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Starts the service under its actor.
+    async fn start(&self, myself: ActorCell) -> Result<Arc<Service>, ActorProcessingErr> {
+        let Child { settings, store, journal, clock, random, service } = &*self.inner;
+        let predecessor = service.send_replace(None);
+        if let Some(predecessor) = predecessor
+            && !predecessor.retire().await
+        {
+            // It is looked for again at the next start.
+            service.send_replace(Some(predecessor));
+            return Err("the service before this one has not ended: a write takes long".into());
+        }
+        if let Some(root) = ractor::registry::where_is(format!("{}/root", settings.instance)) {
+            let _ = root.wait(Some(PREDECESSOR_PATIENCE)).await;
+        }
+        let (blocking_parts, ledger): (_, Arc<dyn Ledger>) = match journal {
+            Journaled::No(ledger) => (BlockingParts::with_threads(store)?, Arc::clone(ledger)),
+            Journaled::Yes(cluster) => {
+                let blocking_parts = BlockingParts::with_journal(store, cluster.clone())?;
+                (blocking_parts, Arc::new(EmbeddedLedger::open(store.clone())?))
+            }
+        };
+        let (settings, store) = (settings.clone(), store.clone());
+        let parts = Parts { settings, store, ledger, clock: Arc::clone(clock), random: Arc::clone(random) };
+        let started = Arc::new(Service::start_under(parts, myself, watch::channel(None), blocking_parts).await?);
+        service.send_replace(Some(Arc::clone(&started)));
+        Ok(started)
+    }
+}
+
+/// The actor of a service; see [`ServiceChild`].
+///
+/// It fails when the supervisors of the service gave up or an actor is stuck, so that the
+/// embedder's supervisor starts the service again. When it is stopped, it stops the service. When
+/// it is killed, the service's actors are killed with it, and what was handed in to the service
+/// becomes durable.
+pub struct ServiceActor;
+
+/// State of the actor.
+pub struct ServiceActorState {
+    child: ServiceChild,
+    service: Arc<Service>,
+    /// Tells the actor when the service ends by itself.
+    _watching: OwnedTask,
+}
+
+impl Drop for ServiceActorState {
+    /// An actor that is killed gets no message before its end.
+    fn drop(&mut self) {
+        self.service.abandon();
+    }
+}
+
+impl Actor for ServiceActor {
+    type Msg = ServiceMessage;
+    type State = ServiceActorState;
+    type Arguments = ServiceChild;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<ServiceMessage>,
+        child: ServiceChild,
+    ) -> Result<ServiceActorState, ActorProcessingErr> {
+        let service = child.start(myself.get_cell()).await?;
+        let watched = Arc::clone(&service);
+        let watching = tokio::spawn(async move {
+            // An actor that has ended needs no message.
+            let _ = myself.cast(ServiceMessage::Failed(watched.failed().await));
+        });
+        Ok(ServiceActorState { child, service, _watching: OwnedTask(watching.abort_handle()) })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<ServiceMessage>,
+        message: ServiceMessage,
+        state: &mut ServiceActorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            ServiceMessage::Health(reply) => drop(reply.send(state.service.actors())),
+            ServiceMessage::Failures(reply) => drop(reply.send(state.service.failures())),
+            ServiceMessage::Failed(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<ServiceMessage>,
+        event: SupervisionEvent,
+        state: &mut ServiceActorState,
+    ) -> Result<(), ActorProcessingErr> {
+        let root = state.service.root().get_id();
+        let is_of_root = event.actor_id() == Some(root);
+        match reason_of_end(event) {
+            Some(reason) if is_of_root => Err(ServiceError::GaveUp { reason }.into()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn post_stop(
+        &self,
+        _: ActorRef<ServiceMessage>,
+        state: &mut ServiceActorState,
+    ) -> Result<(), ActorProcessingErr> {
+        state.child.inner.service.send_replace(None);
+        state.service.retire().await;
+        Ok(())
+    }
+}
