@@ -14,8 +14,8 @@ use crate::schema::registry::Place;
 /// new height therefore reads every block after the last one that it has applied. It also looks
 /// every few seconds without a notification, which may have been lost on its way.
 ///
-/// The calls block on I/O; call them from a thread that may block. A ledger says its own errors with
-/// [`StoreError::Ledger`].
+/// The calls block on I/O; call them from a thread that may block. A ledger says its own errors
+/// with [`StoreError::Ledger`].
 pub trait LedgerReader: Send + Sync + 'static {
     /// The seal of the last block, which the next block is linked to.
     fn head(&self) -> Seal;

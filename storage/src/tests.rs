@@ -258,8 +258,8 @@ fn group_commit_keeps_the_order_and_ends_after_the_last_commit() {
     assert_eq!(store.queued_after(0, 1000).expect("the read succeeds").len(), 200);
 }
 
-/// A group commit ends although handles of it are held: what came before is durable, what comes later
-/// is refused, and each callback is called once.
+/// A group commit ends although handles of it are held: what came before is durable, what comes
+/// later is refused, and each callback is called once.
 #[test]
 fn a_closed_group_commit_writes_what_it_has_and_refuses_the_rest() {
     let folder = folder();

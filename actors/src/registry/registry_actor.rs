@@ -97,16 +97,7 @@ impl From<WaitError> for ReadError {
 /// The actor. It is started with the handle of a service, and has no state of its own: what it has
 /// taken continues when it is killed, and is answered.
 ///
-/// ```no_run
-/// # async fn start(service: &selfsame_actors::Service, supervisor: ractor::ActorCell) -> Result<(), ractor::SpawnErr> {
-/// use ractor::Actor;
-/// use selfsame_actors::RegistryActor;
-///
-/// let (registry, _) =
-///     RegistryActor::spawn_linked(Some("registry".into()), RegistryActor, service.registry(), supervisor).await?;
-/// ractor::pg::join("registries".into(), vec![registry.get_cell()]);
-/// # Ok(()) }
-/// ```
+/// `docs/embedding.md` starts one, and puts it into a process group.
 pub struct RegistryActor;
 
 impl Actor for RegistryActor {

@@ -3,7 +3,7 @@
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 
-use super::service::ServiceError;
+use super::error::ServiceError;
 
 /// The actor: reports why the root of the supervision tree ended.
 pub(super) struct Guardian;

@@ -147,7 +147,8 @@ impl Heartbeat {
         }
     }
 
-    /// Returns when one commit has taken [`SupervisionSettings::stuck_after`], as on a disk that does not answer.
+    /// Returns when one commit has taken [`SupervisionSettings::stuck_after`], as on a disk that
+    /// does not answer.
     async fn stuck_commit(&self) {
         while self.group_commit.busy_for() < self.settings.stuck_after {
             sleep(INTERVAL).await;

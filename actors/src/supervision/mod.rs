@@ -5,7 +5,8 @@
 //! | [`heartbeat`] | asks every actor for an answer, every second |
 //! | [`tree`] | the only list of the actors, with their supervisors |
 //! | [`supervisor`], [`guardian`] | the actors that start others again, and tell of their end |
-//! | [`settings`] | how often actors are restarted, and when one counts as stuck |
+//! | [`settings`] | the settings of a service, and how often actors are restarted |
+//! | [`error`] | why a service did not start, or ended |
 //! | [`election`] | who leads the replicas of a journal, as a trait |
 //! | [`leadership`] | the actor of a replica that takes part in the election |
 //! | [`answering`] | what the leader answers the other replicas |
@@ -16,6 +17,7 @@
 
 mod answering;
 pub(crate) mod election;
+pub(crate) mod error;
 mod guardian;
 pub(crate) mod heartbeat;
 mod leadership;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use selfsame_storage::{Forward, GroupCommit, Journal, Ledger, Replica, Store, StoreError};
 
 use super::election::Election;
-use super::service::Settings;
+use super::settings::Settings;
 use crate::bridge::peers::BridgePeers;
 use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;

@@ -7,132 +7,48 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
-use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{
-    ChainRecords, EmbeddedLedger, EmbeddedRecords, EventRecords, GroupCommit, Ledger, Position, Records, Store,
-    StoreError, Term, VerificationRecords,
+    ChainRecords, EmbeddedLedger, EmbeddedRecords, EventRecords, GroupCommit, Ledger, Position, Records, Store, Term,
+    VerificationRecords,
 };
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::answering;
+use super::error::ServiceError;
 use super::guardian::Guardian;
 use super::heartbeat::{ActorHealth, Heartbeat};
 use super::leadership::{Candidate, LeadershipMessage};
 use super::parts::{BlockingParts, ClusterParts, Parts};
 use super::replication::{LeadError, ReplicaStatus, Replication, ReplicationParts};
-use super::settings::SupervisionSettings;
+use super::settings::Settings;
 use super::supervisor::SupervisorMessage;
 use super::tree::{OtherActors, Tree};
 use crate::bridge::handle::BridgeHandle;
-use crate::bridge::settings::BridgeSettings;
 use crate::bridge::state::BridgeState;
 use crate::chain::handle::ChainHandle;
-use crate::chain::settings::ChainSettings;
 use crate::chain::state::ChainState;
 use crate::clock::{Clock, Random};
 use crate::events::handle::EventsHandle;
 use crate::events::recorder::EventRecorder;
-use crate::events::settings::EventSettings;
 use crate::events::state::{EventsParts, EventsState};
 use crate::registry::handle::RegistryHandle;
 use crate::registry::head_signer::HeadSigner;
-use crate::registry::state::{AdmissionLimits, BatchLimits, RegistryParts, RegistryState};
+use crate::registry::state::{RegistryParts, RegistryState};
 use crate::sign_in::error::SignInError;
 use crate::sign_in::handle::SignInHandle;
 use crate::sign_in::keys::publish_stored;
-use crate::sign_in::settings::SignInSettings;
-use crate::sign_in::signing_keys::SigningError;
 use crate::sign_in::state::{SignInParts, SignInState};
 use crate::support::catching_up::CatchingUp;
 use crate::support::retry::RetriedStep;
 use crate::support::slot::Slot;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
-use crate::verification::settings::VerificationSettings;
 use crate::verification::state::VerifierState;
 
 /// How long [`Service::stop`] waits for an actor, which may be stuck, and again for handles that
 /// other parts of the process still hold.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The settings of a service.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Prefix of all actor names, so that several services can run in one process.
-    pub instance: String,
-    /// The rule parameters that new blocks carry.
-    pub rules: RuleParameters,
-    /// Limits of a block.
-    pub batch: BatchLimits,
-    /// Limits of admission.
-    pub limits: AdmissionLimits,
-    /// Settings of proof verification.
-    pub verification: VerificationSettings,
-    /// Settings of sign-in.
-    pub sign_in: SignInSettings,
-    /// Settings of the message bridge.
-    pub bridge: BridgeSettings,
-    /// Settings of events and webhooks.
-    pub events: EventSettings,
-    /// The chains that trusted data is followed from.
-    pub chains: Vec<ChainSettings>,
-    /// How often actors are restarted, and when one counts as stuck.
-    pub supervision: SupervisionSettings,
-}
-
-impl Settings {
-    /// The default settings, under an instance name.
-    pub fn for_instance(instance: impl Into<String>) -> Self {
-        Self {
-            instance: instance.into(),
-            rules: RuleParameters::default(),
-            batch: BatchLimits::default(),
-            limits: AdmissionLimits::default(),
-            verification: VerificationSettings::default(),
-            sign_in: SignInSettings::default(),
-            bridge: BridgeSettings::default(),
-            events: EventSettings::default(),
-            chains: Vec::new(),
-            supervision: SupervisionSettings::default(),
-        }
-    }
-}
-
-/// Why a service did not start, or ended by itself.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum ServiceError {
-    /// The store cannot be read or written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Signing keys are stored and cannot be read, for example because the key that they were
-    /// encrypted with is missing. [`crate::revoke_stored_keys`] removes them.
-    #[error("{0}")]
-    SigningKeys(SigningError),
-    /// An actor could not be started, usually because a service of the same instance name is
-    /// running.
-    #[error("the supervision tree of instance `{instance}` did not start: {reason}")]
-    Start {
-        /// [`Settings::instance`] of the service.
-        instance: String,
-        /// Error text of the actor that did not start.
-        reason: String,
-    },
-    /// Actors failed more often than their supervisors restart them.
-    #[error("the supervisors gave up, actors failed too often: {reason}")]
-    GaveUp {
-        /// Why the root of the supervision tree ended.
-        reason: String,
-    },
-    /// An actor gave no answer for [`SupervisionSettings::stuck_after`]; or a verifier worker's batch, or a
-    /// commit (`group-commit`), took as long; or the task that detects these failures panicked
-    /// (`heartbeat`).
-    #[error("{actor} is stuck")]
-    Stuck {
-        /// The actor's name in the actor registry, `group-commit` or `heartbeat`.
-        actor: String,
-    },
-}
 
 /// A running service. A service continues to run when it is dropped; [`Service::stop`] stops it.
 pub struct Service {

@@ -8,10 +8,12 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, Spawn
 use selfsame_storage::{EmbeddedLedger, Ledger, Store};
 use tokio::sync::watch;
 
+use super::error::ServiceError;
 use super::guardian::reason_of_end;
 use super::heartbeat::ActorHealth;
 use super::parts::{BlockingParts, ClusterParts, Parts};
-use super::service::{Service, ServiceError, Settings};
+use super::service::Service;
+use super::settings::Settings;
 use crate::clock::{Clock, Random};
 use crate::support::owned_task::OwnedTask;
 

@@ -1,6 +1,59 @@
-//! How often actors are restarted, and when one counts as stuck.
+//! The settings of a service, among them how often actors are restarted, and when one counts as
+//! stuck.
 
 use std::time::Duration;
+
+use selfsame_protocol::registry::RuleParameters;
+
+use crate::bridge::settings::BridgeSettings;
+use crate::chain::settings::ChainSettings;
+use crate::events::settings::EventSettings;
+use crate::registry::state::{AdmissionLimits, BatchLimits};
+use crate::sign_in::settings::SignInSettings;
+use crate::verification::settings::VerificationSettings;
+
+/// The settings of a service.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Prefix of all actor names, so that several services can run in one process.
+    pub instance: String,
+    /// The rule parameters that new blocks carry.
+    pub rules: RuleParameters,
+    /// Limits of a block.
+    pub batch: BatchLimits,
+    /// Limits of admission.
+    pub limits: AdmissionLimits,
+    /// Settings of proof verification.
+    pub verification: VerificationSettings,
+    /// Settings of sign-in.
+    pub sign_in: SignInSettings,
+    /// Settings of the message bridge.
+    pub bridge: BridgeSettings,
+    /// Settings of events and webhooks.
+    pub events: EventSettings,
+    /// The chains that trusted data is followed from.
+    pub chains: Vec<ChainSettings>,
+    /// How often actors are restarted, and when one counts as stuck.
+    pub supervision: SupervisionSettings,
+}
+
+impl Settings {
+    /// The default settings, under an instance name.
+    pub fn for_instance(instance: impl Into<String>) -> Self {
+        Self {
+            instance: instance.into(),
+            rules: RuleParameters::default(),
+            batch: BatchLimits::default(),
+            limits: AdmissionLimits::default(),
+            verification: VerificationSettings::default(),
+            sign_in: SignInSettings::default(),
+            bridge: BridgeSettings::default(),
+            events: EventSettings::default(),
+            chains: Vec::new(),
+            supervision: SupervisionSettings::default(),
+        }
+    }
+}
 
 /// An actor that has given no answer for this long makes the service not ready, by default.
 pub const UNREADY_AFTER: Duration = Duration::from_secs(10);

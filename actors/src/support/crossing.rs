@@ -44,7 +44,7 @@ pub(crate) fn call<R: Send + 'static>(
     reply: RpcReplyPort<R>,
     read: impl FnOnce(&[u8]) -> Option<R> + Send + 'static,
 ) -> SerializedMessage {
-    let (sender, answer) = oneshot();
+    let (sender, answer) = oneshot::<Vec<u8>>();
     let bound = reply.get_timeout();
     ractor::concurrency::spawn(async move {
         if let Ok(Ok(bytes)) = timeout(bound.unwrap_or(LONGEST_CALL), answer).await
