@@ -1,0 +1,93 @@
+//! The actors of Selfsame in another developer's program: with `ractor_cluster`, under a supervisor
+//! of its own, on a ledger of its own, with events and a plan of faults.
+
+#![allow(clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
+
+mod host;
+mod ledger;
+mod memory_ledger;
+mod nodes;
+mod supervisor;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use selfsame_actors::protocol::eip712::RegistryDomain;
+use selfsame_actors::protocol::gateway::GatewayRequestState;
+use selfsame_actors::protocol::ids::{Commitment, CompressedKey};
+use selfsame_actors::protocol::ledger::RequestId;
+use selfsame_actors::protocol::registry::{CreateAccount, Operation};
+use selfsame_actors::protocol::{Address, U256};
+use selfsame_actors::storage::{OpenOptions, Store};
+use selfsame_actors::{RegistryHandle, Submission, SubmitError};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
+
+/// Longer than any answer takes. A test that waits longer fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn new_store() -> (TempDir, Store) {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let store = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).expect("the store opens");
+    (folder, store)
+}
+
+/// An instance name that no other test uses.
+fn new_instance() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("embedded-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The creation of an account; each number has other authenticators.
+fn create(number: u64) -> Operation {
+    let operation = CreateAccount {
+        recovery_address: Address::ZERO,
+        authenticator_addresses: vec![Address::left_padding_from(&(number + 1).to_be_bytes())],
+        authenticator_pubkeys: vec![CompressedKey(U256::from(number))],
+        offchain_signer_commitment: Commitment(U256::from(number + 1)),
+    };
+    operation.into()
+}
+
+/// Submits the operation until it is accepted.
+async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let idempotency_key = Some(format!("key {number}"));
+        let submission = Submission { operation: create(number), source: None, idempotency_key, proof_of_work: None };
+        match registry.submit(submission).await {
+            Ok(accepted) => return accepted.request_id,
+            Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. } | SubmitError::Store(_)) => {
+                assert!(Instant::now() < deadline, "request {number} is still refused");
+                sleep(Duration::from_millis(5)).await;
+            }
+            Err(error) => panic!("{number}: {error}"),
+        }
+    }
+}
+
+async fn expect_finalized(registry: &RegistryHandle, request_id: &RequestId) {
+    let status = registry.wait_until_final(request_id, Instant::now() + PATIENCE).await.expect("the state is read");
+    let state = status.expect("an accepted request has a state").status;
+    assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{request_id}: {state:?}");
+}
+
+/// Waits until `condition` holds, which another thread or process brings about.
+async fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn random() -> Arc<selfsame_actors::SystemRandom> {
+    Arc::new(selfsame_actors::SystemRandom)
+}
+
+fn clock() -> Arc<selfsame_actors::SystemClock> {
+    Arc::new(selfsame_actors::SystemClock)
+}

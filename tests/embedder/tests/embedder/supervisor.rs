@@ -1,0 +1,120 @@
+//! Two services under the embedder's supervisor, with a plan of faults and actors that are killed.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use selfsame_actors::faults::{Fault, FaultPoint, Plan};
+use selfsame_actors::protocol::ledger::Outcome;
+use selfsame_actors::ractor::registry::where_is;
+use selfsame_actors::ractor::{Actor, ActorRef};
+use selfsame_actors::storage::EmbeddedLedger;
+use selfsame_actors::{BatchLimits, RegistryHandle, Service, ServiceChild, Settings};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::host::{Host, HostMessage};
+use super::{PATIENCE, clock, expect_finalized, new_instance, new_store, random, submit};
+
+async fn start(host: &ActorRef<HostMessage>, store: selfsame_actors::storage::Store) -> (String, ServiceChild) {
+    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
+    let instance = new_instance();
+    let batch = BatchLimits { max_operations: 4, ..BatchLimits::default() };
+    let settings = Settings { batch, ..Settings::for_instance(&instance) };
+    let child = ServiceChild::new(settings, store, ledger, clock(), random());
+    host.cast(HostMessage::Start(child.clone())).expect("the supervisor runs");
+    timeout(PATIENCE, child.running()).await.expect("the service starts");
+    (instance, child)
+}
+
+/// Creates accounts, each through the service that runs at that time.
+async fn create_accounts(child: ServiceChild, accounts: u64) {
+    for number in 0..accounts {
+        // The service may end between two looks: then the request is sent to the next one, under
+        // the same idempotency key.
+        loop {
+            let service = child.running().await;
+            let registry = service.registry();
+            let attempt = async {
+                let request_id = submit(&registry, number).await;
+                expect_finalized(&registry, &request_id).await;
+            };
+            tokio::select! {
+                () = attempt => break,
+                () = has_ended(&child, &service) => {}
+            }
+        }
+    }
+}
+
+/// Returns when another service runs, or none.
+async fn has_ended(child: &ServiceChild, service: &Arc<Service>) {
+    loop {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        if !child.service().is_some_and(|present| Arc::ptr_eq(&present, service)) {
+            return;
+        }
+    }
+}
+
+/// The leaf indices of the accounts that were created, in the order of the blocks.
+async fn created(registry: &RegistryHandle, accounts: u64) -> Vec<u64> {
+    let mut created = Vec::new();
+    let mut blocks = pin!(registry.follow(1));
+    while (created.len() as u64) < accounts {
+        let followed = timeout(PATIENCE, blocks.next()).await.expect("a block comes").expect("no end");
+        for outcome in followed.expect("the block is read").outcomes {
+            match outcome {
+                Outcome::Applied { leaf_index } => created.push(leaf_index.0),
+                Outcome::Failed { rule, .. } => panic!("an operation broke the rule {rule}"),
+            }
+        }
+    }
+    created
+}
+
+/// The actors of the services, the services and their parts end in every order; no request is lost
+/// or carried out twice, and the supervisor of the embedder lives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_survive_faults_and_kills_under_a_supervisor_that_knows_nothing_of_them() {
+    const ACCOUNTS: u64 = 40;
+    let (ended_sender, mut ended) = mpsc::unbounded_channel();
+    let (host, _) = Actor::spawn(None, Host, ended_sender).await.expect("the supervisor starts");
+    let (_first_folder, first_store) = new_store();
+    let (_second_folder, second_store) = new_store();
+    let (first_instance, first) = start(&host, first_store).await;
+    let (_, second) = start(&host, second_store).await;
+    let plan = Plan::new()
+        .strike_times(FaultPoint::RequestTrackerHandle, Fault::Panic, 20, 1)
+        .strike_times(FaultPoint::BatcherSeal, Fault::Panic, 5, 1)
+        .strike_times(FaultPoint::TreeMaintainerApply, Fault::Panic, 7, 1)
+        .strike_times(FaultPoint::GroupCommitAfter, Fault::Error, 30, 2)
+        .run();
+
+    let mut creating = tokio::task::JoinSet::new();
+    creating.spawn(create_accounts(first.clone(), ACCOUNTS));
+    creating.spawn(create_accounts(second.clone(), ACCOUNTS));
+    for name in [first.name(), format!("{first_instance}/root"), format!("{first_instance}/registry")] {
+        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+        if let Some(actor) = where_is(name) {
+            actor.kill();
+        }
+    }
+    while let Some(created) = timeout(PATIENCE, creating.join_next()).await.expect("every call is answered") {
+        created.expect("no account is missing");
+    }
+    drop(plan);
+    for child in [&first, &second] {
+        let service = timeout(PATIENCE, child.running()).await.expect("the service runs");
+        let registry = service.registry();
+        assert_eq!(created(&registry, ACCOUNTS).await, (1..=ACCOUNTS).collect::<Vec<_>>(), "each account once");
+        assert_eq!(registry.statistics().accounts, ACCOUNTS);
+    }
+    let mut names = HashSet::new();
+    while let Ok(name) = ended.try_recv() {
+        names.insert(name);
+    }
+    assert_eq!(names, HashSet::from([first.name()]), "the other service did not end");
+    host.stop_and_wait(None, Some(PATIENCE)).await.expect("the supervisor stops");
+}
