@@ -51,6 +51,7 @@ impl InterfaceError for BridgeEndpointError {
             Self::Bridge(BridgeError::Entry(error)) => match error {
                 EntryError::Taken => (StatusCode::CONFLICT, BridgeErrorCode::RequestIdTaken),
                 EntryError::AlreadyAnswered => (StatusCode::CONFLICT, BridgeErrorCode::AlreadyAnswered),
+                EntryError::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, BridgeErrorCode::BadRequest),
                 // As the public bridge answers it.
                 EntryError::NoSuchRequest => (StatusCode::BAD_REQUEST, BridgeErrorCode::NoSuchRequest),
                 EntryError::SourceFull => {
@@ -95,7 +96,7 @@ pub enum SharedErrors {
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "describes the answers that BridgeEndpointError makes")]
 pub enum BodyErrors {
-    /// The body is longer than 5 MiB: `bad_request`
+    /// The body is longer than 5 MiB, or the answer to a sign-in longer than 64 KiB: `bad_request`
     #[response(status = 413)]
     TooLong(ServiceApiError<BridgeErrorCode>),
     /// The body is not JSON by its Content-Type: `bad_request`

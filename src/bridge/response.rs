@@ -106,9 +106,10 @@ pub async fn take(bridge: Arc<Bridge>, request: Request) -> Result<Response, Bri
     ),
 )]
 pub async fn look(bridge: Arc<Bridge>, id: EntryId) -> Result<Response, BridgeEndpointError> {
-    match bridge.handle.status(id).await? {
-        Some(_) => Ok(exists()),
-        None => Err(BridgeEndpointError::NotFound),
+    // The answers to requests of the service are for the service alone.
+    match bridge.handle.status(id.clone()).await? {
+        Some(_) if !id.is_of_service() => Ok(exists()),
+        _ => Err(BridgeEndpointError::NotFound),
     }
 }
 

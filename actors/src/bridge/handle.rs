@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::RpcReplyPort;
-use selfsame_protocol::bridge::entries::Retrieved;
+use selfsame_protocol::bridge::entries::{OwnRequest, Retrieved};
 use selfsame_protocol::bridge::holders::holders;
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use selfsame_protocol::time::RetryAfter;
@@ -74,7 +74,7 @@ impl BridgeHandle {
         message: Message,
         source: Option<IpAddr>,
     ) -> Result<EntryId, BridgeError> {
-        let id = id.unwrap_or_else(|| self.own_id());
+        let id = id.unwrap_or_else(|| self.held_id(EntryId::from_random_bytes));
         let kind = QuestionKind::CreateRequest { message, flow: self.random_bytes() };
         self.ask(Question { id: id.clone(), source, kind }).await?;
         Ok(id)
@@ -85,10 +85,64 @@ impl BridgeHandle {
     /// # Errors
     /// [`BridgeError`].
     pub async fn create_response(&self, message: Message, source: Option<IpAddr>) -> Result<EntryId, BridgeError> {
-        let id = self.own_id();
+        let id = self.held_id(EntryId::from_random_bytes);
         let kind = QuestionKind::CreateResponse { message };
         self.ask(Question { id: id.clone(), source, kind }).await?;
         Ok(id)
+    }
+
+    /// Keeps a request of the service itself for `lifetime`, under `id` or under a random id.
+    /// Returns the id. Authenticators fetch and answer the request as any other, through every
+    /// replica; its answers are for [`BridgeHandle::await_own_response`] alone. It counts for the
+    /// `source` of the person that it is for, apart from the messages of clients.
+    ///
+    /// # Errors
+    /// [`BridgeError`]; that the id is taken when it is in use.
+    pub async fn create_own_request(
+        &self,
+        id: Option<EntryId>,
+        message: Message,
+        source: Option<IpAddr>,
+        lifetime: Duration,
+    ) -> Result<EntryId, BridgeError> {
+        // This replica holds it: the others have no message to take its answers with.
+        let id = id.unwrap_or_else(|| self.held_id(EntryId::of_service));
+        let own = OwnRequest { message, flow: self.random_bytes(), source, lifetime };
+        let kept = id.clone();
+        self.call(|reply| MessageBridgeMessage::KeepOwn(kept, own, reply)).await??;
+        Ok(id)
+    }
+
+    /// How far a request of the service is, as soon as that is not what the caller has `seen`, or
+    /// after `wait`; `None` when there is no such request. It takes the answer. The request takes
+    /// no further answer until this is called again; from then on it can be fetched and answered
+    /// again.
+    ///
+    /// # Errors
+    /// [`BridgeError::Unavailable`].
+    pub async fn await_own_response(
+        &self,
+        id: &EntryId,
+        seen: ResponseStatus,
+        wait: Duration,
+    ) -> Result<Option<PolledResponse>, BridgeError> {
+        let deadline = Instant::now() + wait;
+        loop {
+            let TakenResponse { response, changes } =
+                self.call(|reply| MessageBridgeMessage::TakeOwnResponse(id.clone(), reply)).await?;
+            let Some((status, response)) = response else { return Ok(None) };
+            let polled = PolledResponse { status, response };
+            let Some(mut changes) = changes.filter(|_| status == seen) else { return Ok(Some(polled)) };
+            // The channel is closed when the actor stops; the next read then finds nothing.
+            if timeout_at(deadline, changes.changed()).await.is_err() {
+                return Ok(Some(polled));
+            }
+        }
+    }
+
+    /// Removes a request of the service, so that no authenticator gets it any more.
+    pub fn remove_own_request(&self, id: EntryId) {
+        self.state.slot.cast(MessageBridgeMessage::RemoveOwn(id));
     }
 
     /// Keeps the first answer to a request.
@@ -111,7 +165,7 @@ impl BridgeHandle {
     }
 
     /// A request that was not taken, without taking it, for a page that shows what it asks for;
-    /// `None` when no such request waits.
+    /// `None` when no such request waits, or it is longer than those that can be read.
     ///
     /// # Errors
     /// [`BridgeError::Unavailable`].
@@ -133,7 +187,8 @@ impl BridgeHandle {
         }
     }
 
-    /// How far a request is; takes its answer, once. `None` when there is no such request.
+    /// How far a client's request is; takes its answer, once. `None` when there is no such request,
+    /// also for one of the service.
     ///
     /// # Errors
     /// [`BridgeError::Unavailable`].
@@ -292,13 +347,13 @@ impl BridgeHandle {
         Ok(self.state.slot.call(message, Instant::now() + RESTART_PATIENCE).await?)
     }
 
-    /// A random id of an entry that this service holds itself.
-    fn own_id(&self) -> EntryId {
-        let draw = || EntryId::from_random_bytes(self.random_bytes());
+    /// A random id of an entry that this service holds itself; `make` makes one from random bytes.
+    fn held_id(&self, make: fn([u8; 16]) -> EntryId) -> EntryId {
+        let draw = || make(self.random_bytes());
         let Some(peers) = &self.state.peers else { return draw() };
         let replicas = with_own(peers.as_ref());
-        let is_own = |id: &EntryId| holders(id, replicas.clone()).first().is_some_and(|name| name == peers.own_name());
-        (0..DRAWS).map(|_| draw()).find(is_own).unwrap_or_else(draw)
+        let is_held = |id: &EntryId| holders(id, replicas.clone()).first().is_some_and(|name| name == peers.own_name());
+        (0..DRAWS).map(|_| draw()).find(is_held).unwrap_or_else(draw)
     }
 
     fn random_bytes(&self) -> [u8; 16] {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::bridge::entries::{Entries, EntryError};
-use selfsame_protocol::bridge::{EntryId, ResponseStatus};
+use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use tracing::Instrument;
 
 use super::messages::{Kept, KeptKind, MessageBridgeMessage, TakenResponse};
@@ -71,12 +71,30 @@ impl MessageBridgeState {
     /// caller has its answer, the statistics show it.
     fn handle(&mut self, message: MessageBridgeMessage) {
         let now = self.shared.clock.passed();
+        // Those who wait for a change of an entry learn that it is gone.
+        self.entries.expire(now).iter().for_each(|id| self.followers.notify(id));
         match message {
             MessageBridgeMessage::Ping(reply) => drop(reply.send(())),
             MessageBridgeMessage::Keep(kept, reply) => {
-                let kept = self.keep(kept);
+                let kept = self.keep(kept, now);
                 self.publish();
                 drop(reply.send(kept));
+            }
+            MessageBridgeMessage::KeepOwn(id, own, reply) => {
+                let kept = self.entries.insert_own(id.clone(), own, now);
+                let kept = self.finish_keeping(&id, kept);
+                self.publish();
+                drop(reply.send(kept));
+            }
+            MessageBridgeMessage::TakeOwnResponse(id, reply) => {
+                if !reply.is_closed() {
+                    let response = self.entries.take_own_response(&id, now);
+                    self.answer_follower(id, response, true, reply);
+                }
+            }
+            MessageBridgeMessage::RemoveOwn(id) => {
+                self.entries.remove_own(&id);
+                self.publish();
             }
             MessageBridgeMessage::TakeRequest(id, reply) => {
                 if reply.is_closed() {
@@ -90,40 +108,54 @@ impl MessageBridgeState {
                 drop(reply.send(taken));
             }
             MessageBridgeMessage::ReadRequest(id, reply) => {
+                if reply.is_closed() {
+                    return;
+                }
                 drop(reply.send(self.entries.read_request(&id, now).cloned()));
             }
             MessageBridgeMessage::Status(id, reply) => drop(reply.send(self.entries.status(&id, now))),
-            MessageBridgeMessage::TakeResponse { id, follows, reply } => self.take_response(id, follows, reply),
+            MessageBridgeMessage::TakeResponse { id, follows, reply } => {
+                if !reply.is_closed() {
+                    let response = self.entries.take_response(&id, now);
+                    self.answer_follower(id, response, follows, reply);
+                }
+            }
             MessageBridgeMessage::SetLimits(limits) => self.entries.set_limits(limits),
             MessageBridgeMessage::Sweep => {
-                self.entries.expire(now);
                 self.followers.release_unused();
                 self.publish();
             }
         }
     }
 
-    fn keep(&mut self, Kept { id, message, source, kind }: Kept) -> Result<(), EntryError> {
-        let now = self.shared.clock.passed();
+    fn keep(&mut self, Kept { id, message, source, kind }: Kept, now: Duration) -> Result<(), EntryError> {
         let kept = match kind {
             KeptKind::Request { flow } => self.entries.insert_request(id.clone(), message, flow, source, now),
             KeptKind::Answer => self.entries.answer(&id, message, source, now),
             KeptKind::Response => self.entries.insert_response(id.clone(), message, source, now),
         };
+        self.finish_keeping(&id, kept)
+    }
+
+    /// Wakes those who wait for a change of an entry, or counts why there was none.
+    fn finish_keeping(&self, id: &EntryId, kept: Result<(), EntryError>) -> Result<(), EntryError> {
         match kept {
-            Ok(()) => self.followers.notify(&id),
+            Ok(()) => self.followers.notify(id),
             Err(EntryError::Full) => drop(self.shared.refused_full.fetch_add(1, Ordering::Relaxed)),
             Err(EntryError::SourceFull) => drop(self.shared.refused_of_source.fetch_add(1, Ordering::Relaxed)),
-            Err(EntryError::Taken | EntryError::NoSuchRequest | EntryError::AlreadyAnswered) => {}
+            Err(EntryError::Taken | EntryError::NoSuchRequest | EntryError::AlreadyAnswered | EntryError::TooLong) => {}
         }
         kept
     }
 
-    fn take_response(&mut self, id: EntryId, follows: bool, reply: RpcReplyPort<TakenResponse>) {
-        if reply.is_closed() {
-            return;
-        }
-        let response = self.entries.take_response(&id, self.shared.clock.passed());
+    /// Answers what was found. A caller that follows is registered when there can be a change.
+    fn answer_follower(
+        &mut self,
+        id: EntryId,
+        response: Option<(ResponseStatus, Option<Message>)>,
+        follows: bool,
+        reply: RpcReplyPort<TakenResponse>,
+    ) {
         let will_change = matches!(response, Some((ResponseStatus::Initialized | ResponseStatus::Retrieved, _)));
         let changes = (follows && will_change).then(|| self.followers.register(id));
         self.publish();

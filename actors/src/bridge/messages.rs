@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ractor::RpcReplyPort;
-use selfsame_protocol::bridge::entries::{EntryError, EntryLimits, Retrieved};
+use selfsame_protocol::bridge::entries::{EntryError, EntryLimits, OwnRequest, Retrieved};
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use tokio::sync::watch;
 
@@ -22,6 +22,13 @@ pub(crate) enum MessageBridgeMessage {
     /// Say how far a request is, and hand its answer out, once. With `follows`, the caller is told
     /// of the next change.
     TakeResponse { id: EntryId, follows: bool, reply: RpcReplyPort<TakenResponse> },
+    /// Keep a request of the service itself.
+    KeepOwn(EntryId, OwnRequest, RpcReplyPort<Result<(), EntryError>>),
+    /// Say how far a request of the service is, and hand its answer to the service. The service is
+    /// told of the next change.
+    TakeOwnResponse(EntryId, RpcReplyPort<TakenResponse>),
+    /// Remove a request of the service.
+    RemoveOwn(EntryId),
     /// Keep to these limits from now on.
     SetLimits(EntryLimits),
     /// Remove what has expired, and followers that no longer wait.

@@ -162,3 +162,79 @@ async fn a_replica_that_comes_or_goes_loses_no_messages_of_others() {
     let own = one.create_request(None, message(1), None).await.expect("there is room");
     assert!(one.take_request(own).await.expect("its own").is_some());
 }
+
+#[tokio::test]
+async fn only_the_service_takes_the_answers_to_its_own_requests_through_any_replica() {
+    const LIFETIME: Duration = Duration::from_secs(300);
+    let replicas = Replicas::default();
+    let mut handles = Vec::new();
+    for name in ["one", "two"] {
+        handles.push(start(name, &replicas).await.0);
+    }
+    for number in 0..10 {
+        let owner = handles[0].clone();
+        let id = owner.create_own_request(None, message(number), None, LIFETIME).await.expect("there is room");
+        // Another replica becomes the first holder of a part of the ids, and has no such entry.
+        if handles.len() == 2 {
+            handles.push(start("three", &replicas).await.0);
+        }
+        let mut seen = ResponseStatus::Initialized;
+        for (round, other) in handles.iter().enumerate() {
+            let answer = message(number + 100 + round as u8);
+            let taken = other.take_request(id.clone()).await.expect("known").expect("it was not taken");
+            assert_eq!(taken.message, message(number));
+            let (waited, answered) = tokio::join!(
+                owner.await_own_response(&id, ResponseStatus::Retrieved, LIFETIME),
+                other.answer(id.clone(), answer.clone(), None)
+            );
+            answered.expect("the first answer");
+            let expected = PolledResponse { status: ResponseStatus::Completed, response: Some(answer) };
+            // A stranger comes before the service asks, and after it.
+            for stranger in &handles {
+                assert_eq!(stranger.take_response(id.clone()).await.expect("known"), None);
+                assert_eq!(stranger.await_response(id.clone(), None, LIFETIME).await.expect("known"), None);
+                let forged = stranger.create_request(Some(id.clone()), message(0), None).await;
+                assert!(matches!(forged, Err(BridgeError::Entry(EntryError::Taken))), "{forged:?}");
+            }
+            assert_eq!(waited.expect("known"), Some(expected));
+            // When it asks for the next one, the request is there again.
+            let polled = owner.await_own_response(&id, seen, Duration::ZERO).await.expect("known");
+            seen = polled.expect("it stays").status;
+            assert_eq!(seen, ResponseStatus::Initialized);
+        }
+        owner.remove_own_request(id.clone());
+        assert_eq!(owner.await_own_response(&id, seen, LIFETIME).await.expect("known"), None);
+        for other in &handles {
+            assert_eq!(other.take_request(id.clone()).await.expect("known"), None);
+            let forged = other.create_request(Some(id.clone()), message(0), None).await;
+            assert!(matches!(forged, Err(BridgeError::Entry(EntryError::Taken))), "{forged:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn those_who_wait_learn_that_an_entry_has_expired_and_how_far_it_was_before() {
+    let clock = Arc::new(ManualClock::at(Duration::ZERO));
+    let state = BridgeState::new("alone", BridgeSettings::default(), clock.clone(), Arc::new(SystemRandom), None);
+    let state = Arc::new(state);
+    let (actor, _) = Actor::spawn(None, MessageBridge, Arc::clone(&state)).await.expect("it starts");
+    let handle = BridgeHandle::new(state);
+    let (hour, lifetime) = (Duration::from_secs(3600), Duration::from_secs(300));
+    let own = handle.create_own_request(None, message(1), None, lifetime).await.expect("there is room");
+    let of_client = handle.create_request(None, message(1), None).await.expect("there is room");
+    assert!(handle.take_request(own.clone()).await.expect("it runs").is_some());
+    let polled = handle.await_own_response(&own, ResponseStatus::Initialized, hour).await.expect("it runs");
+    assert_eq!(polled.map(|polled| polled.status), Some(ResponseStatus::Retrieved), "the caller has not seen this");
+    let sweep = async {
+        // Until both wait.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        clock.advance(hour);
+        actor.cast(MessageBridgeMessage::Sweep.into()).expect("it runs");
+    };
+    let (of_own, of_client, ()) = tokio::join!(
+        handle.await_own_response(&own, ResponseStatus::Retrieved, hour),
+        handle.await_response(of_client, None, hour),
+        sweep
+    );
+    assert_eq!((of_own.expect("it runs"), of_client.expect("it runs")), (None, None));
+}

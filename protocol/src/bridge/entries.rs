@@ -3,6 +3,12 @@
 //!
 //! A request is handed out once, an answer is taken once and handed out once. Every operation first
 //! removes the entries whose time has passed, so that none is used later.
+//!
+//! The service has entries of its own: the requests of sign-ins over the bridge. Authenticators
+//! fetch and answer them as any other. Their answers are handed to the service alone, an entry
+//! stays until the service removes it or its time has passed, and no client can make an entry under
+//! such an id ([`EntryId::is_of_service`]). Otherwise a client that saw the code on the page of a
+//! sign-in could take the answer and put a request of its own in the place of the first one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -11,20 +17,27 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::request::LONGEST_REQUEST;
+use super::sign_in::LONGEST_ANSWER;
+use super::wire::TAG_LENGTH;
 use super::{EntryId, Message, ResponseStatus};
 use crate::rate_limit::networks_of;
 
-/// What an entry takes besides its message and its id, in bytes: its places in three tables. It is
+/// What an entry takes besides its messages and its id, in bytes: its places in three tables. It is
 /// counted, so that many small messages are bounded, too.
 const OVERHEAD: usize = 512;
+
+/// The longest encrypted answer to an entry of the service, in bytes.
+pub const LONGEST_OWN_PAYLOAD: usize = LONGEST_ANSWER + TAG_LENGTH;
 
 /// The limits of all entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryLimits {
-    /// How long an entry is kept after each change.
+    /// How long an entry is kept after each change. Those of the service have a time of their own.
     pub lifetime: Duration,
-    /// The most bytes of all messages and entries together. A source, and for IPv6 a /56, may have
-    /// a quarter of them; an IPv4 /24 and an IPv6 /48 three quarters.
+    /// The most bytes of all messages and entries of clients together, and as many of the service's
+    /// own. A source, and for IPv6 a /56, may have a quarter of either; an IPv4 /24 and an IPv6 /48
+    /// three quarters.
     pub bytes: usize,
 }
 
@@ -37,7 +50,7 @@ impl Default for EntryLimits {
 /// Why a message is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum EntryError {
-    /// The id of a new request is in use.
+    /// The id of a new request is in use, or is one that only the service makes.
     #[error("the request id is taken")]
     Taken,
     /// The request to answer does not exist.
@@ -46,6 +59,9 @@ pub enum EntryError {
     /// The request has an answer.
     #[error("the request has been answered")]
     AlreadyAnswered,
+    /// The answer to a request of the service is longer than any useful one.
+    #[error("the answer is too long; an answer to this request has at most {LONGEST_OWN_PAYLOAD} bytes")]
+    TooLong,
     /// All messages together leave no room.
     #[error("the bridge has no room for another message")]
     Full,
@@ -63,6 +79,19 @@ pub struct Retrieved {
     pub flow: [u8; 16],
 }
 
+/// A request of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnRequest {
+    /// The encrypted request.
+    pub message: Message,
+    /// Random bytes that identify the flow.
+    pub flow: [u8; 16],
+    /// Where the person is whose sign-in it belongs to. The entry counts for this address.
+    pub source: Option<IpAddr>,
+    /// How long it is kept, whatever happens to it.
+    pub lifetime: Duration,
+}
+
 /// The entries of the bridge. Times are those of a clock that does not go back.
 #[derive(Debug)]
 pub struct Entries {
@@ -70,43 +99,47 @@ pub struct Entries {
     entries: HashMap<EntryId, Entry>,
     /// The ids by the time at which their entries expire.
     expiries: BTreeSet<(Duration, EntryId)>,
-    bytes: usize,
-    bytes_of: [HashMap<IpAddr, usize>; 3],
+    of_clients: Room,
+    of_service: Room,
 }
 
 #[derive(Debug)]
 struct Entry {
+    /// The request, as long as it can be handed out. One of the service can be handed out again.
+    request: Option<Message>,
     stage: Stage,
     flow: [u8; 16],
     expires_at: Duration,
+    owner: Owner,
     /// Who sent what the entry holds; `None` for a caller without limits of its own.
     source: Option<IpAddr>,
     bytes: usize,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Client,
+    Service,
+}
+
 #[derive(Debug)]
 enum Stage {
     /// A request that was not fetched.
-    Initialized(Message),
+    Initialized,
     /// A request that was fetched.
     Retrieved,
     /// An answer that was not fetched.
     Completed(Message),
+    /// An answer that the service has fetched, and judges.
+    Judged,
 }
 
 impl Stage {
     fn status(&self) -> ResponseStatus {
         match self {
-            Self::Initialized(_) => ResponseStatus::Initialized,
+            Self::Initialized => ResponseStatus::Initialized,
             Self::Retrieved => ResponseStatus::Retrieved,
-            Self::Completed(_) => ResponseStatus::Completed,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Initialized(message) | Self::Completed(message) => message.payload.len(),
-            Self::Retrieved => 0,
+            Self::Completed(_) | Self::Judged => ResponseStatus::Completed,
         }
     }
 }
@@ -114,8 +147,8 @@ impl Stage {
 impl Entries {
     /// No entries, under these limits.
     pub fn new(limits: EntryLimits) -> Self {
-        let bytes_of = [HashMap::new(), HashMap::new(), HashMap::new()];
-        Self { limits, entries: HashMap::new(), expiries: BTreeSet::new(), bytes: 0, bytes_of }
+        let (of_clients, of_service) = (Room::default(), Room::default());
+        Self { limits, entries: HashMap::new(), expiries: BTreeSet::new(), of_clients, of_service }
     }
 
     /// Changes the limits. Entries that exist keep their time and their room.
@@ -123,7 +156,7 @@ impl Entries {
         self.limits = limits;
     }
 
-    /// Keeps a request under an id. `flow` are random bytes.
+    /// Keeps a client's request under an id. `flow` are random bytes.
     ///
     /// # Errors
     /// [`EntryError::Taken`], [`EntryError::Full`] and [`EntryError::SourceFull`].
@@ -135,7 +168,7 @@ impl Entries {
         source: Option<IpAddr>,
         now: Duration,
     ) -> Result<(), EntryError> {
-        self.insert(id, Stage::Initialized(message), flow, source, now)
+        self.insert_of_client(id, Some(message), Stage::Initialized, flow, source, now)
     }
 
     /// Keeps an answer that belongs to no request.
@@ -149,48 +182,71 @@ impl Entries {
         source: Option<IpAddr>,
         now: Duration,
     ) -> Result<(), EntryError> {
-        self.insert(id, Stage::Completed(message), [0; 16], source, now)
+        self.insert_of_client(id, None, Stage::Completed(message), [0; 16], source, now)
     }
 
-    fn insert(
+    /// Keeps a request of the service under an id of [`EntryId::of_service`]. Its room is the
+    /// service's own, so the messages of clients do not take it.
+    ///
+    /// # Errors
+    /// As for [`Entries::insert_request`].
+    pub fn insert_own(&mut self, id: EntryId, own: OwnRequest, now: Duration) -> Result<(), EntryError> {
+        let OwnRequest { message, flow, source, lifetime } = own;
+        let expires_at = now.saturating_add(lifetime);
+        let entry = Entry::new(Some(message), Stage::Initialized, flow, Owner::Service, source, expires_at);
+        self.insert(id, entry, now)
+    }
+
+    fn insert_of_client(
         &mut self,
         id: EntryId,
+        request: Option<Message>,
         stage: Stage,
         flow: [u8; 16],
         source: Option<IpAddr>,
         now: Duration,
     ) -> Result<(), EntryError> {
+        if id.is_of_service() {
+            return Err(EntryError::Taken);
+        }
+        let expires_at = now.saturating_add(self.limits.lifetime);
+        self.insert(id, Entry::new(request, stage, flow, Owner::Client, source, expires_at), now)
+    }
+
+    fn insert(&mut self, id: EntryId, entry: Entry, now: Duration) -> Result<(), EntryError> {
         self.expire(now);
         if self.entries.contains_key(&id) {
             return Err(EntryError::Taken);
         }
-        self.check_room(size(&id, &stage), source)?;
-        self.put(id, stage, flow, source, now);
+        let limit = self.limits.bytes;
+        self.room(entry.owner).check(limit, entry.size(&id), entry.source)?;
+        self.put(id, entry);
         Ok(())
     }
 
-    /// Hands a request out. It is kept for its full lifetime from now on, without its message.
-    /// `None` when it does not exist, or was handed out.
+    /// Hands a request out. A client's is kept for its full lifetime from now on, without its
+    /// message. `None` when it does not exist, or was handed out.
     pub fn take_request(&mut self, id: &EntryId, now: Duration) -> Option<Retrieved> {
         self.expire(now);
-        if !matches!(self.entries.get(id)?.stage, Stage::Initialized(_)) {
+        let Entry { request: Some(message), flow, .. } = self.find(id, ResponseStatus::Initialized)? else {
             return None;
-        }
-        let Entry { stage, flow, source, .. } = self.remove(id)?;
-        self.put(id.clone(), Stage::Retrieved, flow, source, now);
-        match stage {
-            Stage::Initialized(message) => Some(Retrieved { message, flow }),
-            Stage::Retrieved | Stage::Completed(_) => None,
-        }
+        };
+        let retrieved = Retrieved { message: message.clone(), flow: *flow };
+        self.change(id, now, |entry| {
+            entry.stage = Stage::Retrieved;
+            if entry.owner == Owner::Client {
+                entry.request = None;
+            }
+        });
+        Some(retrieved)
     }
 
-    /// A request that can be handed out. It is not handed out by this.
+    /// A request that can be handed out. It is not handed out by this. `None` also for a request
+    /// that is longer than those that can be read.
     pub fn read_request(&mut self, id: &EntryId, now: Duration) -> Option<&Message> {
         self.expire(now);
-        match &self.entries.get(id)?.stage {
-            Stage::Initialized(message) => Some(message),
-            Stage::Retrieved | Stage::Completed(_) => None,
-        }
+        let request = self.find(id, ResponseStatus::Initialized)?.request.as_ref();
+        request.filter(|message| message.payload.len() <= LONGEST_REQUEST + TAG_LENGTH)
     }
 
     /// Whether a request can be handed out.
@@ -199,11 +255,12 @@ impl Entries {
     }
 
     /// Keeps the first answer to a request, for a full lifetime. A request that was not handed out
-    /// is not handed out any more.
+    /// is not handed out any more. The room for an answer to a request of the service is bounded by
+    /// its length, so strangers cannot take it.
     ///
     /// # Errors
-    /// [`EntryError::NoSuchRequest`], [`EntryError::AlreadyAnswered`], [`EntryError::Full`] and
-    /// [`EntryError::SourceFull`]; the request then stays as it is.
+    /// [`EntryError::NoSuchRequest`], [`EntryError::AlreadyAnswered`], [`EntryError::TooLong`],
+    /// [`EntryError::Full`] and [`EntryError::SourceFull`]; the request then stays as it is.
     pub fn answer(
         &mut self,
         id: &EntryId,
@@ -211,15 +268,25 @@ impl Entries {
         source: Option<IpAddr>,
         now: Duration,
     ) -> Result<(), EntryError> {
-        match self.status(id, now) {
-            None => return Err(EntryError::NoSuchRequest),
-            Some(ResponseStatus::Completed) => return Err(EntryError::AlreadyAnswered),
-            Some(ResponseStatus::Initialized | ResponseStatus::Retrieved) => {}
+        self.expire(now);
+        let entry = self.entries.get(id).ok_or(EntryError::NoSuchRequest)?;
+        if entry.stage.status() == ResponseStatus::Completed {
+            return Err(EntryError::AlreadyAnswered);
         }
-        let stage = Stage::Completed(message);
-        self.check_room(size(id, &stage), source)?;
-        let flow = self.remove(id).map_or([0; 16], |entry| entry.flow);
-        self.put(id.clone(), stage, flow, source, now);
+        match entry.owner {
+            Owner::Service if message.payload.len() > LONGEST_OWN_PAYLOAD => return Err(EntryError::TooLong),
+            Owner::Service => {}
+            Owner::Client => {
+                let bytes = OVERHEAD + 2 * id.as_str().len() + message.payload.len();
+                self.of_clients.check(self.limits.bytes, bytes, source)?;
+            }
+        }
+        self.change(id, now, |entry| {
+            entry.stage = Stage::Completed(message);
+            if entry.owner == Owner::Client {
+                (entry.request, entry.source) = (None, source);
+            }
+        });
         Ok(())
     }
 
@@ -229,25 +296,61 @@ impl Entries {
         self.entries.get(id).map(|entry| entry.stage.status())
     }
 
-    /// How far a request is, with its answer. An answer is handed out once: the entry ends.
+    /// How far a client's request is, with its answer. An answer is handed out once: the entry
+    /// ends. For callers of this, the requests of the service do not exist.
     pub fn take_response(&mut self, id: &EntryId, now: Duration) -> Option<(ResponseStatus, Option<Message>)> {
-        let status = self.status(id, now)?;
+        self.expire(now);
+        let entry = self.entries.get(id).filter(|entry| entry.owner == Owner::Client)?;
+        let status = entry.stage.status();
         if status != ResponseStatus::Completed {
             return Some((status, None));
         }
         match self.remove(id)?.stage {
             Stage::Completed(message) => Some((status, Some(message))),
-            Stage::Initialized(_) | Stage::Retrieved => None,
+            Stage::Initialized | Stage::Retrieved | Stage::Judged => None,
         }
     }
 
-    /// Removes the entries whose time has passed.
-    pub fn expire(&mut self, now: Duration) {
+    /// The same for a request of the service, by the service. The entry stays: it takes no further
+    /// answer until the service asks for one by calling this again, and the request can be handed
+    /// out again from then on.
+    pub fn take_own_response(&mut self, id: &EntryId, now: Duration) -> Option<(ResponseStatus, Option<Message>)> {
+        self.expire(now);
+        let entry = self.entries.get(id).filter(|entry| entry.owner == Owner::Service)?;
+        match entry.stage.status() {
+            ResponseStatus::Completed => {}
+            status => return Some((status, None)),
+        }
+        let mut answer = None;
+        self.change(id, now, |entry| {
+            entry.stage = match std::mem::replace(&mut entry.stage, Stage::Judged) {
+                Stage::Completed(message) => {
+                    answer = Some(message);
+                    Stage::Judged
+                }
+                _ => Stage::Initialized,
+            };
+        });
+        let status = if answer.is_some() { ResponseStatus::Completed } else { ResponseStatus::Initialized };
+        Some((status, answer))
+    }
+
+    /// Removes a request of the service. Returns whether there was one.
+    pub fn remove_own(&mut self, id: &EntryId) -> bool {
+        let is_own = self.entries.get(id).is_some_and(|entry| entry.owner == Owner::Service);
+        is_own && self.remove(id).is_some()
+    }
+
+    /// Removes the entries whose time has passed, and returns their ids.
+    pub fn expire(&mut self, now: Duration) -> Vec<EntryId> {
+        let mut expired = Vec::new();
         while self.expiries.first().is_some_and(|(expires_at, _)| *expires_at <= now) {
             if let Some((_, id)) = self.expiries.pop_first() {
                 self.remove(&id);
+                expired.push(id);
             }
         }
+        expired
     }
 
     /// Number of entries.
@@ -257,12 +360,81 @@ impl Entries {
 
     /// Bytes of all entries, as the limits count them.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.of_clients.bytes + self.of_service.bytes
     }
 
-    fn check_room(&self, bytes: usize, source: Option<IpAddr>) -> Result<(), EntryError> {
+    fn find(&self, id: &EntryId, status: ResponseStatus) -> Option<&Entry> {
+        self.entries.get(id).filter(|entry| entry.stage.status() == status)
+    }
+
+    /// Changes an entry. A client's is kept for a full lifetime from now on.
+    fn change(&mut self, id: &EntryId, now: Duration, change: impl FnOnce(&mut Entry)) {
+        if let Some(mut entry) = self.remove(id) {
+            change(&mut entry);
+            if entry.owner == Owner::Client {
+                entry.expires_at = now.saturating_add(self.limits.lifetime);
+            }
+            self.put(id.clone(), entry);
+        }
+    }
+
+    fn put(&mut self, id: EntryId, mut entry: Entry) {
+        entry.bytes = entry.size(&id);
+        self.room(entry.owner).add(entry.bytes, entry.source);
+        self.expiries.insert((entry.expires_at, id.clone()));
+        self.entries.insert(id, entry);
+    }
+
+    fn remove(&mut self, id: &EntryId) -> Option<Entry> {
+        let entry = self.entries.remove(id)?;
+        self.expiries.remove(&(entry.expires_at, id.clone()));
+        self.room(entry.owner).give_back(entry.bytes, entry.source);
+        Some(entry)
+    }
+
+    fn room(&mut self, owner: Owner) -> &mut Room {
+        match owner {
+            Owner::Client => &mut self.of_clients,
+            Owner::Service => &mut self.of_service,
+        }
+    }
+}
+
+impl Entry {
+    fn new(
+        request: Option<Message>,
+        stage: Stage,
+        flow: [u8; 16],
+        owner: Owner,
+        source: Option<IpAddr>,
+        expires_at: Duration,
+    ) -> Self {
+        Self { request, stage, flow, expires_at, owner, source, bytes: 0 }
+    }
+
+    /// What it takes, in bytes. Its id is in two tables.
+    fn size(&self, id: &EntryId) -> usize {
+        let answer = match &self.stage {
+            Stage::Completed(message) => message.payload.len(),
+            Stage::Initialized | Stage::Retrieved | Stage::Judged => 0,
+        };
+        let request = self.request.as_ref().map_or(0, |message| message.payload.len());
+        OVERHEAD + 2 * id.as_str().len() + request + answer
+    }
+}
+
+/// The bytes of entries, in all and by source.
+#[derive(Debug, Default)]
+struct Room {
+    bytes: usize,
+    bytes_of: [HashMap<IpAddr, usize>; 3],
+}
+
+impl Room {
+    /// Checks that there is room for further bytes when there may be `limit` in all.
+    fn check(&self, limit: usize, bytes: usize, source: Option<IpAddr>) -> Result<(), EntryError> {
         if let Some(source) = source {
-            let quarter = self.limits.bytes / 4;
+            let quarter = limit / 4;
             for ((counted, network), limit) in
                 self.bytes_of.iter().zip(networks_of(source)).zip([quarter, quarter, 3 * quarter])
             {
@@ -271,38 +443,26 @@ impl Entries {
                 }
             }
         }
-        if self.bytes + bytes > self.limits.bytes { Err(EntryError::Full) } else { Ok(()) }
+        if self.bytes + bytes > limit { Err(EntryError::Full) } else { Ok(()) }
     }
 
-    fn put(&mut self, id: EntryId, stage: Stage, flow: [u8; 16], source: Option<IpAddr>, now: Duration) {
-        let bytes = size(&id, &stage);
+    fn add(&mut self, bytes: usize, source: Option<IpAddr>) {
         self.bytes += bytes;
         if let Some(source) = source {
             for (counted, network) in self.bytes_of.iter_mut().zip(networks_of(source)) {
                 *counted.entry(network).or_default() += bytes;
             }
         }
-        let expires_at = now.saturating_add(self.limits.lifetime);
-        self.expiries.insert((expires_at, id.clone()));
-        self.entries.insert(id, Entry { stage, flow, expires_at, source, bytes });
     }
 
-    fn remove(&mut self, id: &EntryId) -> Option<Entry> {
-        let entry = self.entries.remove(id)?;
-        self.expiries.remove(&(entry.expires_at, id.clone()));
-        self.bytes -= entry.bytes;
-        if let Some(source) = entry.source {
+    fn give_back(&mut self, bytes: usize, source: Option<IpAddr>) {
+        self.bytes -= bytes;
+        if let Some(source) = source {
             for (counted, network) in self.bytes_of.iter_mut().zip(networks_of(source)) {
-                give_back(counted, network, entry.bytes);
+                give_back(counted, network, bytes);
             }
         }
-        Some(entry)
     }
-}
-
-/// What an entry takes, in bytes. Its id is in two tables.
-fn size(id: &EntryId, stage: &Stage) -> usize {
-    OVERHEAD + 2 * id.as_str().len() + stage.bytes()
 }
 
 /// Counts less for a key, and forgets a key without anything.
@@ -422,7 +582,100 @@ mod tests {
         assert_eq!(entries.status(&id(1), seconds(0)), Some(ResponseStatus::Retrieved));
         entries.expire(LIFETIME);
         assert_eq!((entries.count(), entries.bytes()), (0, 0));
-        assert!(entries.bytes_of.iter().all(HashMap::is_empty) && entries.expiries.is_empty());
+        assert!(entries.of_clients.bytes_of.iter().all(HashMap::is_empty) && entries.expiries.is_empty());
+    }
+
+    fn own_id(number: u8) -> EntryId {
+        EntryId::of_service([number; 16])
+    }
+
+    fn own(number: u8) -> OwnRequest {
+        OwnRequest { message: message(number), flow: [5; 16], source: None, lifetime: seconds(300) }
+    }
+
+    #[test]
+    fn only_the_service_gets_answers_to_its_own_requests_and_keeps_their_ids() {
+        let mut entries = entries();
+        let client = id(1);
+        let (id, now) = (own_id(1), seconds(0));
+        let insert = |entries: &mut Entries| entries.insert_request(id.clone(), message(9), [0; 16], None, now);
+        assert_eq!(insert(&mut entries), Err(EntryError::Taken), "no client can choose such an id");
+        assert_eq!(entries.insert_own(id.clone(), own(1), now), Ok(()));
+        assert_eq!(entries.insert_own(id.clone(), own(1), now), Err(EntryError::Taken));
+        for round in 2..6 {
+            assert_eq!(entries.take_own_response(&id, now), Some((ResponseStatus::Initialized, None)));
+            let taken = entries.take_request(&id, now);
+            assert_eq!(taken, Some(Retrieved { message: message(1), flow: [5; 16] }));
+            assert_eq!(entries.take_request(&id, now), None);
+            assert_eq!(entries.take_own_response(&id, now), Some((ResponseStatus::Retrieved, None)));
+            assert_eq!(entries.answer(&id, message(round), None, now), Ok(()));
+            assert_eq!(entries.answer(&id, message(9), None, now), Err(EntryError::AlreadyAnswered));
+            assert_eq!(entries.take_response(&id, now), None, "a client gets what an unknown id gets");
+            let answer = Some((ResponseStatus::Completed, Some(message(round))));
+            assert_eq!(entries.take_own_response(&id, now), answer);
+            // While the service judges it.
+            assert_eq!(insert(&mut entries), Err(EntryError::Taken));
+            assert_eq!(entries.answer(&id, message(9), None, now), Err(EntryError::AlreadyAnswered));
+            assert_eq!((entries.take_request(&id, now), entries.take_response(&id, now)), (None, None));
+        }
+        assert!(!entries.remove_own(&own_id(2)) && entries.remove_own(&id));
+        assert_eq!(insert(&mut entries), Err(EntryError::Taken), "it stays out of the reach of clients");
+        assert_eq!((entries.count(), entries.bytes()), (0, 0));
+        // A client's entry is none of the service.
+        entries.insert_request(client.clone(), message(1), [0; 16], None, now).expect("there is room");
+        assert!(!entries.remove_own(&client));
+        assert_eq!(entries.take_own_response(&client, now), None);
+    }
+
+    #[test]
+    fn a_request_of_the_service_lives_as_long_as_the_service_says() {
+        let mut entries = entries();
+        entries.insert_own(own_id(1), own(1), seconds(0)).expect("there is room");
+        assert!(entries.take_request(&own_id(1), seconds(299)).is_some());
+        assert_eq!(entries.answer(&own_id(1), message(2), None, seconds(299)), Ok(()));
+        assert_eq!(entries.expire(seconds(300)), [own_id(1)], "changes do not prolong it");
+        assert_eq!((entries.count(), entries.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn messages_of_clients_take_no_room_of_the_service() {
+        let of_each = OVERHEAD + 2 * 36 + 100;
+        let mut entries = Entries::new(EntryLimits { bytes: 4 * of_each, lifetime: LIFETIME });
+        let insert = |entries: &mut Entries, number: u8| {
+            entries.insert_request(id(number), message(1), [0; 16], None, seconds(0))
+        };
+        assert_eq!([0, 1, 2, 3].map(|number| insert(&mut entries, number)), [Ok(()); 4]);
+        assert_eq!(insert(&mut entries, 4), Err(EntryError::Full));
+        let source = Some("192.0.2.1".parse().expect("an address"));
+        let sign_in = |entries: &mut Entries, number: u8, source| {
+            entries.insert_own(own_id(number), OwnRequest { source, ..own(number) }, seconds(0))
+        };
+        assert_eq!(sign_in(&mut entries, 0, source), Ok(()));
+        assert_eq!(sign_in(&mut entries, 1, source), Err(EntryError::SourceFull), "a source has a quarter");
+        assert_eq!([1, 2, 3].map(|number| sign_in(&mut entries, number, None)), [Ok(()); 3]);
+        assert_eq!(sign_in(&mut entries, 4, None), Err(EntryError::Full));
+        // Its answers are bounded by their length alone.
+        let answer = |length| Message { iv: [0; 12], payload: vec![0; length].into() };
+        let too_long = entries.answer(&own_id(0), answer(LONGEST_OWN_PAYLOAD + 1), source, seconds(0));
+        assert_eq!(too_long, Err(EntryError::TooLong));
+        assert_eq!(entries.answer(&own_id(0), answer(LONGEST_OWN_PAYLOAD), source, seconds(0)), Ok(()));
+        assert_eq!(entries.answer(&own_id(1), answer(LONGEST_OWN_PAYLOAD), None, seconds(0)), Ok(()));
+        entries.expire(LIFETIME);
+        assert_eq!((entries.count(), entries.bytes()), (0, 0));
+        assert!(entries.of_service.bytes_of.iter().all(HashMap::is_empty) && entries.expiries.is_empty());
+    }
+
+    #[test]
+    fn requests_that_are_too_long_to_be_read_are_not_shown() {
+        let mut entries = entries();
+        for (number, length, is_shown) in
+            [(1, LONGEST_REQUEST + TAG_LENGTH, true), (2, LONGEST_REQUEST + TAG_LENGTH + 1, false)]
+        {
+            let message = Message { iv: [0; 12], payload: vec![0; length].into() };
+            entries.insert_request(id(number), message, [0; 16], None, seconds(0)).expect("there is room");
+            assert_eq!(entries.read_request(&id(number), seconds(0)).is_some(), is_shown, "{length}");
+            assert!(entries.take_request(&id(number), seconds(0)).is_some());
+        }
     }
 
     /// What a client does, with one of three ids.

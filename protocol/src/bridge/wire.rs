@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use alloy_primitives::keccak256;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::Error as _;
@@ -14,7 +15,7 @@ use uuid::Uuid;
 const IV_LENGTH: usize = 12;
 
 /// Length of the tag of AES-GCM, in bytes. No ciphertext is shorter.
-const TAG_LENGTH: usize = 16;
+pub(super) const TAG_LENGTH: usize = 16;
 
 /// The shortest and the longest id that a client can choose, in characters.
 const ID_LENGTHS: std::ops::RangeInclusive<usize> = 16..=256;
@@ -64,10 +65,33 @@ impl EntryId {
         Self(random_uuid(bytes).into())
     }
 
+    /// The id of an entry of the service itself: a UUID (version 4) from random bytes, whose last
+    /// four bytes follow from the others. No client can make an entry under such an id, also when
+    /// the service has none there, so a client that knows the id cannot put another request in its
+    /// place.
+    pub fn of_service(bytes: [u8; 16]) -> Self {
+        let mut bytes = uuid::Builder::from_random_bytes(bytes).into_uuid().into_bytes();
+        let mark = mark_of_service(&bytes);
+        bytes[12..].copy_from_slice(&mark);
+        Self::from_random_bytes(bytes)
+    }
+
+    /// Whether the id is one that [`EntryId::of_service`] makes. Of the ids that clients choose at
+    /// random, one in four billions is.
+    pub fn is_of_service(&self) -> bool {
+        Uuid::try_parse(&self.0).is_ok_and(|uuid| uuid.as_bytes()[12..] == mark_of_service(uuid.as_bytes()))
+    }
+
     /// The id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The last four bytes of an id of the service, which follow from the first twelve.
+fn mark_of_service(bytes: &[u8; 16]) -> [u8; 4] {
+    let hash = keccak256([b"selfsame sign-in over the bridge", &bytes[..12]].concat());
+    [hash[0], hash[1], hash[2], hash[3]]
 }
 
 impl FromStr for EntryId {
@@ -244,6 +268,20 @@ mod tests {
         let id = EntryId::from_random_bytes([0xff; 16]);
         assert_eq!(id.as_str(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
         assert_eq!(id.as_str().parse(), Ok(id));
+    }
+
+    #[test]
+    fn ids_of_the_service_are_uuids_that_are_recognized() {
+        for byte in 0..=255 {
+            let id = EntryId::of_service([byte; 16]);
+            let uuid = Uuid::try_parse(id.as_str()).expect("a UUID");
+            assert_eq!((uuid.get_version_num(), uuid.get_variant()), (4, uuid::Variant::RFC4122));
+            assert!(id.is_of_service(), "{id}");
+            let chosen: EntryId = id.as_str().to_ascii_uppercase().parse().expect("an id");
+            assert!(chosen.is_of_service(), "in whatever letters a client writes it");
+            assert!(!EntryId::from_random_bytes([byte; 16]).is_of_service());
+        }
+        assert!(!"0123456789abcdef".parse::<EntryId>().expect("an id").is_of_service());
     }
 
     #[test]
