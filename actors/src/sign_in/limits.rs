@@ -45,7 +45,7 @@ impl OpenSignIns {
         Ok(())
     }
 
-    /// Takes back the last sign-in of `source`, which was not recorded.
+    /// Takes back the last sign-in of `source`, which was not recorded, or whose record is deleted.
     pub fn refund(&mut self, source: Option<IpAddr>, limit: usize) {
         if let Some(windows) = self.all(limit) {
             windows.refund(&());

@@ -17,7 +17,7 @@ use crate::support::slot::Ping;
 pub(crate) enum SessionRegistryMessage {
     /// Count a sign-in that this source address begins, or refuse it when the limit is reached.
     OpenSignIn(Option<IpAddr>, RpcReplyPort<Result<(), SignInError>>),
-    /// The sign-in that was counted for this source address was not recorded.
+    /// The sign-in that was counted for this source address was not recorded, or is taken back.
     GiveBackSignIn(Option<IpAddr>),
     /// Register a follower of a transaction.
     Follow(TransactionId, RpcReplyPort<watch::Receiver<()>>),

@@ -18,7 +18,7 @@ use selfsame_protocol::verification::request::{
 };
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
-use selfsame_storage::{Decision, StoreError};
+use selfsame_storage::{Decision, RecordWrite, StoreError};
 use serde_json::Value;
 
 use super::binding::{check_mode, check_return};
@@ -246,6 +246,31 @@ impl SignInHandle {
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
                 let fields = error_fields("access_denied", "the person cancelled the sign-in");
                 return Ok(target.deliver(fields, &self.provider().issuer));
+            }
+            // An authenticator opened the request, or an answer came first.
+        }
+    }
+
+    /// Takes back a transaction that [`SignInHandle::begin`] began for `source`, and that its
+    /// person never sees: deletes its record, so that it does not count as open. A transaction
+    /// that was answered stays.
+    ///
+    /// # Errors
+    /// The transaction was answered before, or does not exist for this caller; or its record cannot
+    /// be deleted. It then counts as open until it expires.
+    pub async fn abandon(&self, begun: &NewTransaction, source: Option<IpAddr>) -> Result<(), SignInError> {
+        let NewTransaction { id, secret, .. } = begun;
+        loop {
+            let ReadRecord { value, stored } = self.transaction(*id)?;
+            check_secret(&value, secret)?;
+            check_unanswered(&value)?;
+            let expires_at = stored.expires_at;
+            let deletion = RecordWrite { key: id.key(), before: Some(stored), after: None };
+            if self.state.write(vec![deletion]).await? == Decision::Written {
+                self.state.unanswered.remove(*id, expires_at);
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(*id));
+                self.state.session_registry.cast(SessionRegistryMessage::GiveBackSignIn(source));
+                return Ok(());
             }
             // An authenticator opened the request, or an answer came first.
         }
