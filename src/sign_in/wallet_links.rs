@@ -15,7 +15,7 @@ use selfsame_protocol::signature::{SecretKey, SecretKeyError};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use zeroize::Zeroizing;
 
-use crate::config::{App, Config, CrossDevice, Issuer, WalletLink};
+use crate::config::{App, Config, CrossDevice, WalletLink};
 use crate::secret_file::{SecretFileError, read_secret};
 
 /// The links that open an authenticator.
@@ -84,6 +84,11 @@ enum WalletLinkProblem {
          in {}", environment.name()
     )]
     NoIssuer { app_id: String, environment: Environment },
+    #[error(
+        "\"current\" with wallet_link = \"bridge\" asks for one of {count} credentials, and a request names at most \
+         {MOST_CREDENTIALS}; choose them with accepted_identifiers"
+    )]
+    TooManyCredentials { count: usize },
 }
 
 impl WalletLinks {
@@ -109,9 +114,10 @@ impl WalletLinks {
             let is_bridged = link.as_ref().or(config.sign_in.wallet_link.as_ref()) == Some(&WalletLink::Bridge);
             let key = keys.get(app.id.as_str());
             let bridged = bridged(config, app, key.and_then(Option::as_ref)).map_err(|(setting, problem)| {
-                let is_reported = matches!(key, Some(None));
-                let key = format!("apps[{index}].{setting}");
-                errors.extend((is_bridged && !is_reported).then_some(WalletLinkError { key, problem }));
+                // A key that cannot be read is reported already.
+                if is_bridged && !matches!(key, Some(None)) {
+                    errors.push(WalletLinkError { key: format!("apps[{index}].{setting}"), problem });
+                }
             });
             apps.insert(app.id.clone(), Arc::new(AppLink { link, bridged: bridged.ok() }));
         }
@@ -188,20 +194,28 @@ fn bridged(
             if credentials.is_empty() {
                 return Err(("proof", WalletLinkProblem::NoIssuer { app_id: app_id(), environment }));
             }
+            if credentials.len() > MOST_CREDENTIALS {
+                return Err(("proof", WalletLinkProblem::TooManyCredentials { count: credentials.len() }));
+            }
             let party = SigningParty { rp_id: config.relying_party_id(&app.id), key, credentials };
             Ok(BridgedProof::Current(Arc::new(party)))
         }
     }
 }
 
-/// The credentials that a current proof may be of: one of each issuer.
+/// The credentials that a current proof may be of: one of each issuer. A request names each
+/// credential once, so an issuer has none in it whose credentials are those of issuers before it.
 fn credentials(config: &Config, environment: Environment, counts: impl Fn(&str) -> bool) -> Vec<RequestedCredential> {
-    let issuers = config.issuers.iter().filter(|issuer| issuer.environments().contains(&environment));
-    let credential = |issuer: &Issuer| {
-        let identifier = issuer.identifiers().into_iter().find(|identifier| counts(identifier))?.to_owned();
-        Some(RequestedCredential { identifier, issuer_schema_id: issuer.id })
-    };
-    issuers.filter_map(credential).take(MOST_CREDENTIALS).collect()
+    let mut credentials: Vec<RequestedCredential> = Vec::new();
+    for issuer in config.issuers.iter().filter(|issuer| issuer.environments().contains(&environment)) {
+        let is_free = |identifier: &str| credentials.iter().all(|credential| credential.identifier != identifier);
+        let identifier = issuer.identifiers().into_iter().find(|identifier| counts(identifier) && is_free(identifier));
+        if let Some(identifier) = identifier {
+            let identifier = identifier.to_owned();
+            credentials.push(RequestedCredential { identifier, issuer_schema_id: issuer.id });
+        }
+    }
+    credentials
 }
 
 #[cfg(test)]
@@ -264,6 +278,16 @@ mod tests {
             assert!(way.contains(part) && !way.contains("128"), "{way}");
         }
         assert!(!way.contains("0707"), "the key is not shown: {way}");
+        // In staging it does; its only credential is that of issuer 1, and a request names it once.
+        let staging = current(party, issuers).replace("app_a", "app_staging_a");
+        let way = shown(read(&staging).ok().unwrap().way("app_staging_a", "https://x"));
+        assert_eq!(way.matches("proof_of_human").count(), 1, "{way}");
+        assert!(way.contains("issuer_schema_id: 1 ") && way.contains("9303") && !way.contains("128"), "{way}");
+        let many = |count: u64| -> String {
+            (1..=count).map(|id| format!("[[issuers]]\nid = {}\nidentifiers = ['c{id}']\n", 1000 + id)).collect()
+        };
+        assert!(read(&current(party, &many(MOST_CREDENTIALS as u64))).is_ok());
+        let too_many = many(MOST_CREDENTIALS as u64 + 1);
 
         let other_key = format!("{party}signing_key = '0x00000000000000000000000000000000000000aa'\n");
         let passport = "[[issuers]]\nid = 128\n";
@@ -272,6 +296,7 @@ mod tests {
             (current("", issuers), "apps[0].proof: ", "needs signing_key_file in the [[relying_parties]] entry of app_a"),
             (current(party, ""), "apps[0].proof: ", "needs an issuer in [[issuers]] whose credentials count for app_a"),
             (current(party, passport), "apps[0].proof: ", "for app_a in production"),
+            (current(party, &too_many), "apps[0].proof: ", "asks for one of 12 credentials, and a request names at most 11"),
             (current(&other_key, issuers), "relying_parties[0].signing_key_file: ", "and signing_key is 0x0000"),
             (format!("{APPS}wallet_link = 'bridge'\ncross_device = 'deny'"), "apps[0].cross_device: ", "link of its own"),
         ];
