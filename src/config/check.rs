@@ -229,6 +229,27 @@ fn check_bridge_url(config: &Config) -> Option<InvalidSetting> {
     has_path.then(|| invalid_setting("urls.bridge_url", message()))
 }
 
+/// A connector URI names the address of the bridge. Where sign-in is for other machines, their
+/// authenticators have to reach the bridge, too.
+fn check_bridge_of_sign_in(config: &Config) -> Option<InvalidSetting> {
+    let is_local = |interface: Interface| match config.urls[interface].as_deref() {
+        Some(url) => is_loopback_url(url),
+        None => config.listen[interface].ip().to_canonical().is_loopback(),
+    };
+    let is_broken = config.signs_in_over_bridge() && !is_local(Interface::SignIn) && is_local(Interface::Bridge);
+    is_broken.then(|| {
+        let problem = match &config.urls[Interface::Bridge] {
+            Some(url) => format!("{url:?} is this machine"),
+            None => "is missing, so the bridge's address is this machine".to_owned(),
+        };
+        let message = format!(
+            "{problem}, and sign-in is for other machines; with wallet_link = \"bridge\" set the URL at which \
+             authenticators reach the message bridge"
+        );
+        invalid_setting("urls.bridge_url", message)
+    })
+}
+
 /// Whether the host of a URL is this machine.
 fn is_loopback_url(url: &str) -> bool {
     url.parse::<http::Uri>().is_ok_and(|url| is_loopback_host(url.host().unwrap_or_default()))
@@ -279,7 +300,8 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
     ]
     .into_iter()
     .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
-    found.chain(check_operator_socket(config)).chain(check_bridge_url(config)).collect()
+    let of_bridge = check_bridge_url(config).into_iter().chain(check_bridge_of_sign_in(config));
+    found.chain(check_operator_socket(config)).chain(of_bridge).collect()
 }
 
 /// The most secrets of one application: the old one and the new one while it is changed.

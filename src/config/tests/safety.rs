@@ -9,7 +9,7 @@ use crate::http::LONGEST_SOCKET_PATH;
 #[test]
 fn an_unsafe_start_must_be_asked_for() {
     let everywhere = "listen.gateway = '0.0.0.0:8082'";
-    let cases: [(&str, &[&str]); 10] = [
+    let cases: [(&str, &[&str]); 13] = [
         (everywhere, &["urls.gateway_url: is missing", "every address of this machine"]),
         ("listen.gateway = '[::]:8082'", &["urls.gateway_url: is missing"]),
         ("listen.gateway = '10.0.0.7:8082'", &["listen.gateway: is plain HTTP", "insecure_http = true"]),
@@ -28,6 +28,19 @@ fn an_unsafe_start_must_be_asked_for() {
             "listen.operator = '10.0.0.7:8084'\noperator.allow_public = true",
             &["listen.operator: 10.0.0.7:8084 is plain HTTP", "insecure_http = true"],
         ),
+        (
+            "urls.id_url = 'https://id.example.org'\nsign_in.wallet_link = 'bridge'",
+            &["urls.bridge_url: is missing", "sign-in is for other machines", "set the URL at which authenticators"],
+        ),
+        (
+            "urls.id_url = 'https://id.example.org'\n[[apps]]\nid = 'app_a'\nwallet_link = 'bridge'",
+            &["urls.bridge_url: is missing"],
+        ),
+        (
+            "urls = { id_url = 'https://id.example.org', bridge_url = 'http://127.0.0.1:8085' }\n\
+             sign_in.wallet_link = 'bridge'",
+            &["urls.bridge_url: \"http://127.0.0.1:8085\" is this machine"],
+        ),
         ("operator.host = 'x'", &["operator.host: is not a known key", "hosts, allow_public"]),
     ];
     for (text, parts) in cases {
@@ -39,6 +52,11 @@ fn an_unsafe_start_must_be_asked_for() {
         "listen.gateway = '10.0.0.7:8082'\n[tls]\ncertificate = 'a'\nprivate_key = 'b'",
         "urls.id_url = 'http://id.example.org'\ninsecure_http = true",
         "urls.id_url = 'http://localhost:8080'",
+        "sign_in.wallet_link = 'bridge'",
+        "urls.id_url = 'http://localhost:8080'\nsign_in.wallet_link = 'bridge'",
+        "urls.id_url = 'https://id.example.org'",
+        "urls = { id_url = 'https://id.example.org', bridge_url = 'https://bridge.example.org' }\n\
+         sign_in.wallet_link = 'bridge'",
         "urls.id_url = 'http://[::1]:8080'",
         "listen.operator = '0.0.0.0:8084'\noperator.allow_public = true\ninsecure_http = true",
         "listen.operator = '0.0.0.0:8084'\noperator.allow_public = true\n[tls]\ncertificate = 'a'\nprivate_key = 'b'",
