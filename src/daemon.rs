@@ -45,7 +45,7 @@ use crate::interface::{Interface, PerInterface};
 use crate::operator::{OwnCluster, ReloadRequest};
 use crate::prepared::{Prepared, Problems};
 use crate::progress::LoggedProgress;
-use crate::reloading::{Reloading, admission_limits};
+use crate::reloading::{Reloading, StartParts, admission_limits};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::servers::{ForReplicas, Listeners, METRICS_PREFIX, ServerParts, Servers, servers};
 use crate::{bridge, operator, sign_in, verification};
@@ -241,7 +241,9 @@ impl Daemon {
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
         let now = clock.unix_seconds();
-        let reloading = Reloading::new(config, &service, simulator_seed, certificate, (appearance, wallet_links), now);
+        let serves_bridge = served[Interface::Bridge];
+        let parts = StartParts { simulator_seed, certificate, appearance, wallet_links, serves_bridge };
+        let reloading = Reloading::new(config, &service, parts, now);
         let (reloads, reload_requests) = mpsc::channel(WAITING_RELOADS);
         let schedule = backup_schedule(config, domain);
         let scheduled_backups = schedule

@@ -35,19 +35,36 @@ pub struct Reloading {
     pub(crate) certificate: Option<Arc<Certificate>>,
     pub(crate) appearance: Arc<Appearance>,
     pub(crate) wallet_links: Arc<WalletLinks>,
+    serves_bridge: bool,
     pub(crate) status: ReloadStatus,
 }
 
+/// What was read at the start besides the configuration itself.
+pub(crate) struct StartParts {
+    /// The seed of the simulator's secrets; `None` when no verification key is the simulator's.
+    pub simulator_seed: Option<String>,
+    /// The certificate of the listeners; `None` for plain HTTP.
+    pub certificate: Option<Arc<Certificate>>,
+    /// Whose pages end users see.
+    pub appearance: Appearance,
+    /// How authenticators are opened.
+    pub wallet_links: WalletLinks,
+    /// Whether the message bridge is served.
+    pub serves_bridge: bool,
+}
+
+/// The message bridge is not served, and the new configuration needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "wallet_link = \"bridge\" needs the message bridge, which is not served, because another program had the address of \
+     listen.bridge at the start; restart the daemon when the address is free, or with another listen.bridge"
+)]
+pub struct BridgeNotServed;
+
 impl Reloading {
     /// The settings at the start, from `config`.
-    pub(crate) fn new(
-        config: &Config,
-        service: &Service,
-        simulator_seed: Option<String>,
-        certificate: Option<Arc<Certificate>>,
-        (appearance, wallet_links): (Appearance, WalletLinks),
-        now: UnixSeconds,
-    ) -> Self {
+    pub(crate) fn new(config: &Config, service: &Service, parts: StartParts, now: UnixSeconds) -> Self {
+        let StartParts { simulator_seed, certificate, appearance, wallet_links, serves_bridge } = parts;
         let origins = AllowedOrigins::default();
         origins.replace(allowed_origins(config));
         let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
@@ -65,8 +82,17 @@ impl Reloading {
             certificate,
             appearance: Arc::new(appearance),
             wallet_links: Arc::new(wallet_links),
+            serves_bridge,
             status: ReloadStatus::started_at(now),
         }
+    }
+
+    /// Checks that this process can take over a configuration.
+    ///
+    /// # Errors
+    /// An application signs in over the message bridge, which was left out at the start.
+    pub fn check(&self, config: &Config) -> Result<(), BridgeNotServed> {
+        if self.serves_bridge || !config.signs_in_over_bridge() { Ok(()) } else { Err(BridgeNotServed) }
     }
 
     /// Takes over the settings of a configuration that was read again, as

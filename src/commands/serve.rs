@@ -238,6 +238,7 @@ impl Reloader {
         let (new, prepared) = self.source.prepare(now).map_err(|problems| problems.lines())?;
         let reloaded = self.config.with_reloaded(new).map_err(|error| lines(error.to_string()))?;
         let Reloaded { config, mut changed, needs_restart } = reloaded;
+        self.reloading.check(&config).map_err(|error| lines(error.to_string()))?;
         self.reloading.apply(&config).map_err(|error| lines(error.to_string()))?;
         self.reloading.replace_logos_and_links(&prepared.appearance, &prepared.wallet_links);
         self.reloading.replace_webhooks(prepared.webhooks, &config);

@@ -20,11 +20,16 @@ struct ConfiguredDaemon {
 
 impl ConfiguredDaemon {
     fn start(text: &str) -> Self {
+        Self::start_with(text, &[])
+    }
+
+    /// The same with variables.
+    fn start_with(text: &str, variables: &[(&str, &str)]) -> Self {
         let folder = folder();
         let file = folder.path().join("selfsame.toml");
         std::fs::write(&file, text).expect("written");
-        let process =
-            DaemonProcess::start(&folder.path().join("data"), &["--config", file.to_str().expect("text")], &[]);
+        let arguments = ["--config", file.to_str().expect("text")];
+        let process = DaemonProcess::start(&folder.path().join("data"), &arguments, variables);
         Self { process, folder }
     }
 
@@ -186,4 +191,18 @@ async fn only_the_operator_of_a_daemon_with_a_configuration_reloads_it() {
     let (status, text) = run_for_status(&["reload", "--data", folder.path().to_str().expect("text")], &[]);
     assert_eq!(status.code(), Some(1), "{text}");
     daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_daemon_without_its_message_bridge_takes_no_application_over_that_needs_it() {
+    // Where the default address is free, this test has it.
+    let _taken = std::net::TcpListener::bind("127.0.0.1:8085");
+    let daemon = ConfiguredDaemon::start_with("", &[("SELFSAME_LISTEN__BRIDGE", "127.0.0.1:8085")]);
+    daemon.write("[[apps]]\nid = 'app_more'\nwallet_link = 'bridge'\n");
+    let (status, text) = daemon.run(&["reload"]);
+    assert_eq!(status, 78, "{text}");
+    assert!(text.contains("wallet_link = \"bridge\" needs the message bridge") && text.contains("restart"), "{text}");
+    daemon.write("[[apps]]\nid = 'app_more'\nwallet_link = 'wallet:{request}'\n");
+    assert_eq!(daemon.run(&["reload"]).0, 0);
+    assert!(daemon.process.terminate().success());
 }
