@@ -57,9 +57,71 @@ pub fn authority(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
+/// The origin of an `http` or `https` URL: scheme, host in lower case, and port. Two URLs have the
+/// same origin when these are equal, however they are written. `None` for another text, and for a
+/// URL with a user.
+pub fn origin_of(url: &str) -> Option<(&'static str, String, u16)> {
+    let (scheme, _) = url.split_once("://")?;
+    let (scheme, default_port) = match scheme.to_ascii_lowercase().as_str() {
+        "http" => ("http", 80),
+        "https" => ("https", 443),
+        _ => return None,
+    };
+    let authority = authority(url);
+    // The colons of an IPv6 address are in brackets.
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = match port {
+        None | Some("") => default_port,
+        Some(port) => port.parse().ok().filter(|_| is_port(port))?,
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte);
+    let is_host = !host.is_empty() && host.bytes().all(is_plain);
+    (is_host && (host.starts_with('[') || !host.contains(':'))).then(|| (scheme, host.to_ascii_lowercase(), port))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn origins_are_compared_by_scheme_host_and_port() {
+        let own = origin_of("https://bridge.example");
+        for same in [
+            "https://bridge.example/",
+            "HTTPS://Bridge.Example:443",
+            "https://bridge.example:",
+            "https://bridge.example/a?b#c",
+        ] {
+            assert_eq!(origin_of(same), own, "{same}");
+        }
+        for other in [
+            "http://bridge.example",
+            "https://bridge.example:444",
+            "https://bridge.example.",
+            "https://a.bridge.example",
+        ] {
+            assert!(origin_of(other).is_some() && origin_of(other) != own, "{other}");
+        }
+        assert_eq!(origin_of("http://[::1]:8085/"), Some(("http", "[::1]".to_owned(), 8085)));
+        assert_eq!(origin_of("http://[::1]"), Some(("http", "[::1]".to_owned(), 80)));
+        for none in [
+            "",
+            "bridge.example",
+            "ftp://bridge.example",
+            "https://",
+            "https://a:b",
+            "https://a:+1",
+            "https://a@b",
+            "https://a:b:1",
+            "https://a:65536",
+        ] {
+            assert_eq!(origin_of(none), None, "{none}");
+        }
+    }
 
     #[test]
     fn loopback_hosts_are_addresses_and_localhost() {

@@ -4,14 +4,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use selfsame_actors::TooManyRequests;
 use selfsame_protocol::bridge::cipher::RequestKey;
 use selfsame_protocol::bridge::connector::{Connector, KIND};
 use selfsame_protocol::bridge::request::BridgeRequest;
+use selfsame_protocol::net::{authority, origin_of};
 use selfsame_protocol::printable::to_printable;
 
 use super::bridged::unavailable;
 use super::error::SignInEndpointError;
-use super::page::{self, Asked};
+use super::page::{self, Asked, Shown};
 use super::state::SignIn;
 use crate::http::{Request, Response};
 
@@ -33,33 +35,41 @@ use crate::http::{Request, Response};
         (status = 200, description = "The page", content_type = "text/html", body = String),
         (status = 400, description = "The address is no connector URI, as a page", content_type = "text/html", body = String),
         (status = 404, description = "This service's bridge has no such request: it was taken, or has expired; as a page", content_type = "text/html", body = String),
+        (status = 429, description = "Too many requests from this address, see Retry-After; as a page", content_type = "text/html", body = String),
     ),
 )]
 pub async fn connect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let frame = sign_in.frame(&request);
+    if let Err(TooManyRequests { retry_after }) = sign_in.handle.charge_source(request.source()) {
+        return Ok(page::too_many(&frame, retry_after));
+    }
     let Some(connector) = read(&request) else { return Ok(page::incomplete_connector(&frame)) };
     let uri = connector.to_uri(&format!("{}/connect", sign_in.handle.provider().issuer));
-    if connector.bridge != sign_in.bridge.url {
-        return Ok(page::connect(&frame, &uri, None));
+    if origin_of(&connector.bridge) != origin_of(&sign_in.bridge.url) {
+        let host = to_printable(authority(&connector.bridge));
+        return Ok(page::connect(&frame, &uri, &Shown::Elsewhere { host }));
     }
     let Some(message) = sign_in.bridge.handle.read_request(connector.id).await.map_err(unavailable)? else {
         return Ok(page::unknown_connector(&frame));
     };
     // Without the right key the request is of no use to an authenticator either.
     let Ok(text) = connector.key.open(&message) else { return Ok(page::incomplete_connector(&frame)) };
-    let asked = BridgeRequest::read(&text).ok().map(|asked| shown(&sign_in, &asked));
-    Ok(page::connect(&frame, &uri, asked.as_ref()))
+    let shown = BridgeRequest::read(&text).map_or(Shown::Unreadable, |asked| Shown::Asked(shown(&sign_in, &asked)));
+    Ok(page::connect(&frame, &uri, &shown))
 }
 
 /// Reads the parameters; `None` when one is missing, malformed, or there twice.
 fn read(request: &Request) -> Option<Connector> {
-    let parameter = |name| request.query_parameter(name).ok().flatten();
+    let optional = |name| request.query_parameter(name).ok();
+    let parameter = |name| optional(name).flatten();
+    let bridge = parameter("b")?;
+    origin_of(&bridge)?;
     (parameter("t")? == KIND).then_some(())?;
     Some(Connector {
         id: parameter("i")?.parse().ok()?,
         key: RequestKey::from_base64(&parameter("k")?)?,
-        bridge: parameter("b")?.trim_end_matches('/').to_owned(),
-        return_to: parameter("return_to").map(Cow::into_owned),
+        bridge: bridge.trim_end_matches('/').to_owned(),
+        return_to: optional("return_to")?.map(Cow::into_owned),
     })
 }
 

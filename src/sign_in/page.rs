@@ -27,7 +27,7 @@ mod sessions;
 mod sign_in;
 mod words;
 
-pub use connect::{Asked, connect, incomplete_connector, unknown_connector};
+pub use connect::{Asked, Shown, connect, incomplete_connector, unknown_connector};
 pub use files::{address_script, logo, script, style};
 pub use form_post::form_post;
 pub use frame::Frame;

@@ -17,26 +17,42 @@ pub struct Asked {
     pub action: String,
 }
 
-/// The page for the connector URI `uri`, with what its request asks for, where this service can see
-/// it.
-pub fn connect(frame: &Frame<'_>, uri: &str, asked: Option<&Asked>) -> Response {
+/// What this service knows of the request of a connector URI.
+pub enum Shown {
+    /// What it asks for.
+    Asked(Asked),
+    /// It is on this service's bridge, and cannot be read.
+    Unreadable,
+    /// It is on the bridge of another service.
+    Elsewhere {
+        /// The host of that bridge.
+        host: String,
+    },
+}
+
+/// The page for the connector URI `uri`, with what this service knows of its request.
+pub fn connect(frame: &Frame<'_>, uri: &str, shown: &Shown) -> Response {
     let words = frame.words;
     let title = words.say("connect-title");
     let body = html! {
         main {
             h1 { (title) }
-            @match asked {
-                Some(Asked { application, description, action }) => {
+            @match shown {
+                Shown::Asked(Asked { application, description, action }) => {
                     p { (words.say_with("connect-asks", &[("application", application)])) }
                     @if !description.is_empty() {
                         p { (words.say_with("connect-purpose", &[("purpose", description)])) }
                     } @else if !action.is_empty() {
                         p { (words.say_with("connect-purpose", &[("purpose", action)])) }
                     }
-                    p.quiet { (words.say("connect-unchecked")) }
                 }
-                None => { p { (words.say("connect-hidden")) } }
+                Shown::Unreadable => { p { (words.say("connect-hidden")) } }
+                Shown::Elsewhere { host } => {
+                    p { (words.say("connect-hidden")) }
+                    p { (words.say_with("connect-elsewhere", &[("host", host)])) }
+                }
             }
+            p.quiet { (words.say("connect-unchecked")) }
             (address(frame, uri, uri, true))
         }
         script src={ (frame.root) "/sign-in-address.js" } defer {}
