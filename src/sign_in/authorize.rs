@@ -12,6 +12,7 @@ use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Param
 use serde_json::json as value;
 
 use super::accept::accepts_json;
+use super::bridged::Offer;
 use super::cookies::{remove_transaction, session_secret, set_transaction, surplus_transactions};
 use super::error::SignInEndpointError;
 use super::form::read_form;
@@ -196,10 +197,13 @@ async fn wallet_link(
         Way::Bridge(proof) => proof,
     };
     let opened = sign_in_request(sign_in, transaction.id, asked.clone());
-    let offered = sign_in.bridge.offer(&sign_in.handle, transaction, asked, opened, (&proof, source)).await;
+    let offer = Offer { sign_in: &sign_in.handle, begun: transaction, asked, proof: &proof, opened, source };
+    let offered = sign_in.bridge.offer(offer).await;
     if offered.is_err() {
-        // The sign-in has no page, so it cannot be answered; it does not count as open any more.
-        let _ = sign_in.handle.cancel(transaction.id, &transaction.secret).await;
+        // The sign-in has no page, so no person can answer it.
+        if let Err(error) = sign_in.handle.abandon(transaction, Some(source)).await {
+            tracing::warn!(%error, "a sign-in without a page counts as open until it expires");
+        }
     }
     offered
 }

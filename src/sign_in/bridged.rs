@@ -2,12 +2,13 @@
 //! put on this service's own bridge, as one of the public client kits, and the answer that comes
 //! back there is judged as any other.
 //!
-//! A task for each such sign-in waits for the answer. When the bridge loses the request, because
-//! its actor has restarted or its time has passed, the task puts it there again, under the same id
-//! and key, so that the code on the page stays good.
+//! A task for each such sign-in waits for the answers. The request is an entry of the service's own
+//! ([`selfsame_protocol::bridge::entries`]): only this task gets what is handed in there, and no
+//! client can put another request in its place. When the bridge loses it, because its actor has
+//! restarted, the task puts it there again, under the same id and key, so that the code on the page
+//! stays good.
 
 use std::net::IpAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +18,14 @@ use selfsame_actors::{
 };
 use selfsame_protocol::bridge::cipher::{CipherError, RequestKey};
 use selfsame_protocol::bridge::connector::Connector;
+use selfsame_protocol::bridge::entries::EntryError;
+use selfsame_protocol::bridge::rejection::is_of_person;
 use selfsame_protocol::bridge::sign_in::{AskedCurrent, AskedProof, BridgeAnswer, BridgeSignIn};
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use selfsame_protocol::net::authority;
+use selfsame_protocol::printable::to_printable;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, SignInRequest};
-use selfsame_protocol::time::RetryAfter;
+use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::verification::ProofKind;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -33,12 +37,15 @@ use crate::http::{AuditTrail, Shutdown};
 /// How long one question, to the bridge or about the sign-in, waits for a change.
 const WAIT: Duration = Duration::from_secs(25);
 
-/// The pause after the bridge could not be asked.
+/// The pause before a step is tried again that failed for a reason which passes.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The most answers of one sign-in that are judged. The person can scan the code again after a
-/// proof that is not accepted.
+/// The most answers of one sign-in, made with its key, that are not accepted. The person can scan
+/// the code again after each but the last one.
 const MOST_ANSWERS: u32 = 5;
+
+/// Why an event is noted whose write was reported as failed.
+const UNCERTAIN: &str = "the store reported a failure, and the sign-in is answered";
 
 /// The name of the audit event.
 const EVENT: &str = "sign_in_answered";
@@ -57,6 +64,22 @@ pub struct OwnBridge {
     pub audit: Arc<AuditTrail>,
     /// Ends the tasks that wait for answers.
     pub shutdown: Shutdown,
+}
+
+/// A sign-in that began, for the bridge.
+pub struct Offer<'a> {
+    /// Where the sign-in is answered.
+    pub sign_in: &'a SignInHandle,
+    /// The sign-in.
+    pub begun: &'a NewTransaction,
+    /// The proof that it asks for.
+    pub asked: &'a ProofRequest,
+    /// That proof in a request on the bridge.
+    pub proof: &'a BridgedProof,
+    /// What an authenticator of the service's own kind would get.
+    pub opened: SignInRequest,
+    /// The address of the browser.
+    pub source: IpAddr,
 }
 
 /// A sign-in whose request is on the bridge.
@@ -83,12 +106,47 @@ enum PutError {
     Cipher(#[from] CipherError),
 }
 
-/// What an answer leads to.
+/// What a message leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judged {
-    /// The sign-in is answered.
+    /// The sign-in is answered, or over.
     Ended,
-    /// Another answer can come.
-    Open,
+    /// Its sender has the key, and it is not accepted. Another answer can come.
+    NotAccepted,
+    /// Its sender does not have the key.
+    WithoutKey,
+}
+
+/// What comes next on the bridge.
+enum Next {
+    /// A message was handed in.
+    Message(Message),
+    /// The sign-in does not wait for one any more.
+    Over,
+    /// Another request has the id of the sign-in's. What an authenticator would get is not the
+    /// sign-in's request.
+    Replaced,
+}
+
+/// How a step of the sign-in ended.
+enum Settled<T> {
+    /// It was taken.
+    Taken(T),
+    /// The sign-in is answered, and a write of the step was reported as failed, which may be the
+    /// answer.
+    Uncertain,
+    /// The sign-in was answered in another way, or is over.
+    Over,
+    /// It is refused.
+    Rejected(SignInError),
+}
+
+/// What the task knows of the request on the bridge.
+struct Watched {
+    /// How far the request was at the last look.
+    status: ResponseStatus,
+    /// Whether the browser knows that an authenticator has the request.
+    is_opened: bool,
 }
 
 impl OwnBridge {
@@ -97,14 +155,8 @@ impl OwnBridge {
     ///
     /// # Errors
     /// The bridge has no room for the request, or cannot be asked; or the request cannot be signed.
-    pub async fn offer(
-        self: &Arc<Self>,
-        sign_in: &SignInHandle,
-        begun: &NewTransaction,
-        asked: &ProofRequest,
-        opened: SignInRequest,
-        (proof, source): (&BridgedProof, IpAddr),
-    ) -> Result<String, SignInError> {
+    pub async fn offer(self: &Arc<Self>, offer: Offer<'_>) -> Result<String, SignInError> {
+        let Offer { sign_in, begun, asked, proof, opened, source } = offer;
         let description = format!("Sign in to {} ({})", asked.app_name, authority(&asked.redirect_uri));
         let request = BridgeSignIn {
             app_id: &asked.app_id,
@@ -125,7 +177,7 @@ impl OwnBridge {
         };
         let request = request.to_request().map_err(unavailable)?.to_string();
         let key = RequestKey::new(self.random_key());
-        let id = self.put(None, &key, &request, source).await.map_err(unavailable)?;
+        let id = self.put(None, &key, &request, source, begun.expires_at).await.map_err(unavailable)?;
         let base = format!("{}/connect", sign_in.provider().issuer);
         let connector = Connector { id, key, bridge: self.url.clone(), return_to: None };
         let uri = connector.to_uri(&base);
@@ -139,22 +191,28 @@ impl OwnBridge {
             connector,
             request,
         };
-        tokio::spawn(bridged.follow_until_shutdown().in_current_span());
+        // The task outlives the request of the browser, so it is not a part of its span.
+        let span = tracing::error_span!(parent: None, "bridged_sign_in", transaction = %begun.id);
+        span.follows_from(tracing::Span::current());
+        tokio::spawn(bridged.follow_until_shutdown().instrument(span));
         Ok(uri)
     }
 
-    /// Puts a request on the bridge, under `id` or an id of the bridge's choice.
+    /// Puts a request on the bridge until the sign-in expires, under `id` or an id of the bridge's
+    /// choice.
     async fn put(
         &self,
         id: Option<EntryId>,
         key: &RequestKey,
         request: &str,
         source: IpAddr,
+        expires_at: UnixSeconds,
     ) -> Result<EntryId, PutError> {
+        let lifetime = Duration::from_secs(expires_at.0.saturating_sub(self.clock.unix_seconds().0));
         let mut iv = [0; 12];
         self.random.fill(&mut iv);
         let message = key.seal(request.as_bytes(), iv)?;
-        Ok(self.handle.create_request(id, message, Some(source)).await?)
+        Ok(self.handle.create_own_request(id, message, Some(source), lifetime).await?)
     }
 
     fn random_key(&self) -> Zeroizing<[u8; 32]> {
@@ -173,67 +231,95 @@ impl BridgedSignIn {
         }
     }
 
-    /// Waits for answers until the sign-in has ended. Then no authenticator gets the request any
+    /// Judges messages until the sign-in has ended. Then no authenticator gets the request any
     /// more.
     async fn follow(&self) {
-        let id = &self.connector.id;
-        let (mut answers, mut is_opened) = (0, false);
-        let mut ended = pin!(self.ended());
+        let mut watched = Watched { status: ResponseStatus::Initialized, is_opened: false };
+        let mut not_accepted = 0;
         loop {
-            // The bridge hands an answer out once, so no question is given up before its answer
-            // while the sign-in waits for one.
-            let polled = tokio::select! {
-                biased;
-                () = &mut ended => break,
-                polled = self.poll() => polled,
-            };
-            let message = match polled {
-                Ok(Some(polled)) => {
-                    if polled.status == ResponseStatus::Retrieved && !is_opened {
-                        is_opened = self.open().await;
-                    }
-                    polled.response
-                }
-                Ok(None) => {
-                    let Connector { id, key, .. } = &self.connector;
-                    let put = self.bridge.put(Some(id.clone()), key, &self.request, self.source);
-                    if let Err(error) = put.await {
-                        tracing::debug!(%error, "a sign-in's request cannot be put on the bridge again");
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                    None
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "the answer to a sign-in cannot be fetched from the bridge");
-                    tokio::time::sleep(PAUSE).await;
-                    None
+            let message = match self.next(&mut watched).await {
+                Next::Message(message) => message,
+                Next::Over => break,
+                Next::Replaced => {
+                    self.refuse("refused", Some("another request has its id on the message bridge")).await;
+                    break;
                 }
             };
-            if let Some(message) = message {
-                answers += 1;
-                match self.judge(&message).await {
-                    Judged::Ended => return,
-                    Judged::Open if answers == MOST_ANSWERS => return self.refuse("refused").await,
-                    Judged::Open => {}
+            match self.judge(&message).await {
+                Judged::Ended => break,
+                // It costs its sender a call, and this task a moment. A pause would keep out the
+                // answer of the authenticator, because the request is closed until the next look.
+                Judged::WithoutKey => {}
+                Judged::NotAccepted => {
+                    not_accepted += 1;
+                    if not_accepted == MOST_ANSWERS {
+                        self.refuse("refused", Some("no answer over the bridge was accepted")).await;
+                        break;
+                    }
                 }
             }
         }
-        if let Err(error) = self.bridge.handle.take_request(id.clone()).await {
-            tracing::debug!(%error, "the request of a sign-in that has ended stays on the bridge");
+        self.bridge.handle.remove_own_request(self.connector.id.clone());
+    }
+
+    /// Waits for a message. The bridge hands each out once, so no question is given up before its
+    /// answer while the sign-in waits for one.
+    async fn next(&self, watched: &mut Watched) -> Next {
+        tokio::select! {
+            biased;
+            () = self.ended() => Next::Over,
+            next = self.next_on_bridge(watched) => next,
         }
     }
 
-    /// How far the request is, when that changes.
-    async fn poll(&self) -> Result<Option<PolledResponse>, BridgeError> {
-        let (bridge, id) = (&self.bridge.handle, &self.connector.id);
-        match bridge.await_response(id.clone(), None, WAIT).await {
-            // Others who know the id hold as many questions as there may be.
-            Err(BridgeError::TooMany(_)) => {
-                tokio::time::sleep(PAUSE).await;
-                bridge.take_response(id.clone()).await
+    /// Asks the bridge until it has a message, or the sign-in cannot go on there.
+    async fn next_on_bridge(&self, watched: &mut Watched) -> Next {
+        loop {
+            let polled = self.bridge.handle.await_own_response(&self.connector.id, watched.status, WAIT).await;
+            match polled {
+                Ok(Some(PolledResponse { response: Some(message), .. })) => {
+                    // It is so again when the bridge is asked the next time.
+                    watched.status = ResponseStatus::Initialized;
+                    return Next::Message(message);
+                }
+                Ok(Some(PolledResponse { status, response: None })) => self.show_opened(status, watched).await,
+                // The bridge has removed it with the sign-in's time.
+                Ok(None) if self.bridge.clock.unix_seconds() >= self.begun.expires_at => return Next::Over,
+                Ok(None) => match self.put_again().await {
+                    Ok(()) => watched.status = ResponseStatus::Initialized,
+                    Err(PutError::Bridge(BridgeError::Entry(EntryError::Taken))) => return Next::Replaced,
+                    Err(error) => {
+                        tracing::debug!(%error, "a sign-in's request cannot be put on the bridge again");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
+                Err(error) => {
+                    tracing::debug!(%error, "the answer to a sign-in cannot be fetched from the bridge");
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
-            polled => polled,
         }
+    }
+
+    /// Tells the browser, once, that an authenticator has the request. When that fails, the status
+    /// counts as not seen, and the next look tries again.
+    async fn show_opened(&self, status: ResponseStatus, watched: &mut Watched) {
+        if status == ResponseStatus::Retrieved && !watched.is_opened {
+            let opened = self.sign_in.open_request(self.begun.id, self.opened.clone()).await;
+            if let Err(error) = opened {
+                tracing::debug!(%error, "a sign-in is not shown as opened");
+                return tokio::time::sleep(PAUSE).await;
+            }
+            watched.is_opened = true;
+        }
+        watched.status = status;
+    }
+
+    /// Puts the request on the bridge again, which has lost it.
+    async fn put_again(&self) -> Result<(), PutError> {
+        let Connector { id, key, .. } = &self.connector;
+        let put = self.bridge.put(Some(id.clone()), key, &self.request, self.source, self.begun.expires_at);
+        put.await.map(drop)
     }
 
     /// Waits until the sign-in no longer waits for an answer.
@@ -252,67 +338,94 @@ impl BridgedSignIn {
         }
     }
 
-    fn is_under_way(&self) -> bool {
-        self.sign_in.progress(self.begun.id, &self.begun.secret).is_ok_and(|progress| progress.is_waiting())
-    }
-
-    /// Tells the browser that an authenticator has the request.
-    async fn open(&self) -> bool {
-        let opened = self.sign_in.open_request(self.begun.id, self.opened.clone()).await;
-        opened.inspect_err(|error| tracing::debug!(%error, "a sign-in is not shown as opened")).is_ok()
-    }
-
     async fn judge(&self, message: &Message) -> Judged {
-        // Who knows the id can hand a message in, but only who has the key says something.
-        let Ok(text) = self.connector.key.open(message) else { return Judged::Open };
+        // A client that knows the id can hand a message in; only the key shows that it saw the
+        // code.
+        let Ok(text) = self.connector.key.open(message) else { return Judged::WithoutKey };
         match BridgeAnswer::read(&text, self.kind) {
+            Ok(BridgeAnswer::Refusal { code }) if is_of_person(&code) => {
+                self.refuse("refused_by_person", None).await;
+                Judged::Ended
+            }
             Ok(BridgeAnswer::Refusal { code }) => {
-                tracing::debug!(code, "an authenticator refused a sign-in over the bridge");
-                self.refuse("refused_by_person").await;
+                self.refuse("refused_by_wallet", Some(&to_printable(&code))).await;
                 Judged::Ended
             }
             Ok(BridgeAnswer::Proof(proof)) => self.answer(&proof).await,
             Err(error) => {
                 self.note("refused", Some(&error.to_string()));
-                Judged::Open
+                Judged::NotAccepted
             }
         }
     }
 
-    /// Gives the proof to the sign-in, as often as the service cannot judge it now.
+    /// Gives the proof to the sign-in.
     async fn answer(&self, proof: &serde_json::Value) -> Judged {
-        loop {
-            match self.sign_in.answer(self.begun.id, proof, AnswerMode::CrossDevice, Some(self.source)).await {
-                Ok(_) => {
-                    self.note("success", None);
-                    return Judged::Ended;
-                }
-                Err(SignInError::Unavailable { retry_after, .. }) if self.is_under_way() => {
-                    tokio::time::sleep(retry_after.0).await;
-                }
-                Err(error @ (SignInError::Store(_) | SignInError::Signing(_))) if self.is_under_way() => {
-                    tracing::error!(%error, "a proof from the bridge cannot be judged now");
-                    tokio::time::sleep(PAUSE).await;
-                }
-                Err(error) => {
-                    self.note("refused", Some(&error.to_string()));
-                    return Judged::Open;
-                }
+        let (id, source) = (self.begun.id, Some(self.source));
+        match self.settle(|| self.sign_in.answer(id, proof, AnswerMode::CrossDevice, source)).await {
+            Settled::Taken(_) => self.note("success", None),
+            Settled::Uncertain => self.note("success", Some(UNCERTAIN)),
+            Settled::Over => {}
+            Settled::Rejected(error) => {
+                self.note("refused", Some(&error.to_string()));
+                return Judged::NotAccepted;
             }
         }
+        Judged::Ended
     }
 
     /// Ends the sign-in without a proof.
-    async fn refuse(&self, outcome: &'static str) {
-        match self.sign_in.refuse(self.begun.id).await {
-            Ok(()) => self.note(outcome, None),
+    async fn refuse(&self, outcome: &'static str, reason: Option<&str>) {
+        match self.settle(|| self.sign_in.refuse(self.begun.id)).await {
+            Settled::Taken(()) => self.note(outcome, reason),
+            Settled::Uncertain => self.note(outcome, reason.or(Some(UNCERTAIN))),
+            Settled::Over => {}
             // Another answer came first, or the sign-in has expired.
-            Err(error) => tracing::debug!(%error, "a refusal over the bridge came too late"),
+            Settled::Rejected(error) => tracing::debug!(%error, "a refusal over the bridge came too late"),
+        }
+    }
+
+    /// Takes a step of the sign-in, again and again while the service cannot take it now. A write
+    /// that is reported as failed may be durable, so the progress is looked at before each further
+    /// attempt, which would be rejected as a second answer.
+    async fn settle<T, Step>(&self, step: impl Fn() -> Step) -> Settled<T>
+    where
+        Step: Future<Output = Result<T, SignInError>>,
+    {
+        let mut is_uncertain = false;
+        loop {
+            let (error, pause) = match step().await {
+                Ok(taken) => return Settled::Taken(taken),
+                Err(error) => match pause_after(&error) {
+                    Some(pause) => (error, pause),
+                    None => return Settled::Rejected(error),
+                },
+            };
+            tracing::debug!(%error, "an answer from the bridge cannot be settled now");
+            is_uncertain |= matches!(error, SignInError::Store(_));
+            tokio::time::sleep(pause).await;
+            // A progress that cannot be read says nothing about the sign-in.
+            match self.sign_in.progress(self.begun.id, &self.begun.secret) {
+                Ok(Progress::Answered) if is_uncertain => return Settled::Uncertain,
+                Ok(progress) if !progress.is_waiting() => return Settled::Over,
+                _ if self.bridge.clock.unix_seconds() > self.begun.expires_at => return Settled::Over,
+                _ => {}
+            }
         }
     }
 
     fn note(&self, outcome: &'static str, reason: Option<&str>) {
         self.bridge.audit.write_own(EVENT, outcome, &self.begun.id.to_string(), reason);
+    }
+}
+
+/// How long to wait before a step that failed is tried again; `None` when it would fail again.
+fn pause_after(error: &SignInError) -> Option<Duration> {
+    match error {
+        SignInError::Unavailable { retry_after, .. } => Some(retry_after.0),
+        SignInError::TooMany(too_many) => Some(too_many.retry_after.0),
+        SignInError::Store(_) | SignInError::Signing(_) => Some(PAUSE),
+        SignInError::Rejected(_) | SignInError::CodeReused(_) | SignInError::Proof(_) => None,
     }
 }
 

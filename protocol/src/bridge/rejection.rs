@@ -70,6 +70,12 @@ impl RejectionCode {
     }
 }
 
+/// Whether an error code says that the person does not want to answer, in the words of any client
+/// kit. Every other one says that the wallet cannot.
+pub fn is_of_person(code: &str) -> bool {
+    [CodeSet::Early, CodeSet::Present].iter().any(|codes| RejectionCode::UserRejected.name(*codes) == code)
+}
+
 /// The wallet's refusal of a request: a code for the application, and a sentence for the person at
 /// the wallet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,6 +120,8 @@ mod tests {
         ];
         for (code, early, present) in table {
             assert_eq!((code.name(Early), code.name(Present)), (early, present), "{code:?}");
+            assert_eq!(is_of_person(present), code == RejectionCode::UserRejected, "{code:?}");
+            assert_eq!(is_of_person(early), code == RejectionCode::UserRejected, "{code:?}");
         }
     }
 }
