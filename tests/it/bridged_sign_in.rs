@@ -2,14 +2,17 @@
 //! URI, and the answer that comes back over the bridge is judged as any other.
 
 use std::path::Path;
+use std::time::Instant;
 
 use alloy_primitives::{Address, hex};
-use reqwest::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY};
+use reqwest::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
-use selfsame::config::{Config, CrossDevice, ProofKind};
+use selfsame::config::{Config, CrossDevice, ProofKind, RateLimit};
 use selfsame::interface::Interface;
+use selfsame_actors::NewTransaction;
 use selfsame_protocol::bridge::request::BridgeRequest;
 use selfsame_protocol::signature::SecretKey;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
 use selfsame_wallet::bridge::{BridgeClient, connector};
@@ -20,10 +23,13 @@ use zeroize::Zeroizing;
 
 use crate::harness::{DaemonProcess, TestDaemon, folder, run};
 use crate::sign_in_client::{APP, SignInTestClient, accept_current_proofs, fragment_or_query, random};
-use crate::test_accounts::key;
+use crate::test_accounts::{PATIENCE, key};
 
 /// The secret key of the relying party.
 const RP_KEY: [u8; 32] = [0x42; 32];
+
+/// What every page of a connector URI says.
+const UNCHECKED: &str = "Answer only if you opened that page yourself.";
 
 fn rp_address() -> Address {
     SecretKey::from_bytes(&Zeroizing::new(RP_KEY)).expect("a key").address()
@@ -37,6 +43,10 @@ struct BridgedClient {
 
 impl BridgedClient {
     async fn start(proof: ProofKind) -> Self {
+        Self::start_with(proof, |_| {}).await
+    }
+
+    async fn start_with(proof: ProofKind, change: impl FnOnce(&mut Config)) -> Self {
         let keys = folder();
         let path = keys.path().join("rp.key");
         std::fs::write(&path, hex::encode(RP_KEY)).expect("written");
@@ -48,6 +58,7 @@ impl BridgedClient {
             config.apps[1].wallet_link = Some("wallet:{request}".parse().expect("a link"));
             config.relying_parties[0].signing_key_file = Some(path);
             config.relying_parties[0].signing_key = Some(rp_address());
+            change(config);
         })
         .await;
         Self { client, _keys: keys }
@@ -73,7 +84,7 @@ impl BridgedClient {
         let daemon = &self.client.daemon;
         let operator = Operator::new(&daemon.operator("")).expect("an address");
         let simulation = operator.simulation().await.expect("the simulation");
-        let now = selfsame_protocol::time::UnixSeconds(self.client.now());
+        let now = UnixSeconds(self.client.now());
         let (key, credentials) = (key(person), Credentials::default());
         let chooser = Chooser { key: &key, credentials: &credentials, simulation: Some(&simulation), now };
         match chooser.choose(&request, &mut random()).expect("a proof can be made") {
@@ -133,6 +144,13 @@ impl BridgedClient {
         claims["sub"].as_str().expect("a subject").to_owned()
     }
 
+    /// Waits until the audit trail counts as many answers with the outcomes of a refusal: of
+    /// persons, and of wallets.
+    async fn await_refusals(&self, expected: (usize, usize)) {
+        let url = self.client.daemon.operator("/metrics");
+        await_refusals(&self.client.http, &url, expected).await;
+    }
+
     /// What the bridge has, without its messages.
     async fn bridge(&self, method: reqwest::Method, path: &str, body: Option<Value>) -> StatusCode {
         let url = format!("http://{}{path}", self.client.daemon.addresses[Interface::Bridge]);
@@ -143,6 +161,30 @@ impl BridgedClient {
         };
         request.send().await.expect("an answer").status()
     }
+}
+
+/// Waits until the audit trail of a daemon counts as many refusals: of persons, and of wallets. An
+/// event is noted a moment after the browser sees it.
+async fn await_refusals(http: &reqwest::Client, metrics: &str, expected: (usize, usize)) {
+    let began = Instant::now();
+    loop {
+        let text = http.get(metrics).send().await.expect("an answer").text().await.expect("text");
+        let count = |outcome: &str| -> usize {
+            let labels = format!("{{event=\"sign_in_answered\",outcome=\"{outcome}\"}} ");
+            let sample = format!("selfsame_audit_events_total{labels}");
+            text.lines().find_map(|line| line.strip_prefix(&sample)?.parse().ok()).unwrap_or_default()
+        };
+        let counted = (count("refused_by_person"), count("refused_by_wallet"));
+        if counted == expected {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{counted:?}");
+    }
+}
+
+/// A message that is made without the key of any sign-in.
+fn without_key() -> Value {
+    json!({"iv": "AAAAAAAAAAAAAAAA", "payload": "AAAAAAAAAAAAAAAAAAAAAA=="})
 }
 
 /// The page of a sign-in in a browser.
@@ -203,7 +245,169 @@ async fn a_refusal_in_the_wallet_ends_the_sign_in() {
     }
     assert_eq!(state, json!({"state": "answered"}));
     assert_eq!(client.complete(&page).await["error"], "access_denied");
+    client.await_refusals((1, 0)).await;
+
+    // The person wants to, and the wallet cannot.
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    wallet.answer(&json!({"error_code": "credential_unavailable"}), &mut random()).await.expect("handed over");
+    assert_eq!(client.state_after(&page, &json!({"state": "waiting"})).await, json!({"state": "answered"}));
+    assert_eq!(client.complete(&page).await["error"], "access_denied");
+    client.await_refusals((1, 1)).await;
     client.client.stop().await;
+}
+
+/// What a stranger who has seen the code, with the id and the key, can do at the bridge.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_takes_no_answer_and_puts_no_other_request_behind_the_code() {
+    let client = BridgedClient::start(ProofKind::Current).await;
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    let id = wallet.connector().id.clone();
+    let response = format!("/response/{id}");
+    let strangers_attempts = async || {
+        for method in [reqwest::Method::GET, reqwest::Method::HEAD] {
+            for path in [response.clone(), format!("{response}?wait=5")] {
+                let taken = client.bridge(method.clone(), &path, None).await;
+                assert_eq!(taken, StatusCode::NOT_FOUND, "{method} {path}");
+            }
+        }
+        let mut forged = without_key();
+        forged["request_id"] = id.as_str().into();
+        assert_eq!(client.bridge(reqwest::Method::POST, "/request", Some(forged)).await, StatusCode::CONFLICT);
+    };
+    strangers_attempts().await;
+    let first = wallet.fetch().await.expect("a request");
+    strangers_attempts().await;
+    // An answer that is too long for a sign-in takes no memory.
+    let long = json!({"iv": "AAAAAAAAAAAAAAAA", "payload": "AAAA".repeat(30_000)});
+    let refused = client.bridge(reqwest::Method::PUT, &response, Some(long)).await;
+    assert_eq!(refused, StatusCode::PAYLOAD_TOO_LARGE);
+    // At each moment of an answer that the service judges.
+    for _ in 0..20 {
+        client.bridge(reqwest::Method::PUT, &response, Some(without_key())).await;
+        strangers_attempts().await;
+    }
+    assert_eq!(client.fetch_when_there(&wallet).await, first, "the code is still the person's");
+    let answer = client.prove(&first, "alice").await;
+    wallet.answer(&answer, &mut random()).await.expect("handed over");
+    strangers_attempts().await;
+    let opened = json!({"state": "waiting", "opened": true});
+    assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+    let code = client.complete(&page).await["code"].clone();
+    let alice = client.client.code("alice", &[]).await;
+    assert_eq!(client.subject(&code).await, client.subject(&alice).await);
+    strangers_attempts().await;
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_who_fill_the_bridge_stop_no_sign_in() {
+    let client = BridgedClient::start_with(ProofKind::Current, |config| config.bridge.memory_mib = 32).await;
+    let url = format!("http://{}/request", client.client.daemon.addresses[Interface::Bridge]);
+    let large = json!({"iv": "AAAAAAAAAAAAAAAA", "payload": "AAAA".repeat(1 << 18)});
+    let mut statuses = Vec::new();
+    for source in [[127, 1, 0, 1], [127, 2, 0, 1], [127, 3, 0, 1], [127, 4, 0, 1], [127, 5, 0, 1]] {
+        let stranger = reqwest::Client::builder().no_proxy().local_address(Some(source.into())).build();
+        let stranger = stranger.expect("a client");
+        while statuses.last() != Some(&StatusCode::SERVICE_UNAVAILABLE) {
+            let answer = stranger.post(&url).json(&large).send().await.expect("an answer");
+            statuses.push(answer.status());
+            if answer.status() == StatusCode::TOO_MANY_REQUESTS {
+                break;
+            }
+        }
+    }
+    assert_eq!(statuses.last(), Some(&StatusCode::SERVICE_UNAVAILABLE), "there is no room: {statuses:?}");
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    let answer = client.prove(&wallet.fetch().await.expect("a request"), "alice").await;
+    wallet.answer(&answer, &mut random()).await.expect("handed over");
+    let opened = json!({"state": "waiting", "opened": true});
+    assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+    assert!(client.complete(&page).await.contains_key("code"));
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_on_the_bridge_lives_as_long_as_its_sign_in() {
+    let change = |config: &mut Config| config.bridge.lifetime = std::time::Duration::from_secs(1);
+    let client = BridgedClient::start_with(ProofKind::Current, change).await;
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    let path = format!("/request/{}", wallet.connector().id);
+    let lifetime = client.client.daemon.sign_in.transaction_lifetime();
+    client.client.daemon.clock.advance(lifetime - std::time::Duration::from_secs(5));
+    assert_eq!(client.bridge(reqwest::Method::HEAD, &path, None).await, StatusCode::OK);
+    client.client.daemon.clock.advance(std::time::Duration::from_secs(5));
+    assert_eq!(client.bridge(reqwest::Method::HEAD, &path, None).await, StatusCode::NOT_FOUND);
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sign_in_that_is_abandoned_does_not_count_as_open() {
+    let client = SignInTestClient::start_with_keys(|config| config.limits.open_sign_ins = 4).await;
+    let begin = async || client.get(&client.authorization_url(&[]), "application/json").await;
+    let first = begin().await;
+    assert_eq!(first.status(), StatusCode::OK);
+    let first: Value = first.json().await.expect("JSON");
+    let text = |name: &str| first[name].as_str().expect("text").to_owned();
+    let begun = NewTransaction {
+        id: text("transaction").parse().expect("an id"),
+        secret: text("secret"),
+        expires_at: UnixSeconds(first["expires_at"].as_u64().expect("a time")),
+    };
+    assert_eq!(begin().await.status(), StatusCode::TOO_MANY_REQUESTS, "a source has a quarter");
+    let source = Some([127, 0, 0, 1].into());
+    let wrong = NewTransaction { secret: "x".to_owned(), ..begun.clone() };
+    client.daemon.sign_in.abandon(&wrong, source).await.expect_err("the secret is wrong");
+    client.daemon.sign_in.abandon(&begun, source).await.expect("it is under way");
+    let gone = client.get(&text("request_url"), "application/json").await;
+    assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+    assert_eq!(begin().await.status(), StatusCode::OK);
+    client.daemon.sign_in.abandon(&begun, source).await.expect_err("it counts once");
+    assert_eq!(begin().await.status(), StatusCode::TOO_MANY_REQUESTS);
+    client.stop().await;
+}
+
+/// The write of the refusal fails once; the sign-in ends all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_is_not_lost_when_the_store_fails() {
+    let folder = folder();
+    // The first write is that of the new sign-in.
+    let variables =
+        [("SELFSAME_SIGN_IN__WALLET_LINK", "bridge"), ("FAILPOINTS", "records.write=1*off->1*return(error)->off")];
+    let process = DaemonProcess::start(&folder.path().join("data"), &[], &variables);
+    let parameters = [
+        ("client_id", APP),
+        ("redirect_uri", "http://localhost:3000/callback"),
+        ("response_type", "code"),
+        ("scope", "openid"),
+    ];
+    let url = reqwest::Url::parse_with_params(&format!("{}/authorize", process.sign_in), parameters).expect("a URL");
+    let http = crate::sign_in_client::browser();
+    let page = http.get(url).header("accept", "text/html").send().await.expect("an answer");
+    let cookie = crate::sign_in_client::pair(
+        page.headers().get("set-cookie").map(|cookie| cookie.to_str().expect("text").to_owned()),
+    );
+    let text = page.text().await.expect("text");
+    let link = text.split("href=\"").find(|rest| rest.contains("/connect?t=wld")).expect("a link");
+    let link = link.split('"').next().expect("an end").replace("&amp;", "&");
+    let path = text.split("data-complete=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a path");
+    let wallet = BridgeClient::new(connector::parse(&link).expect("a connector URI")).expect("a client");
+    wallet.answer(&json!({"error_code": "user_rejected"}), &mut random()).await.expect("handed over");
+    let get = async |path: &str| {
+        let request = http.get(format!("{}{path}", process.sign_in)).header("Cookie", &cookie);
+        request.header("accept", "application/json").send().await.expect("an answer")
+    };
+    let base = path.strip_suffix("/complete").expect("the path of a sign-in");
+    let ended =
+        async { while get(&format!("{base}/progress")).await.text().await.expect("text").contains("waiting") {} };
+    tokio::time::timeout(PATIENCE, ended).await.expect("the refusal is written again");
+    let done = get(path).await;
+    let target = fragment_or_query(done.headers()[LOCATION].to_str().expect("text"));
+    assert_eq!(target["error"], "access_denied");
+    await_refusals(&http, &format!("{}/metrics", process.operator), (1, 0)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -214,11 +418,12 @@ async fn messages_of_others_and_wrong_proofs_do_not_end_a_sign_in() {
     let id = wallet.connector().id.clone();
     let first = wallet.fetch().await.expect("a request");
 
-    // Without the key: the request is there again.
-    let message = json!({"iv": "AAAAAAAAAAAAAAAA", "payload": "AAAAAAAAAAAAAAAAAAAAAA=="});
-    let handed = client.bridge(reqwest::Method::PUT, &format!("/response/{id}"), Some(message)).await;
-    assert_eq!(handed, StatusCode::CREATED);
-    assert_eq!(client.fetch_when_there(&wallet).await, first);
+    // Without the key: the request is there again, however many there are.
+    for _ in 0..20 {
+        let handed = client.bridge(reqwest::Method::PUT, &format!("/response/{id}"), Some(without_key())).await;
+        assert_eq!(handed, StatusCode::CREATED);
+        assert_eq!(client.fetch_when_there(&wallet).await, first);
+    }
 
     // A proof for another sign-in, and an answer that is none.
     let other = client.page().await;
@@ -273,11 +478,20 @@ async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
     assert!(text.contains("app_&lt;script&gt; asks") && text.contains("“&lt;b&gt;vote&lt;/b&gt;”"), "{text}");
     assert!(!text.contains("<b>vote"), "{text}");
 
+    assert!(text.contains(UNCHECKED), "{text}");
+
+    // The same bridge, written in another way.
+    let same = page.link.replace("http%3A%2F%2F", "HTTP%3A%2F%2F");
+    assert_ne!(same, page.link);
+    let text = client.client.get(&same, "text/html").await.text().await.expect("text");
+    assert!(text.contains("Example application asks you"), "{text}");
+
     // At another bridge this service sees nothing.
     let bridge = own.bridge.replace(':', "%3A").replace('/', "%2F");
     let elsewhere = page.link.replace(&bridge, "https%3A%2F%2Fbridge.example");
     let text = client.client.get(&elsewhere, "text/html").await.text().await.expect("text");
     assert!(text.contains("Your authenticator shows what exactly it asks.") && !text.contains("Example app"), "{text}");
+    assert!(text.contains("kept by bridge.example, which") && text.contains(UNCHECKED), "{text}");
 
     let status = async |link: &str| client.client.get(link, "text/html").await.status();
     let other_key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA%3D";
@@ -288,6 +502,8 @@ async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
         (page.link.replace(key, other_key), "another key"),
         (page.link.replace("&i=", "&j="), "no id"),
         (format!("{}&i=another-request-id", page.link), "two ids"),
+        (page.link.replace(&bridge, "bridge.example"), "no origin of a bridge"),
+        (format!("{}&return_to=https%3A%2F%2Fa&return_to=https%3A%2F%2Fb", page.link), "two pages to return to"),
         (page.link.split('?').next().expect("a path").to_owned(), "nothing"),
     ] {
         assert_eq!(status(&wrong).await, StatusCode::BAD_REQUEST, "{why}");
@@ -296,6 +512,21 @@ async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
     // After all this the request is still there, once.
     client.wallet(&page).fetch().await.expect("a request");
     assert_eq!(status(&page.link).await, StatusCode::NOT_FOUND);
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_of_a_connector_uri_counts_against_the_limit_of_its_source() {
+    let limit = |config: &mut Config| {
+        config.limits.sign_ins_per_source = Some(RateLimit { requests: 3, window: std::time::Duration::from_secs(60) });
+    };
+    let client = BridgedClient::start_with(ProofKind::Current, limit).await;
+    let page = client.page().await;
+    let status = async || client.client.get(&page.link, "text/html").await.status();
+    assert_eq!((status().await, status().await), (StatusCode::OK, StatusCode::OK));
+    let refused = client.client.get(&page.link, "text/html").await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()[RETRY_AFTER], "60");
     client.client.stop().await;
 }
 
