@@ -32,18 +32,18 @@ pub async fn run(command: Webhooks, out: &mut Output) -> Result<ExitCode, Comman
             for ListedDeadLetter { position, event_id, kind, attempts, failed_at, failure } in dead {
                 let kind = kind.map_or("-", |kind| kind.name());
                 let event_id = event_id.as_deref().unwrap_or("-");
-                writeln!(out, "{position} {event_id} {kind} {attempts} attempts, {failed_at}: {failure}")?;
+                writeln!(out, "{position} {event_id} {kind} attempts: {attempts}, {failed_at}: {failure}")?;
             }
         }
         Webhooks::Retry { id, options } => {
             let path = format!("/webhooks/{id}/dead-letters/retry");
             let ChangedDeadLetters { count } = options.post(&path, &json!({})).await?;
-            writeln!(out, "{count} dead letters of {id} are sent again")?;
+            writeln!(out, "dead letters of {id} that are sent again: {count}")?;
         }
         Webhooks::Discard { id, options } => {
             let path = format!("/webhooks/{id}/dead-letters/discard");
             let ChangedDeadLetters { count } = options.post(&path, &json!({})).await?;
-            writeln!(out, "{count} dead letters of {id} were removed")?;
+            writeln!(out, "dead letters of {id} that were removed: {count}")?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -55,11 +55,11 @@ fn print(out: &mut Output, webhook: &WebhookStatus) -> Result<(), OutputError> {
     let events = events.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
     writeln!(out, "{id}: {url}")?;
     writeln!(out, "  {events} ({audience})")?;
-    let lost = if *lost == 0 { String::new() } else { format!(", {lost} lost") };
+    let lost = if *lost == 0 { String::new() } else { format!(", lost: {lost}") };
     writeln!(
         out,
-        "  {delivered} delivered since the start, {behind} records behind, {waiting} wait for another attempt, \
-         {dead_letters} dead letters{lost}"
+        "  delivered since the start: {delivered}, records behind: {behind}, waiting for another attempt: {waiting}, \
+         dead letters: {dead_letters}{lost}"
     )?;
     if let Some(failure) = last_failure {
         writeln!(out, "  the last attempt that failed: {failure}")?;

@@ -217,15 +217,15 @@ async fn a_receiver_that_wants_no_more_gets_dead_letters() {
     let command = |words: &[&str]| run(&[&["webhooks"], words, &["--operator", &url, "--data", &data]].concat());
     let (is_success, text) = command(&["list"]);
     assert!(
-        is_success && text.contains("1 dead letters") && text.contains("verification.succeeded (operator)"),
+        is_success && text.contains("dead letters: 1") && text.contains("verification.succeeded (operator)"),
         "{text}"
     );
     let (is_success, text) = command(&["dead-letters", "own"]);
-    assert!(is_success && text.contains("verification.succeeded 1 attempts") && text.contains("410 Gone"), "{text}");
+    assert!(is_success && text.contains("verification.succeeded attempts: 1") && text.contains("410 Gone"), "{text}");
     let (is_success, text) = command(&["dead-letters", "another"]);
     assert!(!is_success && text.contains("there is no webhook \"another\""), "{text}");
     let (is_success, text) = command(&["retry", "own"]);
-    assert!(is_success && text.contains("1 dead letters of own are sent again"), "{text}");
+    assert!(is_success && text.contains("dead letters of own that are sent again: 1"), "{text}");
     let told = receiver.until(2).await;
     assert_eq!(told[0].id, told[1].id);
     let discarded = client.operator_post("/webhooks/own/dead-letters/discard").await;

@@ -46,7 +46,7 @@ impl Drop for RegistryNode {
 }
 
 #[test]
-fn the_registrys_messages_cross_from_one_node_to_another() {
+fn messages_to_the_registry_cross_from_one_node_to_another() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     for _ in 0..2 {
         let node = RegistryNode::start(folder.path());
