@@ -28,7 +28,7 @@ use crate::http::{Request, Response};
         ("t" = String, Query, pattern = "^wld$", description = "The kind of link", example = "wld"),
         ("i" = String, Query, pattern = "^[A-Za-z0-9._-]{16,256}$", description = "The id of the request on the bridge"),
         ("k" = String, Query, pattern = "^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$", description = "The key of the request: 32 bytes in Base64"),
-        ("b" = String, Query, description = "The origin of the bridge"),
+        ("b" = String, Query, pattern = "^https?://([A-Za-z0-9._-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\])(:([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}))?/?$", description = "The origin of the bridge", example = "https://bridge.example"),
         ("return_to" = Option<String>, Query, description = "The URL of the page that the person comes from"),
     ),
     responses(
