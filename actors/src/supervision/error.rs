@@ -18,7 +18,7 @@ pub enum ServiceError {
     /// running.
     #[error("the supervision tree of instance `{instance}` did not start: {reason}")]
     Start {
-        /// [`Settings::instance`] of the service.
+        /// [`crate::Settings::instance`] of the service.
         instance: String,
         /// Error text of the actor that did not start.
         reason: String,

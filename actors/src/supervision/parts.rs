@@ -20,7 +20,8 @@ use crate::support::freshness::Freshness;
 pub struct ClusterParts {
     /// What all replicas have in common.
     pub journal: Arc<dyn Journal>,
-    /// Says when this replica leads; without it, the embedder calls [`Service::lead`].
+    /// Says when this replica leads; without it, the embedder calls
+    /// [`crate::Service::lead`].
     pub election: Option<Arc<dyn Election>>,
     /// How this replica asks the one that leads. Without it, it refuses what only the leader may
     /// decide.

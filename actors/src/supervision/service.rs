@@ -399,7 +399,8 @@ impl Service {
         }
     }
 
-    /// Answers a message of another replica's message bridge ([`BridgePeers`]).
+    /// Answers a message of another replica's message bridge
+    /// ([`crate::BridgePeers`]).
     pub async fn answer_bridge(&self, message: &[u8]) -> Vec<u8> {
         self.bridge.answer_replica(message).await
     }
