@@ -162,7 +162,7 @@ pub enum BridgeAnswer {
     },
 }
 
-/// Why an answer on the bridge is none.
+/// Why a message on the bridge is not an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// It has more than [`LONGEST_ANSWER`] bytes.
