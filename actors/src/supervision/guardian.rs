@@ -4,6 +4,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 
 use super::error::ServiceError;
+use super::supervisor::reason_of_end;
 
 /// The actor: reports why the root of the supervision tree ended.
 pub(super) struct Guardian;
@@ -37,14 +38,5 @@ impl Actor for Guardian {
             failed.send_replace(Some(ServiceError::GaveUp { reason }));
         }
         Ok(())
-    }
-}
-
-/// Why an actor ended; `None` when the event is another one.
-pub(super) fn reason_of_end(event: SupervisionEvent) -> Option<String> {
-    match event {
-        SupervisionEvent::ActorFailed(_, error) => Some(error.to_string()),
-        SupervisionEvent::ActorTerminated(_, _, reason) => Some(reason.unwrap_or_else(|| "it was stopped".to_owned())),
-        _ => None,
     }
 }

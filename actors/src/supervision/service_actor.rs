@@ -9,11 +9,11 @@ use selfsame_storage::{EmbeddedLedger, Ledger, Store};
 use tokio::sync::watch;
 
 use super::error::ServiceError;
-use super::guardian::reason_of_end;
 use super::heartbeat::ActorHealth;
 use super::parts::{BlockingParts, ClusterParts, Parts};
 use super::service::Service;
 use super::settings::Settings;
+use super::supervisor::reason_of_end;
 use crate::clock::{Clock, Random};
 use crate::support::owned_task::OwnedTask;
 

@@ -138,16 +138,10 @@ impl Actor for Supervisor {
         event: SupervisionEvent,
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
-        let (ended, reason) = match event {
-            SupervisionEvent::ActorFailed(cell, error) => (cell.get_id(), error.to_string()),
-            SupervisionEvent::ActorTerminated(cell, _, reason) => {
-                (cell.get_id(), reason.unwrap_or_else(|| "it was stopped".to_owned()))
-            }
-            _ => return Ok(()),
-        };
         // Others than the present children are of no interest.
-        match state.child(ended) {
-            Some(child) => state.restart(child, reason, &myself).await,
+        let child = event.actor_id().and_then(|id| state.child(id));
+        match child.zip(reason_of_end(event)) {
+            Some((child, reason)) => state.restart(child, reason, &myself).await,
             None => Ok(()),
         }
     }
@@ -226,5 +220,14 @@ impl SupervisorState {
             myself.send_after(pause, move || SupervisorMessage::StartAgain { child });
         }
         Ok(())
+    }
+}
+
+/// Why an actor ended; `None` when the event is another one.
+pub(super) fn reason_of_end(event: SupervisionEvent) -> Option<String> {
+    match event {
+        SupervisionEvent::ActorFailed(_, error) => Some(error.to_string()),
+        SupervisionEvent::ActorTerminated(_, _, reason) => Some(reason.unwrap_or_else(|| "it was stopped".to_owned())),
+        _ => None,
     }
 }
