@@ -22,14 +22,15 @@ pub struct FollowedBlock {
 
 impl RegistryHandle {
     /// The applied blocks from a height on, in their order and without a gap; the first block has
-    /// height 1. The stream waits for blocks that are not applied yet, and does not end while the
-    /// service exists.
+    /// height 1. The stream waits for blocks that are not applied yet, and does not end.
     ///
     /// Every block comes from the store, so a reader that noted the last height that it handled
-    /// goes on with the next one after any pause, in another process as well. A reader that is slow
-    /// delays nobody. Each block is read when the stream is polled, off the async threads.
+    /// goes on with the next one after any pause, in another process as well. A slow reader does
+    /// not delay the others. Each block is read when the stream is polled, on a thread that may
+    /// block.
     ///
-    /// After an error, the next item is the same block again.
+    /// After an error, the next item is the same block again. The stream holds this handle: drop it
+    /// when the service ends, because no block comes any more.
     pub fn follow(
         &self,
         from_height: u64,

@@ -15,6 +15,9 @@ use tokio::time::Instant;
 use super::handle::{RegistryHandle, WaitError};
 use super::submission::{Submission, SubmitError};
 
+/// The longest wait for a final state.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
 /// A question to the registry, or a request for it. Each has a port for its answer.
 ///
 /// The answers come in any order: a request that waits for its commit does not keep the next
@@ -40,7 +43,7 @@ pub enum RegistryMessage {
     WaitUntilFinal {
         /// The request.
         request_id: RequestId,
-        /// How long to wait.
+        /// How long to wait; at most an hour.
         patience: Duration,
         /// Takes the state; `None` when the request is unknown or its record has expired.
         reply: RpcReplyPort<Result<Option<GatewayStatusResponse>, ReadError>>,
@@ -142,7 +145,9 @@ async fn answer(handle: RegistryHandle, message: RegistryMessage) {
             let _ = reply.send(status.map_err(ReadError::from));
         }
         RegistryMessage::WaitUntilFinal { request_id, patience, reply } => {
-            let status = handle.wait_until_final(&request_id, Instant::now() + patience).await;
+            // Another node may state any time, also one beyond all that an instant can be.
+            let deadline = Instant::now() + patience.min(LONGEST_WAIT);
+            let status = handle.wait_until_final(&request_id, deadline).await;
             let _ = reply.send(status.map_err(ReadError::from));
         }
         RegistryMessage::Account { leaf_index, reply } => {

@@ -123,6 +123,6 @@ mod tests {
         };
         let pauses = [1, 2, 3, 4, 40].map(|number| settings.pause(number));
         assert_eq!(pauses, [seconds(1), seconds(2), seconds(4), seconds(5), seconds(5)]);
-        assert_eq!(SupervisionSettings::default().pause(7), Duration::ZERO, "by default there is none");
+        assert_eq!(SupervisionSettings::default().pause(7), Duration::ZERO, "by default there is no pause");
     }
 }

@@ -36,8 +36,8 @@ impl Crossing {
     }
 }
 
-/// A call for another node. Its answer is read with `read`; one that cannot be read is none, so
-/// that the caller learns that the call failed.
+/// A call for another node. Its answer is read with `read`. An answer that cannot be read is
+/// dropped, and the caller learns that the call failed.
 pub(crate) fn call<R: Send + 'static>(
     name: &str,
     content: Vec<u8>,

@@ -1,7 +1,7 @@
 //! The service as a child of an embedder's supervisor: restarted, stopped and killed like any other
 //! actor.
 
-use ractor::{ActorCell, RpcReplyPort};
+use ractor::ActorCell;
 use ractor_supervisor::{
     ChildSpec, Restart, SpawnFn, Supervisor, SupervisorArguments, SupervisorOptions, SupervisorStrategy,
 };
@@ -125,9 +125,11 @@ async fn a_service_stops_with_its_actor_and_can_be_started_again() {
         assert_eq!(service.registry().statistics().accounts, number);
         create_account(&service, number).await;
         let asked: ActorRef<ServiceMessage> = actor.clone().into();
-        let ask = |message: fn(RpcReplyPort<Vec<String>>) -> ServiceMessage| asked.call(message, Some(PATIENCE));
-        let failures = ask(ServiceMessage::Failures).await.expect("the actor runs").unwrap();
+        let failures = asked.call(ServiceMessage::Failures, Some(PATIENCE)).await.expect("the actor runs").unwrap();
         assert_eq!(failures, Vec::<String>::new());
+        let health = asked.call(ServiceMessage::Health, Some(PATIENCE)).await.expect("the actor runs").unwrap();
+        let tracker = health.iter().find(|actor| actor.name == format!("{instance}/registry/request-tracker"));
+        assert!(tracker.is_some_and(|actor| actor.is_responsive), "{health:?}");
         actor.stop_and_wait(None, Some(PATIENCE)).await.expect("the actor stops");
         assert!(child.service().is_none());
     }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
+mod crossing;
 mod host;
 mod ledger;
 mod memory_ledger;

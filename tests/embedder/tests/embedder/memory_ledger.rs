@@ -11,7 +11,7 @@ use selfsame_actors::storage::{GroupCommit, Ledger, LedgerError, LedgerReader, O
 pub struct MemoryLedger {
     blocks: Mutex<Vec<Block>>,
     listeners: Mutex<Vec<Box<dyn Fn(u64) + Send + Sync>>>,
-    /// Nobody is told of new blocks.
+    /// The listeners are not notified of new blocks.
     pub is_silent: AtomicBool,
     /// Nothing can be appended.
     pub refuses_appends: AtomicBool,
