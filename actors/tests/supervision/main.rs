@@ -42,6 +42,8 @@ async fn lock_exclusive() -> MutexGuard<'static, ()> {
     EXCLUSIVE.lock().await
 }
 
+const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
+
 /// Longer than any answer takes, including the retries of failed steps.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -60,8 +62,7 @@ struct FaultTestService {
 async fn start_with(change: impl FnOnce(&mut Settings)) -> FaultTestService {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
-    let store = Store::open(&folder.path().join("store"), &OpenOptions::new(domain)).expect("the store opens");
+    let store = Store::open(&folder.path().join("store"), &OpenOptions::new(DOMAIN)).expect("the store opens");
     let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let mut settings = Settings {
         verification: VerificationSettings { workers: 2, ..VerificationSettings::default() },

@@ -10,7 +10,6 @@ use selfsame_actors::{
     SystemRandom,
 };
 use selfsame_protocol::Address;
-use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::Operation;
@@ -21,7 +20,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::verification::trusted_root;
-use super::{PATIENCE, create, expect_finalized, lock_exclusive, start, submit};
+use super::{DOMAIN, PATIENCE, create, expect_finalized, lock_exclusive, start, submit};
 
 pub struct RunningReplica {
     pub service: Service,
@@ -50,8 +49,7 @@ pub async fn start_changed(
 ) -> RunningReplica {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
-    let store = Store::open(&folder.path().join("store"), &OpenOptions::new(domain)).expect("the store opens");
+    let store = Store::open(&folder.path().join("store"), &OpenOptions::new(DOMAIN)).expect("the store opens");
     let mut settings = Settings::for_instance(format!("replica-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
     change(&mut settings);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));

@@ -1,13 +1,19 @@
 //! Actors that are stuck instead of dead. A test that has to wait for half a minute runs in
 //! simulated time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
-use selfsame_actors::{STUCK_AFTER, ServiceError, SubmitError, UNREADY_AFTER, VerificationError};
-use tokio::time::Instant;
+use selfsame_actors::{
+    STUCK_AFTER, ServiceChild, ServiceError, Settings, SubmitError, SupervisionSettings, SystemClock, SystemRandom,
+    UNREADY_AFTER, VerificationError,
+};
+use selfsame_storage::{EmbeddedLedger, OpenOptions, Store};
+use tokio::time::{Instant, timeout};
 
-use super::{create, expect_finalized, lock_exclusive, start, start_with, submit, verification};
+use super::{DOMAIN, PATIENCE, create, expect_finalized, lock_exclusive, start, start_with, submit, verification};
 
 const HANDLING: [(FaultPoint, &str); 7] = [
     (FaultPoint::RequestTrackerHandle, "registry/request-tracker"),
@@ -79,6 +85,69 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     assert!(matches!(answer, Err(VerificationError::Unavailable { .. })), "{answer:?}");
     drop(plan);
     running.service.stop_actors().await;
+}
+
+/// An embedder's supervisor, which starts its service again.
+struct Host;
+
+impl Actor for Host {
+    type Msg = ();
+    type State = ServiceChild;
+    type Arguments = ServiceChild;
+
+    async fn pre_start(&self, _: ActorRef<()>, child: ServiceChild) -> Result<ServiceChild, ActorProcessingErr> {
+        Ok(child)
+    }
+
+    async fn post_start(&self, myself: ActorRef<()>, child: &mut ServiceChild) -> Result<(), ActorProcessingErr> {
+        child.spawn(myself.get_cell()).await?;
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<()>,
+        event: SupervisionEvent,
+        child: &mut ServiceChild,
+    ) -> Result<(), ActorProcessingErr> {
+        if let SupervisionEvent::ActorFailed(_, error) = event {
+            assert!(error.to_string().contains("request-tracker is stuck"), "{error}");
+            child.spawn(myself.get_cell()).await?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_with_a_stuck_actor_is_started_again_by_the_embedders_supervisor() {
+    let _guard = lock_exclusive().await;
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let store = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).expect("the store opens");
+    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
+    let supervision = SupervisionSettings { stuck_after: Duration::from_millis(200), ..SupervisionSettings::default() };
+    let settings = Settings { supervision, ..Settings::for_instance("stuck-child") };
+    let child = ServiceChild::new(settings, store, ledger, Arc::new(SystemClock), Arc::new(SystemRandom));
+    let (host, _) = Actor::spawn(None, Host, child.clone()).await.expect("the supervisor starts");
+    let service = timeout(PATIENCE, child.running()).await.expect("the service runs");
+    let first = submit(&service.registry(), 1).await;
+    let plan = Plan::new().strike_times(FaultPoint::RequestTrackerHandle, Fault::Stall, 0, 1).run();
+    plan.struck(FaultPoint::RequestTrackerHandle, 1).await;
+    let started_again = async {
+        loop {
+            let present = child.running().await;
+            if !Arc::ptr_eq(&present, &service) {
+                return present;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let again = timeout(PATIENCE, started_again).await.expect("the service is started again");
+    let second = submit(&again.registry(), 2).await;
+    for request_id in [first, second] {
+        expect_finalized(&again.registry(), &request_id).await;
+    }
+    drop(plan);
+    host.stop_and_wait(None, Some(PATIENCE)).await.expect("the supervisor stops");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
