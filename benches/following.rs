@@ -19,7 +19,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_actors::{
     ChainNode, ChainSettings, CodeSettings, ContractPlace, Freshness, ManualClock, NodeError, Refusal,
-    RootSourceSettings, Service, Settings, SourceStatus, SystemRandom,
+    RootSourceSettings, Service, ServiceParts, Settings, SourceStatus,
 };
 use selfsame_protocol::chain::contracts::{RootContract, abi};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
@@ -27,7 +27,7 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use selfsame_protocol::{Address, B256, Bytes, U256, keccak256};
-use selfsame_storage::{EmbeddedLedger, OpenOptions, Store};
+use selfsame_storage::{OpenOptions, Store};
 
 /// Events that are read at the first start; each is in a block of its own.
 const EVENTS: u64 = 100_000;
@@ -52,14 +52,12 @@ async fn measure(contract: RootContract) {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
     let store = Store::open(folder.path(), &OpenOptions::new(domain)).expect("the store opens");
-    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let node = Arc::new(LongChain { contract, blocks: AtomicU64::new(EVENTS), rounds: 0.into(), questions: 0.into() });
     let clock = Arc::new(ManualClock::at(Duration::from_secs(START + (EVENTS + 100) * BLOCK_TIME)));
     let settings = Settings { chains: vec![chain(contract, &node)], ..Settings::for_instance(format!("{contract:?}")) };
     let before = resident_memory();
     let begun = Instant::now();
-    let service =
-        Service::start(settings, store, ledger, clock.clone(), Arc::new(SystemRandom)).await.expect("started");
+    let service = Service::start(ServiceParts::new(settings, store).clock(clock.clone())).await.expect("started");
     let status = || source(&service, clock.as_ref());
     while status().confirmed_seconds_ago.is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -14,7 +14,6 @@
 use std::error::Error;
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ractor_cluster::{NodeServer, NodeServerMessage, client_connect};
@@ -24,8 +23,8 @@ use selfsame_actors::protocol::ids::{Commitment, CompressedKey};
 use selfsame_actors::protocol::registry::CreateAccount;
 use selfsame_actors::protocol::{Address, U256};
 use selfsame_actors::ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, Message, call_t, pg};
-use selfsame_actors::storage::{EmbeddedLedger, OpenOptions, Store};
-use selfsame_actors::{RegistryActor, RegistryMessage, ServiceChild, Settings, SystemClock, SystemRandom};
+use selfsame_actors::storage::{OpenOptions, Store};
+use selfsame_actors::{RegistryActor, RegistryMessage, ServiceChild, ServiceParts, Settings};
 
 /// The process group that registries are members of, on all nodes.
 const REGISTRIES: &str = "registries";
@@ -49,9 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn serve(port: u16, folder: &Path) -> Result<(), Box<dyn Error>> {
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
     let store = Store::open(folder, &OpenOptions::new(domain))?;
-    let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
-    let settings = Settings::for_instance("identity");
-    let service = ServiceChild::new(settings, store, ledger, Arc::new(SystemClock), Arc::new(SystemRandom));
+    let service = ServiceChild::new(ServiceParts::new(Settings::for_instance("identity"), store));
     let (host, _) = Actor::spawn(Some("host".to_owned()), Host, ()).await?;
     service.spawn(host.get_cell()).await?;
     let registry = service.running().await.registry();

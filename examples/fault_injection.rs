@@ -15,18 +15,17 @@
     reason = "the example ends when a step fails"
 )]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
-use selfsame_actors::{BatchLimits, RegistryHandle, Service, Settings, Submission, SystemClock, SystemRandom};
+use selfsame_actors::{BatchLimits, RegistryHandle, Service, ServiceParts, Settings, Submission};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ids::{Commitment, CompressedKey};
 use selfsame_protocol::registry::CreateAccount;
 use selfsame_protocol::{Address, U256};
-use selfsame_storage::{EmbeddedLedger, OpenOptions, Store};
+use selfsame_storage::{OpenOptions, Store};
 use tokio::time::Instant;
 
 const ACCOUNTS: u64 = 100;
@@ -36,7 +35,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
     let store = Store::open(folder.path(), &OpenOptions::new(domain))?;
-    let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
     let (host, _) = Actor::spawn(Some("host".to_owned()), Host, ()).await?;
 
     // Each fault strikes once or twice, in the middle of the work.
@@ -53,8 +51,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         batch: BatchLimits { max_operations: 4, ..BatchLimits::default() },
         ..Settings::for_instance("identity")
     };
-    let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
-    let service = Service::start_linked(settings, store, ledger, clock, random, host.get_cell()).await?;
+    let service = Service::start_linked(ServiceParts::new(settings, store), host.get_cell()).await?;
     let clients = (0..ACCOUNTS).map(|number| tokio::spawn(create(service.registry(), number)));
     let clients: Vec<_> = clients.collect();
     for client in clients {

@@ -18,13 +18,14 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use selfsame_actors::{
-    BatchLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, SignInHandle, VerificationHandle,
+    BatchLimits, Clock, Random, RegistryHandle, Service, ServiceError, ServiceParts, Settings, SignInHandle,
+    VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Restored, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::{Address, address, keccak256};
-use selfsame_storage::{EmbeddedLedger, Membership, OpenOptions, Restoration, Store, StoreError};
+use selfsame_storage::{Membership, OpenOptions, Restoration, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -217,16 +218,14 @@ impl Daemon {
         let audit = Arc::new(AuditTrail::register(audit_key, metrics.sub_registry_with_prefix(METRICS_PREFIX)));
         let copies = Copies::new(original.clone(), Arc::clone(&clock), Arc::clone(&random));
         let backups = Arc::new(Backups::new(original, Arc::clone(&clock), Arc::clone(&audit)));
+        let service_parts = ServiceParts::new(settings, store).clock(Arc::clone(&clock)).random(Arc::clone(&random));
         let (service, running) = match replica.zip(membership) {
-            None => {
-                let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
-                (Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?, None)
-            }
+            None => (Service::start(service_parts).await?, None),
             Some((replica, membership)) => {
                 let (listener, address) = bind_for_replicas(replica.section()).await?;
                 let bound = replica.bind(&membership, replica.section().url(address)).await?;
                 let (parts, view, run) = bound.into_parts();
-                let service = Service::start_replica(settings, store, parts, Arc::clone(&clock), Arc::clone(&random));
+                let service = Service::start(service_parts.replica_of(parts));
                 (service.await?, Some((replica, listener, view, run)))
             }
         };

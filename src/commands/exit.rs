@@ -168,6 +168,7 @@ fn of_service(error: &ServiceError) -> u8 {
         // The file of the key that the stored keys were encrypted with is not the configured one.
         ServiceError::SigningKeys(SigningError::Encrypted(_) | SigningError::Decrypt(_)) => CONFIGURATION,
         ServiceError::SigningKeys(_)
+        | ServiceError::Parts { .. }
         | ServiceError::Start { .. }
         | ServiceError::GaveUp { .. }
         | ServiceError::Stuck { .. } => FAILURE,

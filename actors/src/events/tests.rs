@@ -18,7 +18,7 @@ use selfsame_protocol::ids::{Commitment, CompressedKey};
 use selfsame_protocol::registry::{CreateAccount, Operation};
 use selfsame_protocol::time::UnixMillis;
 use selfsame_protocol::{Address, U256};
-use selfsame_storage::{DeliveryRecord, EmbeddedLedger, OpenOptions, ReceiverRecord, Store};
+use selfsame_storage::{DeliveryRecord, OpenOptions, ReceiverRecord, Store};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -27,8 +27,8 @@ use super::reading::{Read, ReadEvent};
 use super::receiver::{Ended, Receiver};
 use super::settings::EventSettings;
 use super::transport::{ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
-use crate::clock::{ManualClock, SystemRandom};
-use crate::{EventsHandle, Service, Settings};
+use crate::clock::ManualClock;
+use crate::{EventsHandle, Service, ServiceParts, Settings};
 
 /// Longer than any delivery takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -255,11 +255,10 @@ fn events(receivers: &Arc<Receivers>, configured: Vec<Arc<ReceiverSettings>>) ->
 async fn start_in(folder: TempDir, receivers: Arc<Receivers>, events: EventSettings) -> EventService {
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
     let store = Store::open(folder.path(), &OpenOptions::new(domain)).expect("the store opens");
-    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let instance = format!("events-{}", folder.path().display());
     let settings = Settings { events, ..Settings::for_instance(instance) };
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let service = Service::start(settings, store, ledger, clock.clone(), Arc::new(SystemRandom)).await;
+    let service = Service::start(ServiceParts::new(settings, store).clock(clock.clone())).await;
     let service = service.expect("the service starts");
     EventService { events: service.events(), service, clock, receivers, folder }
 }

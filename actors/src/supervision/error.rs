@@ -14,6 +14,12 @@ pub enum ServiceError {
     /// encrypted with is missing. [`crate::revoke_stored_keys`] removes them.
     #[error("{0}")]
     SigningKeys(SigningError),
+    /// [`crate::ServiceParts`] that exclude each other.
+    #[error("the parts of the service contradict each other: {reason}")]
+    Parts {
+        /// Which of them do.
+        reason: &'static str,
+    },
     /// An actor could not be started, usually because a service of the same instance name is
     /// running.
     #[error("the supervision tree of instance `{instance}` did not start: {reason}")]

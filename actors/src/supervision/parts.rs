@@ -1,16 +1,17 @@
-//! What a service is started with: its store and ledger, time and chance, the group commit and the
-//! threads.
+//! What a service is started with: its settings and its store, and what an embedder replaces of the
+//! rest.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use selfsame_storage::{Forward, GroupCommit, Journal, Ledger, Replica, Store, StoreError};
+use selfsame_storage::{EmbeddedLedger, Forward, GroupCommit, Journal, Ledger, Replica, Store, StoreError};
 
 use super::election::Election;
+use super::error::ServiceError;
 use super::settings::Settings;
 use crate::bridge::peers::BridgePeers;
-use crate::clock::{Clock, Random};
+use crate::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::support::blocking::Blocking;
 use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection};
 use crate::support::freshness::Freshness;
@@ -34,7 +35,89 @@ pub struct ClusterParts {
     pub bridge_peers: Option<Arc<dyn BridgePeers>>,
 }
 
-/// The parts that a service is started with.
+/// What a service is started with. A clone starts the same service again.
+///
+/// Settings and store have no default. The blocks go to the ledger in the store, the time is the
+/// system's and the random bytes are the operating system's, unless a method of this type replaces
+/// them.
+#[derive(Clone)]
+pub struct ServiceParts {
+    settings: Settings,
+    store: Store,
+    ledger: Option<Arc<dyn Ledger>>,
+    cluster: Option<ClusterParts>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+}
+
+impl ServiceParts {
+    /// A service with these settings and this store, and the defaults for everything else.
+    pub fn new(settings: Settings, store: Store) -> Self {
+        Self {
+            settings,
+            store,
+            ledger: None,
+            cluster: None,
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+        }
+    }
+
+    /// Keeps the blocks in this ledger. A replica has the ledger in its store: with
+    /// [`ServiceParts::replica_of`] as well, the start fails with [`ServiceError::Parts`].
+    pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// Makes the service one of several whose stores have the same journal. Everything that it
+    /// acknowledges is in the journal. It leads when the election says so, and has the leader
+    /// decide otherwise.
+    pub fn replica_of(mut self, cluster: ClusterParts) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
+    /// Reads the time from this clock instead of the system's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Takes ids and secrets from this source instead of the operating system's. For real clients
+    /// it must not be predictable.
+    pub fn random(mut self, random: Arc<dyn Random>) -> Self {
+        self.random = random;
+        self
+    }
+
+    /// [`Settings::instance`] of the service.
+    pub fn instance(&self) -> &str {
+        &self.settings.instance
+    }
+
+    /// Opens what the service writes to, and starts the committing thread.
+    ///
+    /// # Errors
+    /// [`ServiceError::Parts`] for a replica with a ledger of its own, and [`ServiceError::Store`].
+    pub(crate) fn open(self) -> Result<(Parts, BlockingParts), ServiceError> {
+        let Self { settings, store, ledger, cluster, clock, random } = self;
+        if cluster.is_some() && ledger.is_some() {
+            return Err(ServiceError::Parts { reason: "a replica keeps its blocks in the ledger of its own store" });
+        }
+        let blocking_parts = match cluster {
+            Some(cluster) => BlockingParts::with_journal(&store, cluster)?,
+            None => BlockingParts::with_threads(&store)?,
+        };
+        let ledger = match ledger {
+            Some(ledger) => ledger,
+            None => Arc::new(EmbeddedLedger::open(store.clone())?),
+        };
+        Ok((Parts { settings, store, ledger, clock, random }, blocking_parts))
+    }
+}
+
+/// The parts of a service that is started, with its ledger.
 pub(crate) struct Parts {
     pub settings: Settings,
     pub store: Store,

@@ -8,8 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use selfsame_storage::{
-    ChainRecords, EmbeddedLedger, EmbeddedRecords, EventRecords, GroupCommit, Ledger, Position, Records, Store, Term,
-    VerificationRecords,
+    ChainRecords, EmbeddedRecords, EventRecords, GroupCommit, Position, Records, Term, VerificationRecords,
 };
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -20,7 +19,7 @@ use super::error::ServiceError;
 use super::guardian::Guardian;
 use super::heartbeat::{ActorHealth, Heartbeat};
 use super::leadership::{Candidate, LeadershipMessage};
-use super::parts::{BlockingParts, ClusterParts, Parts};
+use super::parts::{BlockingParts, Parts, ServiceParts};
 use super::replication::{LeadError, ReplicaStatus, Replication, ReplicationParts};
 use super::settings::Settings;
 use super::supervisor::SupervisorMessage;
@@ -29,7 +28,6 @@ use crate::bridge::handle::BridgeHandle;
 use crate::bridge::state::BridgeState;
 use crate::chain::handle::ChainHandle;
 use crate::chain::state::ChainState;
-use crate::clock::{Clock, Random};
 use crate::events::handle::EventsHandle;
 use crate::events::recorder::EventRecorder;
 use crate::events::state::{EventsParts, EventsState};
@@ -76,37 +74,10 @@ impl Service {
     /// service ends by itself.
     ///
     /// # Errors
-    /// [`ServiceError::Store`], [`ServiceError::SigningKeys`] and [`ServiceError::Start`].
-    pub async fn start(
-        settings: Settings,
-        store: Store,
-        ledger: Arc<dyn Ledger>,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-    ) -> Result<Self, ServiceError> {
-        let blocking_parts = BlockingParts::with_threads(&store)?;
-        Self::start_alone(Parts { settings, store, ledger, clock, random }, blocking_parts).await
-    }
-
-    /// Starts a service whose store is one of several with the same journal. Everything that it
-    /// acknowledges is in the journal. It leads when the election says so, and has the leader
-    /// decide otherwise.
-    ///
-    /// # Errors
-    /// [`ServiceError::Store`], [`ServiceError::SigningKeys`] and [`ServiceError::Start`].
-    pub async fn start_replica(
-        settings: Settings,
-        store: Store,
-        cluster: ClusterParts,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-    ) -> Result<Self, ServiceError> {
-        let blocking_parts = BlockingParts::with_journal(&store, cluster)?;
-        let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
-        Self::start_alone(Parts { settings, store, ledger, clock, random }, blocking_parts).await
-    }
-
-    async fn start_alone(parts: Parts, blocking_parts: BlockingParts) -> Result<Self, ServiceError> {
+    /// [`ServiceError::Parts`], [`ServiceError::Store`], [`ServiceError::SigningKeys`] and
+    /// [`ServiceError::Start`].
+    pub async fn start(parts: ServiceParts) -> Result<Self, ServiceError> {
+        let (parts, blocking_parts) = parts.open()?;
         let outcome = watch::channel(None);
         let refused = start_error(&parts.settings);
         let name = format!("{}/guardian", parts.settings.instance);
@@ -129,17 +100,10 @@ impl Service {
     /// service's root. The service never ends the process.
     ///
     /// # Errors
-    /// [`ServiceError::Store`], [`ServiceError::SigningKeys`] and [`ServiceError::Start`].
-    pub async fn start_linked(
-        settings: Settings,
-        store: Store,
-        ledger: Arc<dyn Ledger>,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-        supervisor: ActorCell,
-    ) -> Result<Self, ServiceError> {
-        let blocking_parts = BlockingParts::with_threads(&store)?;
-        let parts = Parts { settings, store, ledger, clock, random };
+    /// [`ServiceError::Parts`], [`ServiceError::Store`], [`ServiceError::SigningKeys`] and
+    /// [`ServiceError::Start`].
+    pub async fn start_linked(parts: ServiceParts, supervisor: ActorCell) -> Result<Self, ServiceError> {
+        let (parts, blocking_parts) = parts.open()?;
         Self::start_under(parts, supervisor, watch::channel(None), blocking_parts).await
     }
 

@@ -5,16 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
-use selfsame_storage::{EmbeddedLedger, Ledger, Store};
 use tokio::sync::watch;
 
 use super::error::ServiceError;
 use super::heartbeat::ActorHealth;
-use super::parts::{BlockingParts, ClusterParts, Parts};
+use super::parts::ServiceParts;
 use super::service::Service;
-use super::settings::Settings;
 use super::supervisor::reason_of_end;
-use crate::clock::{Clock, Random};
 use crate::support::owned_task::OwnedTask;
 
 /// How long the start of a service waits for the actors of one before it, which were killed with
@@ -32,21 +29,9 @@ pub struct ServiceChild {
 }
 
 struct Child {
-    settings: Settings,
-    store: Store,
-    journal: Journaled,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
+    parts: ServiceParts,
     /// The service that was started last, until it has ended.
     service: watch::Sender<Option<Arc<Service>>>,
-}
-
-/// Where the child's blocks and writes go.
-enum Journaled {
-    /// To the store, and the blocks to this ledger.
-    No(Arc<dyn Ledger>),
-    /// To the journal of all replicas.
-    Yes(ClusterParts),
 }
 
 /// A message to the actor of a service.
@@ -65,43 +50,14 @@ pub enum ServiceMessage {
 impl ractor::Message for ServiceMessage {}
 
 impl ServiceChild {
-    /// A child that keeps its blocks in this ledger; see [`Service::start`]. Nothing is started
-    /// yet.
-    pub fn new(
-        settings: Settings,
-        store: Store,
-        ledger: Arc<dyn Ledger>,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-    ) -> Self {
-        Self::with_journal(settings, store, Journaled::No(ledger), clock, random)
-    }
-
-    /// A child whose store is one of several with the same journal; see [`Service::start_replica`].
-    pub fn replica(
-        settings: Settings,
-        store: Store,
-        cluster: ClusterParts,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-    ) -> Self {
-        Self::with_journal(settings, store, Journaled::Yes(cluster), clock, random)
-    }
-
-    fn with_journal(
-        settings: Settings,
-        store: Store,
-        journal: Journaled,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-    ) -> Self {
-        let service = watch::Sender::new(None);
-        Self { inner: Arc::new(Child { settings, store, journal, clock, random, service }) }
+    /// A child that is started with these parts, again after each end. Nothing is started yet.
+    pub fn new(parts: ServiceParts) -> Self {
+        Self { inner: Arc::new(Child { parts, service: watch::Sender::new(None) }) }
     }
 
     /// The name of the actor: `<instance>/service`.
     pub fn name(&self) -> String {
-        format!("{}/service", self.inner.settings.instance)
+        format!("{}/service", self.inner.parts.instance())
     }
 
     /// Starts the service as an actor that is linked to `supervisor`. Returns when the service
@@ -140,7 +96,7 @@ impl ServiceChild {
 
     /// Starts the service under its actor.
     async fn start(&self, myself: ActorCell) -> Result<Arc<Service>, ActorProcessingErr> {
-        let Child { settings, store, journal, clock, random, service } = &*self.inner;
+        let Child { parts, service } = &*self.inner;
         let predecessor = service.send_replace(None);
         if let Some(predecessor) = predecessor
             && !predecessor.retire().await
@@ -149,19 +105,10 @@ impl ServiceChild {
             service.send_replace(Some(predecessor));
             return Err("the service before this one has not ended: a write takes long".into());
         }
-        if let Some(root) = ractor::registry::where_is(format!("{}/root", settings.instance)) {
+        if let Some(root) = ractor::registry::where_is(format!("{}/root", parts.instance())) {
             let _ = root.wait(Some(PREDECESSOR_PATIENCE)).await;
         }
-        let (blocking_parts, ledger): (_, Arc<dyn Ledger>) = match journal {
-            Journaled::No(ledger) => (BlockingParts::with_threads(store)?, Arc::clone(ledger)),
-            Journaled::Yes(cluster) => {
-                let blocking_parts = BlockingParts::with_journal(store, cluster.clone())?;
-                (blocking_parts, Arc::new(EmbeddedLedger::open(store.clone())?))
-            }
-        };
-        let (settings, store) = (settings.clone(), store.clone());
-        let parts = Parts { settings, store, ledger, clock: Arc::clone(clock), random: Arc::clone(random) };
-        let started = Arc::new(Service::start_under(parts, myself, watch::channel(None), blocking_parts).await?);
+        let started = Arc::new(Service::start_linked(parts.clone(), myself).await?);
         service.send_replace(Some(Arc::clone(&started)));
         Ok(started)
     }

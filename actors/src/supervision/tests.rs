@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::clock::{ManualClock, Random};
-use crate::{RegistryHandle, Service, ServiceError, Settings, Submission, SubmitError};
+use crate::{RegistryHandle, Service, ServiceError, ServiceParts, Settings, Submission, SubmitError};
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
 
@@ -64,6 +64,11 @@ fn service_parts(instance: &'static str) -> (TempDir, Settings, Store, Arc<Embed
     (folder, Settings::for_instance(instance), store, ledger)
 }
 
+/// The parts of a service with this ledger, whose ids are the same in each run.
+fn with_ledger(settings: Settings, store: Store, ledger: Arc<EmbeddedLedger>) -> ServiceParts {
+    ServiceParts::new(settings, store).ledger(ledger).clock(clock()).random(Arc::new(CountingRandom::default()))
+}
+
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)))
 }
@@ -71,7 +76,7 @@ fn clock() -> Arc<ManualClock> {
 async fn start_with(instance: &'static str, change: impl FnOnce(&mut Settings)) -> SupervisedService {
     let (folder, mut settings, store, ledger) = service_parts(instance);
     change(&mut settings);
-    let service = Service::start(settings, store, ledger.clone(), clock(), Arc::new(CountingRandom::default()));
+    let service = Service::start(with_ledger(settings, store, ledger.clone()));
     SupervisedService { instance, service: service.await.expect("the service starts"), ledger, _folder: folder }
 }
 
@@ -349,7 +354,7 @@ async fn failures_with_block(
     let mut block = Block::seal(&ledger.head(), ledger_domain, time, rules, vec![entry]);
     change(&mut block);
     ledger.append_alone(&block).expect("the block is appended");
-    let service = Service::start(settings, store, ledger, clock(), Arc::new(CountingRandom::default()));
+    let service = Service::start(with_ledger(settings, store, ledger));
     let service = service.await.expect("the service starts");
     let registry = service.registry();
     let deciding = async {
@@ -390,7 +395,7 @@ async fn sealed_blocks_are_applied_before_the_first_answer() {
             Block::seal(&ledger.head(), DOMAIN, UnixSeconds(1_800_000_000), RuleParameters::default(), vec![entry]);
         ledger.append_alone(&block).expect("the block is appended");
     }
-    let service = Service::start(settings, store, ledger, clock(), Arc::new(CountingRandom::default()));
+    let service = Service::start(with_ledger(settings, store, ledger));
     let service = service.await.expect("the service starts");
     assert_eq!(service.registry().snapshot().next_leaf_index(), LeafIndex(21));
     timeout(PATIENCE, service.stop()).await.expect("the service stops");
@@ -444,7 +449,7 @@ async fn two_services_run_in_one_process_under_different_names() {
         assert_eq!(registry.statistics().accounts, 1);
     }
     let (_folder, settings, store, ledger) = service_parts("one");
-    let again = Service::start(settings, store, ledger, clock(), Arc::new(CountingRandom::default())).await;
+    let again = Service::start(with_ledger(settings, store, ledger)).await;
     assert!(matches!(&again, Err(ServiceError::Start { instance, .. }) if instance == "one"), "{:?}", again.err());
     one.kill("batcher").await;
     one.stop().await;
@@ -488,16 +493,8 @@ async fn an_embedders_supervisor_learns_of_the_end_of_the_service_and_survives()
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let (supervisor, _) = Actor::spawn(None, ReportingSupervisor, sender).await.expect("the supervisor starts");
     let (_folder, settings, store, ledger) = service_parts("embedded");
-    let service = Service::start_linked(
-        settings,
-        store,
-        ledger,
-        clock(),
-        Arc::new(CountingRandom::default()),
-        supervisor.get_cell(),
-    )
-    .await
-    .expect("the service starts");
+    let service = Service::start_linked(with_ledger(settings, store, ledger), supervisor.get_cell());
+    let service = service.await.expect("the service starts");
     let registry = service.registry();
     kill("embedded/registry/request-tracker").await;
     let request_id = submit(&registry, 1).await;

@@ -20,16 +20,16 @@ use selfsame_protocol::verification::request::VerificationRequest;
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use selfsame_protocol::{Address, U256};
-use selfsame_storage::{EmbeddedLedger, OpenOptions, Store};
+use selfsame_storage::{OpenOptions, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::clock::{ManualClock, Random, SystemRandom};
+use crate::clock::{ManualClock, Random};
 use crate::{
-    ActorHealth, ConfiguredKey, PairingChecker, ProofChecker, Service, Settings, VerificationError, VerificationHandle,
-    VerificationSettings, VerifierStatistics,
+    ActorHealth, ConfiguredKey, PairingChecker, ProofChecker, Service, ServiceParts, Settings, VerificationError,
+    VerificationHandle, VerificationSettings, VerifierStatistics,
 };
 
 /// Longer than any answer takes.
@@ -102,7 +102,6 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
     let store = Store::open(folder.path(), &OpenOptions::new(domain)).expect("the store opens");
-    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let relying_party = RelyingParty {
         rp_id: RelyingPartyId::derived_from(APP),
         app_id: APP.to_owned(),
@@ -131,8 +130,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
     change(&mut verification);
     let settings = Settings { verification, ..Settings::for_instance(instance) };
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let service =
-        Service::start(settings, store, ledger, clock, Arc::new(SystemRandom)).await.expect("the service starts");
+    let service = Service::start(ServiceParts::new(settings, store).clock(clock)).await.expect("the service starts");
     VerificationService { verification: service.verification(), service, _folder: folder }
 }
 

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
     ChainNode, ChainSettings, CodeSettings, ContractPlace, Freshness, NodeError, Refusal, RootSourceSettings, Service,
-    Settings, SourceData, SourceStatus, SystemRandom,
+    ServiceParts, Settings, SourceData, SourceStatus,
 };
 use selfsame_protocol::chain::contracts::{RootContract, WindowStart};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
@@ -178,7 +178,8 @@ async fn a_follower_that_fails_at_any_step_continues() {
         node.fails.store(true, Ordering::Relaxed);
         let mut settings = Settings::for_instance(format!("follower-after-{point:?}-{struck_before}"));
         follow(&mut settings, &node);
-        let again = Service::start(settings, store, ledger, clock, Arc::new(SystemRandom)).await.expect("it starts");
+        let parts = ServiceParts::new(settings, store).ledger(ledger).clock(clock);
+        let again = Service::start(parts).await.expect("it starts");
         assert_eq!(roots(&again), (14, Some(Root(B256::from(U256::from(14))))), "{point:?}");
         assert_eq!(source(&again).state, "following");
         again.stop().await;

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use selfsame_actors::{
-    BatchLimits, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom,
+    BatchLimits, ManualClock, RegistryHandle, Service, ServiceParts, Settings, Submission, SubmitError,
     VerificationSettings,
 };
 use selfsame_protocol::eip712::RegistryDomain;
@@ -72,7 +72,8 @@ async fn start_with(change: impl FnOnce(&mut Settings)) -> FaultTestService {
     };
     change(&mut settings);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let service = Service::start(settings, store.clone(), ledger.clone(), clock.clone(), Arc::new(SystemRandom));
+    let parts = ServiceParts::new(settings, store.clone()).ledger(ledger.clone()).clock(clock.clone());
+    let service = Service::start(parts);
     FaultTestService { service: service.await.expect("the service starts"), store, ledger, clock, folder }
 }
 

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
-    ClusterParts, Election, LeadError, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError,
-    SystemRandom,
+    ClusterParts, Election, LeadError, ManualClock, RegistryHandle, Service, ServiceError, ServiceParts, Settings,
+    Submission, SubmitError,
 };
 use selfsame_protocol::Address;
 use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::Operation;
-use selfsame_storage::{Journal, JournalFault, MemoryJournal, NoProgress, OpenOptions, Store, Term, fsck};
+use selfsame_storage::{
+    EmbeddedLedger, Journal, JournalFault, MemoryJournal, NoProgress, OpenOptions, Store, Term, fsck,
+};
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, create_account};
 use tempfile::TempDir;
@@ -53,13 +55,8 @@ pub async fn start_changed(
     let mut settings = Settings::for_instance(format!("replica-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
     change(&mut settings);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let service = Service::start_replica(
-        settings,
-        store.clone(),
-        ClusterParts { election, ..alone(journal) },
-        clock,
-        Arc::new(SystemRandom),
-    );
+    let cluster = ClusterParts { election, ..alone(journal) };
+    let service = Service::start(ServiceParts::new(settings, store.clone()).replica_of(cluster).clock(clock));
     RunningReplica { service: service.await.expect("the service starts"), store, folder }
 }
 
@@ -276,7 +273,7 @@ async fn a_replica_starts_where_it_stopped() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let settings = Settings::for_instance("replica-again");
     let client = journal.client(|_| JournalFault::None);
-    let service = Service::start_replica(settings, store.clone(), alone(client), clock, Arc::new(SystemRandom));
+    let service = Service::start(ServiceParts::new(settings, store.clone()).replica_of(alone(client)).clock(clock));
     let again = RunningReplica { service: service.await.expect("the service starts"), store, folder };
     again.expect_final(&second).await;
     let replicas = [leader, again];
@@ -285,6 +282,19 @@ async fn a_replica_starts_where_it_stopped() {
     for replica in replicas {
         replica.stop().await;
     }
+}
+
+/// A second ledger would have blocks of which the other replicas know nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_with_a_ledger_of_its_own_is_refused() {
+    let _guard = lock_exclusive().await;
+    let (journal, folder) = (MemoryJournal::default(), tempfile::tempdir().expect("a folder for temporary files"));
+    let store = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).expect("the store opens");
+    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
+    let cluster = alone(journal.client(|_| JournalFault::None));
+    let parts = ServiceParts::new(Settings::for_instance("own-ledger"), store).replica_of(cluster).ledger(ledger);
+    let refused = Service::start(parts).await;
+    assert!(matches!(refused, Err(ServiceError::Parts { .. })), "{:?}", refused.err());
 }
 
 /// The store has an entry of a journal that was lost, and the new one goes on without it.
@@ -308,7 +318,7 @@ async fn a_replica_of_another_journal_neither_applies_nor_leads() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let settings = Settings::for_instance("replica-apart");
     let client = journal.client(|_| JournalFault::None);
-    let service = Service::start_replica(settings, store.clone(), alone(client), clock, Arc::new(SystemRandom));
+    let service = Service::start(ServiceParts::new(settings, store.clone()).replica_of(alone(client)).clock(clock));
     let apart = RunningReplica { service: service.await.expect("the service starts"), store, folder };
     let position = apart.service.position();
     let refused = apart.service.lead(journal.begin_term()).await.expect_err("the entries differ");

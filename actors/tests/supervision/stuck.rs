@@ -7,10 +7,10 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
-    STUCK_AFTER, ServiceChild, ServiceError, Settings, SubmitError, SupervisionSettings, SystemClock, SystemRandom,
-    UNREADY_AFTER, VerificationError,
+    STUCK_AFTER, ServiceChild, ServiceError, ServiceParts, Settings, SubmitError, SupervisionSettings, UNREADY_AFTER,
+    VerificationError,
 };
-use selfsame_storage::{EmbeddedLedger, OpenOptions, Store};
+use selfsame_storage::{OpenOptions, Store};
 use tokio::time::{Instant, timeout};
 
 use super::{DOMAIN, PATIENCE, create, expect_finalized, lock_exclusive, start, start_with, submit, verification};
@@ -123,10 +123,9 @@ async fn a_service_with_a_stuck_actor_is_started_again_by_the_embedders_supervis
     let _guard = lock_exclusive().await;
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let store = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).expect("the store opens");
-    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let supervision = SupervisionSettings { stuck_after: Duration::from_millis(200), ..SupervisionSettings::default() };
     let settings = Settings { supervision, ..Settings::for_instance("stuck-child") };
-    let child = ServiceChild::new(settings, store, ledger, Arc::new(SystemClock), Arc::new(SystemRandom));
+    let child = ServiceChild::new(ServiceParts::new(settings, store));
     let (host, _) = Actor::spawn(None, Host, child.clone()).await.expect("the supervisor starts");
     let service = timeout(PATIENCE, child.running()).await.expect("the service runs");
     let first = submit(&service.registry(), 1).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
-use selfsame_actors::{ClusterParts, ManualClock, Service, Settings, Submission, SystemRandom};
+use selfsame_actors::{ClusterParts, ManualClock, Service, ServiceParts, Settings, Submission};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ids::{Commitment, CompressedKey};
@@ -32,7 +32,6 @@ async fn start(members: &Members, name: &str, store: Store, folder: TempDir) -> 
     let journal = Arc::new(EtcdJournal::new(etcd));
     let settings = Settings::for_instance(format!("on-etcd-{name}"));
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let random = Arc::new(SystemRandom);
     let cluster = ClusterParts {
         journal,
         election: Some(election),
@@ -40,7 +39,7 @@ async fn start(members: &Members, name: &str, store: Store, folder: TempDir) -> 
         staleness: Duration::from_secs(2),
         bridge_peers: None,
     };
-    let service = Service::start_replica(settings, store.clone(), cluster, clock, random);
+    let service = Service::start(ServiceParts::new(settings, store.clone()).replica_of(cluster).clock(clock));
     Replica { service: service.await.expect("the service starts"), store, folder }
 }
 

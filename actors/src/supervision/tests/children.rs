@@ -7,13 +7,12 @@ use ractor_supervisor::{
 };
 
 use super::*;
-use crate::clock::SystemRandom;
 use crate::{ServiceChild, ServiceMessage, SupervisionSettings};
 
 fn child_with(instance: &'static str, change: impl FnOnce(&mut Settings)) -> (TempDir, ServiceChild) {
-    let (folder, mut settings, store, ledger) = service_parts(instance);
+    let (folder, mut settings, store, _) = service_parts(instance);
     change(&mut settings);
-    (folder, ServiceChild::new(settings, store, ledger, clock(), Arc::new(SystemRandom)))
+    (folder, ServiceChild::new(ServiceParts::new(settings, store).clock(clock())))
 }
 
 /// A supervisor that knows nothing of the service: the crate `ractor-supervisor`.
@@ -140,9 +139,8 @@ async fn a_service_stops_with_its_actor_and_can_be_started_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_free_after_a_start_that_failed() {
     let instance = "failed-start";
-    let (_folder, settings, store, ledger) = service_parts(instance);
-    let start =
-        |settings: Settings| Service::start(settings, store.clone(), ledger.clone(), clock(), Arc::new(SystemRandom));
+    let (_folder, settings, store, _) = service_parts(instance);
+    let start = |settings: Settings| Service::start(ServiceParts::new(settings, store.clone()).clock(clock()));
     // Another actor has the name of the root.
     let (sender, _receiver) = mpsc::unbounded_channel();
     let name = Some(format!("{instance}/root"));

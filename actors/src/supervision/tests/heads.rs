@@ -3,15 +3,13 @@
 use selfsame_protocol::ledger::{HeadComparison, SignedHead, compare_heads};
 
 use super::*;
-use crate::clock::SystemRandom;
 use crate::{HeadSigningError, KeyCipher};
 
 /// Starts a service on a store, with the key that encrypts private keys.
 async fn start_on(store: &Store, instance: &'static str, key_encryption_key: Option<[u8; 32]>) -> Service {
-    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let mut settings = Settings::for_instance(instance);
     settings.sign_in.key_cipher = key_encryption_key.map(|key| Arc::new(KeyCipher::new(&key).expect("a cipher")));
-    let service = Service::start(settings, store.clone(), ledger, clock(), Arc::new(SystemRandom));
+    let service = Service::start(ServiceParts::new(settings, store.clone()).clock(clock()));
     service.await.expect("the service starts")
 }
 

@@ -1,7 +1,6 @@
 //! How the messages of the registry's actor cross from one node to another: each is taken apart and
 //! put together again, and its answer too.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame_actors::protocol::gateway::GatewayRequestState;
@@ -10,17 +9,15 @@ use selfsame_actors::protocol::ledger::RequestId;
 use selfsame_actors::protocol::{B256, U256};
 use selfsame_actors::ractor::message::SerializedMessage;
 use selfsame_actors::ractor::{Actor, ActorRef, Message, RpcReplyPort, concurrency};
-use selfsame_actors::storage::EmbeddedLedger;
-use selfsame_actors::{ReadError, RegistryActor, RegistryMessage, Service, Settings, SubmitError};
+use selfsame_actors::{ReadError, RegistryActor, RegistryMessage, Service, ServiceParts, Settings, SubmitError};
 use tokio::time::timeout;
 
-use super::{PATIENCE, clock, create, new_instance, new_store, random};
+use super::{PATIENCE, create, new_instance, new_store};
 
 async fn start() -> (tempfile::TempDir, Service, ActorRef<RegistryMessage>) {
     let (folder, store) = new_store();
-    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let settings = Settings::for_instance(new_instance());
-    let service = Service::start(settings, store, ledger, clock(), random()).await.expect("the service starts");
+    let service = Service::start(ServiceParts::new(settings, store)).await.expect("the service starts");
     let (actor, _) = Actor::spawn(None, RegistryActor, service.registry()).await.expect("the actor starts");
     (folder, service, actor)
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use selfsame_actors::protocol::ledger::{Block, Entry, RequestId, Seal};
 use selfsame_actors::protocol::registry::RuleParameters;
 use selfsame_actors::protocol::time::UnixSeconds;
-use selfsame_actors::{Service, Settings, SubmitError};
+use selfsame_actors::{Service, ServiceParts, Settings, SubmitError};
 use tokio::time::timeout;
 
 use super::memory_ledger::MemoryLedger;
-use super::{DOMAIN, PATIENCE, clock, create, expect_finalized, new_instance, new_store, random, submit, wait_until};
+use super::{DOMAIN, PATIENCE, create, expect_finalized, new_instance, new_store, submit, wait_until};
 
 struct OnOwnLedger {
     service: Service,
@@ -22,7 +22,7 @@ async fn start() -> OnOwnLedger {
     let (folder, store) = new_store();
     let ledger = Arc::new(MemoryLedger::default());
     let settings = Settings::for_instance(new_instance());
-    let service = Service::start(settings, store, ledger.clone(), clock(), random()).await;
+    let service = Service::start(ServiceParts::new(settings, store).ledger(ledger.clone())).await;
     OnOwnLedger { service: service.expect("the service starts"), ledger, _folder: folder }
 }
 

@@ -10,7 +10,6 @@ mod memory_ledger;
 mod nodes;
 mod supervisor;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -83,12 +82,4 @@ async fn wait_until(what: &str, condition: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "{what}");
         sleep(Duration::from_millis(5)).await;
     }
-}
-
-fn random() -> Arc<selfsame_actors::SystemRandom> {
-    Arc::new(selfsame_actors::SystemRandom)
-}
-
-fn clock() -> Arc<selfsame_actors::SystemClock> {
-    Arc::new(selfsame_actors::SystemClock)
 }

@@ -9,20 +9,18 @@ use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::protocol::ledger::Outcome;
 use selfsame_actors::ractor::registry::where_is;
 use selfsame_actors::ractor::{Actor, ActorRef};
-use selfsame_actors::storage::EmbeddedLedger;
-use selfsame_actors::{BatchLimits, RegistryHandle, Service, ServiceChild, Settings};
+use selfsame_actors::{BatchLimits, RegistryHandle, Service, ServiceChild, ServiceParts, Settings};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::host::{Host, HostMessage};
-use super::{PATIENCE, clock, expect_finalized, new_instance, new_store, random, submit};
+use super::{PATIENCE, expect_finalized, new_instance, new_store, submit};
 
 async fn start(host: &ActorRef<HostMessage>, store: selfsame_actors::storage::Store) -> (String, ServiceChild) {
-    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let instance = new_instance();
     let batch = BatchLimits { max_operations: 4, ..BatchLimits::default() };
     let settings = Settings { batch, ..Settings::for_instance(&instance) };
-    let child = ServiceChild::new(settings, store, ledger, clock(), random());
+    let child = ServiceChild::new(ServiceParts::new(settings, store));
     host.cast(HostMessage::Start(child.clone())).expect("the supervisor runs");
     timeout(PATIENCE, child.running()).await.expect("the service starts");
     (instance, child)
