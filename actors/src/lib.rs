@@ -102,6 +102,7 @@ pub use registry::registry_actor::{ReadError, RegistryActor, RegistryMessage};
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_storage::{CommitMeasurements, Histogram, HistogramSnapshot, StoreStatistics};
+pub use sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn};
 pub use sign_in::elsewhere::Given;
 pub use sign_in::error::SignInError;
 pub use sign_in::handle::{SignInHandle, SignInRefusals, SignInStatistics};
@@ -109,6 +110,9 @@ pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::progress::Progress;
 pub use sign_in::sessions::{SessionCookie, SessionPerson, SessionSignIn};
 pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
+pub use sign_in::sign_in_actor::{
+    AuthorizationCallError, OwnedSessionCookie, SignInActor, SignInCallError, SignInMessage,
+};
 pub use sign_in::signing_keys::{KeyState, PublicJwk, SigningError};
 pub use sign_in::state::TOKEN_LIFETIME;
 pub use sign_in::stopped::revoke_stored_keys;
@@ -132,3 +136,4 @@ pub use verification::handle::{
 };
 pub use verification::recording::SeenNullifier;
 pub use verification::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
+pub use verification::verification_actor::{VerificationActor, VerificationCallError, VerificationMessage};

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use hyper::header::USER_AGENT;
 use hyper::{Method, StatusCode};
-use selfsame_actors::{Given, NewTransaction, ProofRequest, SignInError, TransactionId};
-use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::response::{Delivery, Target};
-use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
+use selfsame_actors::{
+    Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn, NewTransaction, ProofRequest, SignInError,
+    TooManyRequests, TransactionId,
+};
+use selfsame_protocol::sign_in::Parameters;
+use selfsame_protocol::sign_in::error::ErrorBody;
+use selfsame_protocol::sign_in::response::Delivery;
 use serde_json::json as value;
 
 use super::accept::accepts_json;
@@ -46,7 +49,7 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
     let surplus = surplus_transactions(&sign_in, &request);
     let mut frame = sign_in.frame(&request);
     let outcome = match sign_in.handle.charge_source(source) {
-        Err(too_many) => Err(BeginError::Page(too_many.into())),
+        Err(too_many) => Err(BeginError::TooMany(too_many)),
         Ok(()) => {
             let parameters = match *request.method() == Method::POST {
                 true => read_form(&mut request, &[]).await?,
@@ -58,16 +61,18 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
             if let Some(client) = parameters.get("client_id").and_then(|id| sign_in.handle.client(id)) {
                 audit.client(&client.client.id);
             }
-            begin(&sign_in, &parameters, session, &Origin { source, user_agent, is_browser: !wants_json }).await
+            let origin = AuthorizationOrigin { source: Some(source), user_agent, session: session.map(str::to_owned) };
+            let begun = begin(&sign_in, &parameters, &origin, source, !wants_json).await;
+            begun.map_err(BeginError::Authorization)
         }
     };
     if let Ok(Outcome::ProofRequested(begun)) = &outcome {
-        audit.concerns(begun.transaction.id.to_string());
+        audit.concerns(begun.sign_in.transaction.id.to_string());
     }
     match outcome {
         Ok(Outcome::ProofRequested(begun)) => Ok(match &begun.wallet_link {
             Some(wallet_link) => transaction_page(&sign_in, &frame, &begun, wallet_link, &surplus),
-            None => transaction_json(&sign_in, &begun.transaction),
+            None => transaction_json(&sign_in, &begun.sign_in.transaction),
         }),
         Ok(Outcome::SessionUsed(delivery)) => {
             audit.outcome("granted_from_session");
@@ -88,35 +93,31 @@ enum Outcome {
 
 /// A sign-in that began.
 struct Begun {
-    transaction: NewTransaction,
-    asked: ProofRequest,
+    sign_in: BegunSignIn,
     /// The link that opens an authenticator; `None` for a program.
     wallet_link: Option<String>,
 }
 
-/// Why no sign-in begins, and where a browser shows it.
+/// Why no sign-in begins.
 enum BeginError {
-    /// On a page: the redirect URI is not one of a registered client, or the source is past its
-    /// rate limit.
-    Page(SignInError),
-    /// At the client's redirect URI.
-    Redirect { target: Target, error: SignInError },
+    /// The source is past its rate limit.
+    TooMany(TooManyRequests),
+    /// The request is refused.
+    Authorization(AuthorizationError),
 }
 
 impl BeginError {
     fn error(self) -> SignInError {
         match self {
-            Self::Page(error) | Self::Redirect { error, .. } => error,
+            Self::TooMany(error) => error.into(),
+            Self::Authorization(AuthorizationError { error, .. }) => error,
         }
     }
 
     /// The answer for a browser, after the reason is logged.
     fn render(self, frame: &Frame<'_>, audit: &AuditNotes) -> Response {
-        let (target, error) = match self {
-            Self::Redirect { target, error } => (Some(target), error),
-            Self::Page(error) => (None, error),
-        };
-        let error = SignInEndpointError::from(error);
+        let target = if let Self::Authorization(refused) = &self { refused.target.clone() } else { None };
+        let error = SignInEndpointError::from(self.error());
         audit.rejected(&error);
         match (target, error) {
             (_, SignInEndpointError::Failed(SignInError::TooMany(too_many))) => {
@@ -128,61 +129,26 @@ impl BeginError {
     }
 }
 
-/// Where a request came from.
-struct Origin {
-    source: IpAddr,
-    /// The header `User-Agent`.
-    user_agent: Option<String>,
-    /// Whether it is a browser, which shows a link.
-    is_browser: bool,
-}
-
-/// Reads the request and begins the sign-in.
+/// Begins the sign-in. A browser gets a link for an authenticator, a program does not.
 async fn begin(
     sign_in: &SignIn,
     parameters: &Parameters,
-    session: Option<&str>,
-    origin: &Origin,
-) -> Result<Outcome, BeginError> {
-    let client = parameters.get("client_id").and_then(|id| sign_in.handle.client(id));
-    let known = client.as_ref().map(|client| &client.client);
-    let request = AuthorizationRequest::read(parameters, |_| known).map_err(|rejection| match rejection {
-        AuthorizeRejection::Page(rejection) => BeginError::Page(rejection.into()),
-        AuthorizeRejection::Redirect { target, rejection } => BeginError::Redirect { target, error: rejection.into() },
-    })?;
-    let target = request.target.clone();
-    let outcome = begin_checked(sign_in, request, session, origin).await;
-    outcome.map_err(|error| BeginError::Redirect { target, error })
-}
-
-/// Begins the sign-in of a valid request.
-async fn begin_checked(
-    sign_in: &SignIn,
-    request: AuthorizationRequest,
-    session: Option<&str>,
-    origin: &Origin,
-) -> Result<Outcome, SignInError> {
-    let expected = sign_in.handle.expected_subject(&request).await?;
-    if let Some(session) = session {
-        sign_in.handle.await_given(Given::Session(session)).await?;
-        if let Some(person) = sign_in.handle.session_person(&request, expected.as_deref(), session)?
-            && let Some(delivery) = sign_in.handle.grant_from_session(&request, &person).await?
-        {
-            return Ok(Outcome::SessionUsed(delivery));
-        }
-    }
-    if request.is_silent {
-        let detail = "the person has to sign in: this browser's session has no sign-in that answers the request";
-        return Err(SignInRejection::of("prompt", ErrorKind::LoginRequired, detail).into());
-    }
-    let transaction =
-        sign_in.handle.begin(request, expected, Some(origin.source), origin.user_agent.as_deref()).await?;
-    let asked = sign_in.handle.proof_request(transaction.id)?;
-    let wallet_link = match origin.is_browser {
-        true => Some(wallet_link(sign_in, &transaction, &asked, origin.source).await?),
+    origin: &AuthorizationOrigin,
+    source: IpAddr,
+    is_browser: bool,
+) -> Result<Outcome, AuthorizationError> {
+    let begun = match sign_in.handle.authorize(parameters, origin).await? {
+        Authorization::Granted(delivery) => return Ok(Outcome::SessionUsed(delivery)),
+        Authorization::ProofRequested(begun) => *begun,
+    };
+    let wallet_link = match is_browser {
+        true => match wallet_link(sign_in, &begun.transaction, &begun.asked, source).await {
+            Ok(link) => Some(link),
+            Err(error) => return Err(AuthorizationError { target: Some(begun.target), error }),
+        },
         false => None,
     };
-    Ok(Outcome::ProofRequested(Box::new(Begun { transaction, asked, wallet_link })))
+    Ok(Outcome::ProofRequested(Box::new(Begun { sign_in: begun, wallet_link })))
 }
 
 /// The link that opens an authenticator for a sign-in that began.
@@ -229,7 +195,7 @@ fn transaction_page(
     wallet_link: &str,
     surplus: &[TransactionId],
 ) -> Response {
-    let Begun { transaction, asked, .. } = begun;
+    let BegunSignIn { transaction, asked, .. } = &begun.sign_in;
     let lifetime = sign_in.handle.transaction_lifetime();
     let shown = page::SignInPage {
         begun: transaction,

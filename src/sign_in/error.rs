@@ -78,30 +78,18 @@ impl SignInEndpointError {
         match self {
             Self::Inactive(rejection) => rejection.clone(),
             Self::Http(rejection) => SignInRejection::new(kind_of(rejection), rejection.to_string()),
-            Self::Failed(error) => match error {
-                SignInError::Rejected(rejection) | SignInError::CodeReused(rejection) => rejection.clone(),
-                SignInError::Proof(failed) => {
-                    let detail = format!("the proof is not accepted ({}): {failed}", failed.code());
-                    SignInRejection::of("responses[0]", ErrorKind::InvalidRequest, detail)
+            Self::Failed(SignInError::Signing(error)) => {
+                tracing::error!(%error, "tokens cannot be signed");
+                SignInRejection::new(ErrorKind::ServerError, Rejection::Internal.to_string())
+            }
+            Self::Failed(error) => {
+                if let SignInError::Store(failure) = error
+                    && !matches!(failure, StoreError::Replica(refused) if refused.is_transient())
+                {
+                    tracing::error!(error = %failure, "the store failed");
                 }
-                SignInError::TooMany(_) | SignInError::Unavailable { .. } => {
-                    SignInRejection::new(ErrorKind::TemporarilyUnavailable, error.to_string())
-                }
-                // Without the leader every sign-in is answered so; the status says it once.
-                SignInError::Store(StoreError::Replica(error)) if error.is_transient() => {
-                    let detail = format!("{}; try again", error.for_clients());
-                    SignInRejection::new(ErrorKind::TemporarilyUnavailable, detail)
-                }
-                SignInError::Store(error) => {
-                    tracing::error!(%error, "the store failed");
-                    let detail = "the state cannot be read or written at the moment; try again";
-                    SignInRejection::new(ErrorKind::TemporarilyUnavailable, detail)
-                }
-                SignInError::Signing(error) => {
-                    tracing::error!(%error, "tokens cannot be signed");
-                    SignInRejection::new(ErrorKind::ServerError, Rejection::Internal.to_string())
-                }
-            },
+                error.to_rejection()
+            }
         }
     }
 }

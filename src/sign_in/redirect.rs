@@ -27,7 +27,5 @@ pub fn respond_delivery(frame: &Frame<'_>, delivery: Delivery) -> Response {
 
 /// Sends the browser to the application with an error.
 pub fn redirect_error(frame: &Frame<'_>, target: &Target, rejection: &SignInRejection) -> Response {
-    let fields =
-        vec![("error", rejection.kind.standard_code().to_owned()), ("error_description", rejection.detail.clone())];
-    respond_delivery(frame, target.deliver(fields, frame.issuer))
+    respond_delivery(frame, target.deliver_error(rejection, frame.issuer))
 }

@@ -85,7 +85,7 @@ pub(super) fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofR
     SignInRequest {
         app_id: asked.app_id,
         app_name: asked.app_name,
-        action: asked.action.to_owned(),
+        action: asked.action.into_owned(),
         signal: asked.signal,
         nonce: asked.nonce,
         protocol_versions: vec![asked.proof.protocol_version().to_owned()],

@@ -71,7 +71,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     audit.concerns(rp_id.as_str());
     let verification = endpoint.verification.verify(Some(source), &rp_id, asked, deadline).await?;
     tell(audit, &verification);
-    let Verification { protocol_version, results, nullifier, is_reuse, .. } = verification;
+    let Verification { kind, results, nullifier, is_reuse, .. } = verification;
     let message = match (&session_id, is_reuse) {
         (Some(_), _) => SESSION_VERIFIED,
         (None, false) => VERIFIED,
@@ -79,7 +79,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     };
     let answer = VerificationResponse {
         success: true,
-        protocol_version,
+        protocol_version: kind.protocol_version(),
         session_id,
         action,
         nullifier: nullifier.map(|seen| number::canonical(seen.nullifier.0)),

@@ -1,5 +1,7 @@
 //! The errors of the verification interface and its answers to them.
 
+use std::borrow::Cow;
+
 use hyper::StatusCode;
 use selfsame_actors::{TooManyRequests, VerificationError};
 use selfsame_protocol::json::BodyError;
@@ -7,7 +9,6 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::answer::{ItemResult, VerificationErrorBody};
 use selfsame_protocol::verification::directory::AdmissionError;
 use selfsame_protocol::verification::request::ValidationError;
-use selfsame_protocol::verification::rp_signature::{RequestTimeError, RpSignatureError};
 use selfsame_protocol::verification::version_2::Version2Error;
 use selfsame_storage::StoreError;
 
@@ -88,7 +89,7 @@ impl InterfaceError for VerifyError {
                 format!("{} is missing or malformed", attribute.as_deref().unwrap_or("the body"))
             }
             Self::Verification(VerificationError::AllFailed { results, .. }) => {
-                let codes: Vec<&str> = results.iter().filter_map(|result| result.code).collect();
+                let codes: Vec<&str> = results.iter().filter_map(|result| result.code.as_deref()).collect();
                 format!("no proof verified: {}", codes.join(", "))
             }
             Self::Version2(error) => {
@@ -125,36 +126,17 @@ impl InterfaceError for VerifyError {
             }
             Self::NoSuchApplication { .. } => json(StatusCode::NOT_FOUND, &body("not_found", detail)),
             Self::ProofFailed { app_id, results } => {
-                let code = results.iter().find_map(|result| result.code).unwrap_or("invalid_proof");
+                let code = results.into_iter().find_map(|result| result.code).unwrap_or("invalid_proof".into());
                 bad_request(VerificationErrorBody { app_id: Some(app_id), ..body(code, detail) })
             }
             Self::Lookup { lookup, error } => lookup_response(lookup, error, detail),
-            Self::Verification(error) => match error {
-                VerificationError::Admission(error) => admission_response(error, detail),
-                VerificationError::RpSignature { app_id, error } => signature_response(app_id, error, detail),
-                VerificationError::UsedNonce { app_id } => {
-                    let attribute = Some("nonce".to_owned());
-                    bad_request(VerificationErrorBody {
-                        attribute,
-                        app_id: Some(app_id),
-                        ..body("duplicate_nonce", detail)
-                    })
-                }
-                VerificationError::AllFailed { app_id, results } => all_failed_response(app_id, results, detail),
-                VerificationError::MaxVerifications { app_id, .. } => {
-                    let attribute = Some("action".to_owned());
-                    let code = "max_verifications_reached";
-                    bad_request(VerificationErrorBody { attribute, app_id: Some(app_id), ..body(code, detail) })
-                }
-                VerificationError::Unavailable { .. } => unavailable(detail),
-                VerificationError::Store(error) => store_error_response(&error),
-            },
+            Self::Verification(error) => verification_response(error, detail),
         }
     }
 }
 
-fn body(code: &'static str, detail: String) -> VerificationErrorBody {
-    VerificationErrorBody { success: false, code, detail, attribute: None, app_id: None, results: None }
+fn body(code: impl Into<Cow<'static, str>>, detail: String) -> VerificationErrorBody {
+    VerificationErrorBody { success: false, code: code.into(), detail, attribute: None, app_id: None, results: None }
 }
 
 fn bad_request(body: VerificationErrorBody) -> Response {
@@ -179,33 +161,17 @@ fn unavailable(detail: String) -> Response {
     Rejection::Unavailable { retry_after: RetryAfter::SOON }.respond(&body("verifier_unavailable", detail))
 }
 
-fn admission_response(error: AdmissionError, detail: String) -> Response {
-    let (status, code, attribute, app_id) = match error {
-        AdmissionError::InvalidRelyingPartyId { .. } => {
-            (StatusCode::BAD_REQUEST, "invalid_request", Some("rp_id"), None)
-        }
-        AdmissionError::UnknownRelyingParty { .. } => (StatusCode::BAD_REQUEST, "app_not_migrated", None, None),
-        AdmissionError::InactiveRelyingParty { app_id, .. } => {
-            (StatusCode::BAD_REQUEST, "rp_not_active", None, Some(app_id))
-        }
-        AdmissionError::InactiveApplication { app_id } => (StatusCode::NOT_FOUND, "not_found", None, Some(app_id)),
-        AdmissionError::Environment { app_id, .. } => {
-            (StatusCode::BAD_REQUEST, "configuration_error", Some("environment"), Some(app_id))
-        }
-        AdmissionError::NoVerificationKey { app_id, .. }
-        | AdmissionError::NoOprfKey { app_id, .. }
-        | AdmissionError::NoFollowedOprfKey { app_id, .. } => {
-            (StatusCode::BAD_REQUEST, "configuration_error", Some("protocol_version"), Some(app_id))
-        }
-        AdmissionError::IntegrityBundle { app_id } => {
-            (StatusCode::BAD_REQUEST, "configuration_error", Some("integrity_bundle"), Some(app_id))
-        }
-        AdmissionError::LegacyNotAccepted { app_id, .. } => {
-            (StatusCode::BAD_REQUEST, "legacy_proofs_not_accepted", Some("protocol_version"), Some(app_id))
-        }
+fn verification_response(error: VerificationError, detail: String) -> Response {
+    let status = match &error {
+        VerificationError::Unavailable { .. } => return unavailable(detail),
+        VerificationError::Store(error) => return store_error_response(error),
+        VerificationError::Admission(AdmissionError::InactiveApplication { .. }) => StatusCode::NOT_FOUND,
+        _ => StatusCode::BAD_REQUEST,
     };
-    let attribute = attribute.map(str::to_owned);
-    json(status, &VerificationErrorBody { attribute, app_id, ..body(code, detail) })
+    let attribute = error.attribute().map(str::to_owned);
+    let app_id = error.app_id().map(str::to_owned);
+    let results = error.results().map(<[ItemResult]>::to_vec);
+    json(status, &VerificationErrorBody { attribute, app_id, results, ..body(error.code(), detail) })
 }
 
 fn lookup_response(lookup: Lookup, error: AdmissionError, detail: String) -> Response {
@@ -220,27 +186,6 @@ fn lookup_response(lookup: Lookup, error: AdmissionError, detail: String) -> Res
     };
     let attribute = attribute.map(str::to_owned);
     json(status, &VerificationErrorBody { attribute, ..body(code, detail) })
-}
-
-/// The codes are those with which the public client kits name the same reasons, where they do.
-fn signature_response(app_id: String, error: RpSignatureError, detail: String) -> Response {
-    let code = match error {
-        RpSignatureError::Missing => "rp_signature_required",
-        RpSignatureError::NoKey => "configuration_error",
-        RpSignatureError::NotOne(_) | RpSignatureError::OtherSigner { .. } => "invalid_rp_signature",
-        RpSignatureError::Time(RequestTimeError::NoLifetime { .. }) | RpSignatureError::TooLong { .. } => {
-            "invalid_timestamp"
-        }
-        RpSignatureError::Time(RequestTimeError::InFuture { .. }) => "timestamp_too_far_in_future",
-        RpSignatureError::Time(RequestTimeError::Expired { .. }) => "rp_signature_expired",
-    };
-    let attribute = Some("rp_signature".to_owned());
-    bad_request(VerificationErrorBody { attribute, app_id: Some(app_id), ..body(code, detail) })
-}
-
-fn all_failed_response(app_id: String, results: Vec<ItemResult>, detail: String) -> Response {
-    let (app_id, results) = (Some(app_id), Some(results));
-    bad_request(VerificationErrorBody { app_id, results, ..body("all_verifications_failed", detail) })
 }
 
 /// The log has the details for the operator; the client is asked to try again.

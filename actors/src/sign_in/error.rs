@@ -46,6 +46,30 @@ pub enum SignInError {
 }
 
 impl SignInError {
+    /// The error as a client gets it, without the details of a failure in the service.
+    pub fn to_rejection(&self) -> SignInRejection {
+        match self {
+            Self::Rejected(rejection) | Self::CodeReused(rejection) => rejection.clone(),
+            Self::Proof(failed) => {
+                let detail = format!("the proof is not accepted ({}): {failed}", failed.code());
+                SignInRejection::of("responses[0]", ErrorKind::InvalidRequest, detail)
+            }
+            Self::TooMany(_) | Self::Unavailable { .. } => {
+                SignInRejection::new(ErrorKind::TemporarilyUnavailable, self.to_string())
+            }
+            // Without the leader every sign-in is answered so; the status says it once.
+            Self::Store(StoreError::Replica(error)) if error.is_transient() => {
+                let detail = format!("{}; try again", error.for_clients());
+                SignInRejection::new(ErrorKind::TemporarilyUnavailable, detail)
+            }
+            Self::Store(_) => {
+                let detail = "the state cannot be read or written at the moment; try again";
+                SignInRejection::new(ErrorKind::TemporarilyUnavailable, detail)
+            }
+            Self::Signing(_) => SignInRejection::new(ErrorKind::ServerError, "tokens cannot be signed at the moment"),
+        }
+    }
+
     /// The service cannot take the step now; a retry after [`RetryAfter::SOON`] may succeed.
     pub(super) fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable { reason: reason.into(), retry_after: RetryAfter::SOON }

@@ -12,8 +12,10 @@
 //! | [`unanswered`] | the count of sign-ins that expire unanswered |
 //! | [`keys`], [`stopped`] | changes of the signing keys: in a running service, in the store of a stopped one |
 //! | [`session_registry`] | the actor |
-//! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `binding`, `progress`, `sessions`, `grants`, `tokens` |
+//! | [`sign_in_actor`] | the handle as an actor, for other actors |
+//! | [`handle`] | sign-in's handle; its methods are also in `authorization`, `transactions`, `binding`, `progress`, `sessions`, `grants`, `tokens` |
 
+pub(crate) mod authorization;
 pub(crate) mod binding;
 pub(crate) mod elsewhere;
 pub(crate) mod error;
@@ -29,6 +31,7 @@ pub(crate) mod progress;
 pub(crate) mod session_registry;
 pub(crate) mod sessions;
 pub(crate) mod settings;
+pub(crate) mod sign_in_actor;
 pub(crate) mod signing_keys;
 pub(crate) mod state;
 pub(crate) mod stopped;

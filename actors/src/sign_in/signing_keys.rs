@@ -10,7 +10,7 @@ use rsa::{RsaPrivateKey, RsaPublicKey};
 use selfsame_protocol::sign_in::logout::IdTokenHint;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
 use selfsame_protocol::time::UnixSeconds;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
@@ -54,9 +54,10 @@ pub enum SigningError {
 }
 
 /// The public part of a signing key: a member of a JWK set (RFC 7517).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublicJwk {
     /// Always `RSA`.
+    #[serde(skip_deserializing, default = "kty")]
     pub kty: &'static str,
     /// The modulus, in base64url.
     pub n: String,
@@ -65,10 +66,23 @@ pub struct PublicJwk {
     /// The key's id.
     pub kid: String,
     /// Always `sig`.
-    #[serde(rename = "use")]
+    #[serde(rename = "use", skip_deserializing, default = "usage")]
     pub usage: &'static str,
     /// Always `RS256`.
+    #[serde(skip_deserializing, default = "alg")]
     pub alg: &'static str,
+}
+
+fn kty() -> &'static str {
+    "RSA"
+}
+
+fn usage() -> &'static str {
+    "sig"
+}
+
+fn alg() -> &'static str {
+    "RS256"
 }
 
 /// A signing key, without its secret.
@@ -178,12 +192,12 @@ fn public_jwk(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<PublicJwk,
         }
     }
     Ok(PublicJwk {
-        kty: "RSA",
+        kty: kty(),
         n: URL_SAFE_NO_PAD.encode(public.n().to_bytes_be()),
         e: URL_SAFE_NO_PAD.encode(public.e().to_bytes_be()),
         kid: key.id.clone(),
-        usage: "sig",
-        alg: "RS256",
+        usage: usage(),
+        alg: alg(),
     })
 }
 

@@ -8,7 +8,7 @@ use selfsame_protocol::sign_in::pkce;
 use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordWrite, StoreError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
 use super::elsewhere::Given;
@@ -19,11 +19,12 @@ use super::ids::{code_key, hash_of, token_key};
 use super::state::{ReadRecord, TOKEN_LIFETIME, write};
 
 /// The answer of the token endpoint.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenResponse {
     /// The new access token.
     pub access_token: String,
     /// Always `Bearer`.
+    #[serde(skip_deserializing, default = "bearer")]
     pub token_type: &'static str,
     /// Lifetime of the access token, in seconds.
     pub expires_in: u64,
@@ -31,6 +32,10 @@ pub struct TokenResponse {
     pub scope: String,
     /// The ID token, a signed JWT.
     pub id_token: String,
+}
+
+fn bearer() -> &'static str {
+    "Bearer"
 }
 
 // The tokens are not in the debug form, because embedders write it to logs.
@@ -129,7 +134,7 @@ impl SignInHandle {
             Decision::Changed => None,
             Decision::Written => Some(TokenResponse {
                 access_token,
-                token_type: "Bearer",
+                token_type: bearer(),
                 expires_in: TOKEN_LIFETIME,
                 scope: scopes.text(),
                 id_token,

@@ -57,6 +57,46 @@ pub enum VerificationError {
 }
 
 impl VerificationError {
+    /// The code of the answer (interface description, section 7.3).
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Admission(error) => error.code(),
+            Self::RpSignature { error, .. } => error.code(),
+            Self::UsedNonce { .. } => "duplicate_nonce",
+            Self::AllFailed { .. } => "all_verifications_failed",
+            Self::MaxVerifications { .. } => "max_verifications_reached",
+            Self::Unavailable { .. } | Self::Store(_) => "verifier_unavailable",
+        }
+    }
+
+    /// The part of the request that is refused; `None` for the request as a whole.
+    pub fn attribute(&self) -> Option<&'static str> {
+        match self {
+            Self::Admission(error) => error.attribute(),
+            Self::RpSignature { .. } => Some("rp_signature"),
+            Self::UsedNonce { .. } => Some("nonce"),
+            Self::MaxVerifications { .. } => Some("action"),
+            Self::AllFailed { .. } | Self::Unavailable { .. } | Self::Store(_) => None,
+        }
+    }
+
+    /// Id of the application that the request is refused for, if there is one.
+    pub fn app_id(&self) -> Option<&str> {
+        match self {
+            Self::Admission(error) => error.app_id(),
+            Self::RpSignature { app_id, .. }
+            | Self::UsedNonce { app_id }
+            | Self::AllFailed { app_id, .. }
+            | Self::MaxVerifications { app_id, .. } => Some(app_id),
+            Self::Unavailable { .. } | Self::Store(_) => None,
+        }
+    }
+
+    /// The failure of each item, when no proof verified.
+    pub fn results(&self) -> Option<&[ItemResult]> {
+        if let Self::AllFailed { results, .. } = self { Some(results) } else { None }
+    }
+
     /// The verifier cannot answer now.
     pub(super) fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable { reason: reason.into() }

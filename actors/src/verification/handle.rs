@@ -31,7 +31,7 @@ use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots}
 use selfsame_protocol::verification::rp_signature::{RpSignature, check_signature};
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_storage::{HistogramSnapshot, StoreError, VerificationRecords};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
@@ -51,12 +51,12 @@ use crate::support::rate::{SourceLimiter, TooManyRequests};
 use crate::support::slot::CallError;
 
 /// A request of which at least one proof verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     /// The application's id.
     pub app_id: String,
-    /// The protocol version of the proofs.
-    pub protocol_version: &'static str,
+    /// The kind of the proofs.
+    pub kind: ProofKind,
     /// The result of each item, in the items' order.
     pub results: Vec<ItemResult>,
     /// The first verified nullifier; `None` for session proofs, which are not recorded.
@@ -243,7 +243,7 @@ impl VerificationHandle {
         let origin = Origin { is_sign_in: false, network: source.map(network_of) };
         let verdicts = self.check(&request, &admitted, directory, origin, deadline).await?;
         let Admitted { relying_party, environment, action: configured, .. } = &admitted;
-        let protocol_version = request.proofs.kind().protocol_version();
+        let kind = request.proofs.kind();
         let app_id = relying_party.app_id.clone();
         let results = results(&request.proofs, &verdicts);
         if results.iter().all(|result| !result.success) {
@@ -270,7 +270,7 @@ impl VerificationHandle {
             user_presence_completed = request.user_presence_completed,
             "verified a proof"
         );
-        Ok(Verification { app_id, protocol_version, results, nullifier: first, is_reuse, max_verifications })
+        Ok(Verification { app_id, kind, results, nullifier: first, is_reuse, max_verifications })
     }
 
     /// Checks the relying party's signature of a request, and whether its nonce was used. That is

@@ -12,6 +12,7 @@
 //! | [`roots`] | the roots that proofs may be made against |
 //! | [`recording`] | the record of verified nullifiers |
 //! | [`handle`] | verification's handle |
+//! | [`verification_actor`] | the handle as an actor, for other actors |
 
 pub(crate) mod checker;
 pub(crate) mod error;
@@ -26,4 +27,5 @@ pub(crate) mod settings;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
+pub(crate) mod verification_actor;
 pub(crate) mod worker;

@@ -1,22 +1,26 @@
 //! Error codes of sign-in: the interface's own and those of the standards, and the body that
 //! carries both.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The body of every error of the sign-in interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = SignInError)]
 pub struct ErrorBody {
     /// The interface's code.
-    #[schema(example = "not_found")]
-    pub code: &'static str,
+    #[schema(value_type = String, example = "not_found")]
+    pub code: Cow<'static, str>,
     /// What is wrong and what would be right.
     pub detail: String,
     /// The parameter that is wrong, or null.
-    pub attribute: Option<&'static str>,
+    #[schema(value_type = Option<String>)]
+    pub attribute: Option<Cow<'static, str>>,
     /// The standards' code.
-    pub error: &'static str,
+    #[schema(value_type = String)]
+    pub error: Cow<'static, str>,
     /// The same as `detail`, under the standards' name.
     pub error_description: String,
 }
@@ -178,10 +182,10 @@ impl SignInRejection {
     /// The body of the answer.
     pub fn body(&self) -> ErrorBody {
         ErrorBody {
-            code: self.kind.code(),
+            code: self.kind.code().into(),
             detail: self.detail.clone(),
-            attribute: self.attribute,
-            error: self.kind.standard_code(),
+            attribute: self.attribute.map(Cow::from),
+            error: self.kind.standard_code().into(),
             error_description: self.detail.clone(),
         }
     }

@@ -1,9 +1,12 @@
 //! Response types and modes, and the delivery of a response to the redirect URI.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use form_urlencoded::Serializer;
+use serde::{Deserialize, Serialize};
 
+use super::error::SignInRejection;
 use crate::encode_enum;
 use crate::encoding::{DecodeError, Encoding};
 
@@ -65,7 +68,8 @@ impl ResponseType {
 }
 
 /// How a response reaches the redirect URI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ResponseMode {
     /// Parameters of the redirect URI's query.
     Query,
@@ -105,7 +109,7 @@ impl Encoding for ResponseType {
 }
 
 /// The destination of a response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// One of the client's registered URIs, byte for byte.
     pub redirect_uri: String,
@@ -118,7 +122,7 @@ pub struct Target {
 crate::encode_fields!(Target { redirect_uri, mode, state });
 
 /// A response, as the browser carries it to the redirect URI.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Delivery {
     /// The browser is redirected to `location`.
     Redirect {
@@ -130,7 +134,7 @@ pub enum Delivery {
         /// The redirect URI.
         action: String,
         /// Names and values of the form's fields, in order and not escaped.
-        fields: Vec<(&'static str, String)>,
+        fields: Vec<(Cow<'static, str>, String)>,
     },
 }
 
@@ -158,12 +162,21 @@ impl Target {
         fields.push(("iss", issuer.to_owned()));
         let uri = &self.redirect_uri;
         let separator = match self.mode {
-            ResponseMode::FormPost => return Delivery::Post { action: uri.clone(), fields },
+            ResponseMode::FormPost => {
+                let fields = fields.into_iter().map(|(name, value)| (name.into(), value)).collect();
+                return Delivery::Post { action: uri.clone(), fields };
+            }
             ResponseMode::Fragment => "#",
             ResponseMode::Query => query_separator(uri),
         };
         let parameters = Serializer::new(String::new()).extend_pairs(fields).finish();
         Delivery::Redirect { location: format!("{uri}{separator}{parameters}") }
+    }
+
+    /// The delivery of an error (RFC 6749, section 4.1.2.1), followed by the state and the issuer.
+    pub fn deliver_error(&self, rejection: &SignInRejection, issuer: &str) -> Delivery {
+        let SignInRejection { kind, detail, .. } = rejection;
+        self.deliver(vec![("error", kind.standard_code().to_owned()), ("error_description", detail.clone())], issuer)
     }
 }
 

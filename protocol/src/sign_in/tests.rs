@@ -254,7 +254,8 @@ fn responses_are_encoded_for_their_response_mode() {
         assert_eq!(target(uri, mode, state).deliver(fields(), issuer), Delivery::Redirect { location });
     }
     let posted = target(CALLBACK, ResponseMode::FormPost, Some("\"><script>")).deliver(fields(), issuer);
-    let expected = vec![("code", "a+b".to_owned()), ("state", "\"><script>".to_owned()), ("iss", issuer.to_owned())];
+    let fields = [("code", "a+b"), ("state", "\"><script>"), ("iss", issuer)];
+    let expected = fields.map(|(name, value)| (name.into(), value.to_owned())).into();
     assert_eq!(posted, Delivery::Post { action: CALLBACK.to_owned(), fields: expected });
 }
 

@@ -1,12 +1,14 @@
 //! The bodies of answers.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::items::ItemError;
 
 /// The result of one item.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ItemResult {
     /// Identifier of the entry that this result is for.
     #[schema(example = "orb")]
@@ -18,7 +20,8 @@ pub struct ItemResult {
     pub nullifier: Option<String>,
     /// Code of the failure, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<&'static str>,
+    #[schema(value_type = Option<String>)]
+    pub code: Option<Cow<'static, str>>,
     /// Text of the failure, for people: what is wrong and what would be right.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -32,7 +35,7 @@ impl ItemResult {
 
     /// The result of a proof that failed.
     pub fn failed(identifier: String, failure: &ItemError) -> Self {
-        let (code, detail) = (Some(failure.code()), Some(failure.to_string()));
+        let (code, detail) = (Some(failure.code().into()), Some(failure.to_string()));
         Self { identifier, success: false, nullifier: None, code, detail }
     }
 }
@@ -97,13 +100,13 @@ pub struct VerificationResponse2 {
 
 /// The answer when no proof verified, or when the request was refused before its proofs were
 /// checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VerificationErrorBody {
     /// Always false.
     pub success: bool,
     /// Code of the error, for programs.
-    #[schema(example = "all_verifications_failed")]
-    pub code: &'static str,
+    #[schema(value_type = String, example = "all_verifications_failed")]
+    pub code: Cow<'static, str>,
     /// Text of the error, for people: what is wrong and what would be right.
     pub detail: String,
     /// Path of the field that is wrong, or null.

@@ -232,6 +232,55 @@ pub enum AdmissionError {
     },
 }
 
+impl AdmissionError {
+    /// The code of the answer (interface description, section 7.3).
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidRelyingPartyId { .. } => "invalid_request",
+            Self::UnknownRelyingParty { .. } => "app_not_migrated",
+            Self::InactiveRelyingParty { .. } => "rp_not_active",
+            Self::InactiveApplication { .. } => "not_found",
+            Self::Environment { .. }
+            | Self::NoVerificationKey { .. }
+            | Self::NoOprfKey { .. }
+            | Self::NoFollowedOprfKey { .. }
+            | Self::IntegrityBundle { .. } => "configuration_error",
+            Self::LegacyNotAccepted { .. } => "legacy_proofs_not_accepted",
+        }
+    }
+
+    /// The part of the request that is refused; `None` for the relying party as a whole.
+    pub fn attribute(&self) -> Option<&'static str> {
+        match self {
+            Self::InvalidRelyingPartyId { .. } => Some("rp_id"),
+            Self::UnknownRelyingParty { .. } | Self::InactiveRelyingParty { .. } | Self::InactiveApplication { .. } => {
+                None
+            }
+            Self::Environment { .. } => Some("environment"),
+            Self::NoVerificationKey { .. }
+            | Self::NoOprfKey { .. }
+            | Self::NoFollowedOprfKey { .. }
+            | Self::LegacyNotAccepted { .. } => Some("protocol_version"),
+            Self::IntegrityBundle { .. } => Some("integrity_bundle"),
+        }
+    }
+
+    /// Id of the application, if there is one.
+    pub fn app_id(&self) -> Option<&str> {
+        match self {
+            Self::InvalidRelyingPartyId { .. } | Self::UnknownRelyingParty { .. } => None,
+            Self::InactiveRelyingParty { app_id, .. }
+            | Self::InactiveApplication { app_id }
+            | Self::Environment { app_id, .. }
+            | Self::NoVerificationKey { app_id, .. }
+            | Self::NoOprfKey { app_id, .. }
+            | Self::NoFollowedOprfKey { app_id, .. }
+            | Self::IntegrityBundle { app_id }
+            | Self::LegacyNotAccepted { app_id, .. } => Some(app_id),
+        }
+    }
+}
+
 /// A request whose proofs may be checked. It shares ownership of its directory entries, so that a
 /// caller can move it to another thread.
 #[derive(Clone, Debug)]

@@ -195,6 +195,21 @@ pub enum RpSignatureError {
     },
 }
 
+impl RpSignatureError {
+    /// The code of the answer: the one with which the public client kits name the same reason, where
+    /// they do.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing => "rp_signature_required",
+            Self::NoKey => "configuration_error",
+            Self::NotOne(_) | Self::OtherSigner { .. } => "invalid_rp_signature",
+            Self::Time(RequestTimeError::NoLifetime { .. }) | Self::TooLong { .. } => "invalid_timestamp",
+            Self::Time(RequestTimeError::InFuture { .. }) => "timestamp_too_far_in_future",
+            Self::Time(RequestTimeError::Expired { .. }) => "rp_signature_expired",
+        }
+    }
+}
+
 /// Checks the signature of a request at this time. Whether the nonce was used is not decided here.
 ///
 /// # Errors
