@@ -129,6 +129,7 @@ pub use supervision::settings::{STUCK_AFTER, Settings, SupervisionSettings, UNRE
 pub use support::follower_limits::FollowerPermit;
 pub use support::forwarding::{LeaderConnection, LeaderError};
 pub use support::rate::TooManyRequests;
+pub use support::service_events::ServiceEvent;
 pub use verification::checker::{PairingChecker, ProofChecker};
 pub use verification::error::VerificationError;
 pub use verification::handle::{

@@ -35,6 +35,7 @@ use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;
 use crate::support::retry::RetriedStep;
 use crate::support::serial_blocking::SerialBlocking;
+use crate::support::service_events::{Announcer, ServiceEvent};
 use crate::support::slot::Slot;
 
 /// Limits of admission. They can be changed while the service runs.
@@ -415,6 +416,7 @@ pub(crate) struct Applier {
     /// Runs the applying, one block after the other.
     pub work: SerialBlocking,
     pub step: Arc<RetriedStep>,
+    announcer: Announcer,
     writer: BlockWriter,
     /// Dropped last, as in [`Reader`].
     _group_commit: GroupCommit,
@@ -459,6 +461,7 @@ impl Applier {
         // The notification of the block may have been lost.
         self.reader.note_ledger_height(block.header.height);
         publication.publish(store.snapshot()?);
+        self.announce_outcomes(&block, &effects.outcomes);
         self.reader.operations.apply_seconds.observe_duration(started.elapsed());
         self.reader.operations.record_published(&block, &effects.outcomes);
         tracing::debug!(
@@ -469,6 +472,18 @@ impl Applier {
             "applied a block"
         );
         Ok(Some(Arc::new(block)))
+    }
+
+    /// Tells embedders what became of the requests of a published block.
+    fn announce_outcomes(&self, block: &Block, outcomes: &[Outcome]) {
+        if !self.announcer.has_receivers() {
+            return;
+        }
+        let height = block.header.height;
+        for (Entry { request_id, .. }, outcome) in block.entries.iter().zip(outcomes) {
+            let (request_id, outcome) = (*request_id, outcome.clone());
+            self.announcer.announce(|| ServiceEvent::RequestFinal { request_id, height, outcome });
+        }
     }
 
     /// The same after a check that the ledger has the last applied block. A ledger that lost blocks
@@ -544,6 +559,7 @@ pub(crate) struct RegistryParts {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub blocking: Blocking,
+    pub announcer: Announcer,
 }
 
 /// The registry's rights, each constructed once.
@@ -561,8 +577,19 @@ impl RegistryState {
     /// # Errors
     /// When the store cannot be read.
     pub async fn new(parts: RegistryParts) -> Result<Self, StoreError> {
-        let RegistryParts { instance, rules, batch, limits, store, ledger, group_commit, clock, random, blocking } =
-            parts;
+        let RegistryParts {
+            instance,
+            rules,
+            batch,
+            limits,
+            store,
+            ledger,
+            group_commit,
+            clock,
+            random,
+            blocking,
+            announcer,
+        } = parts;
         let slots = RegistrySlots::new(&instance, limits.waiting_calls);
         let publication = Publication::new(store.snapshot()?, store.last_sequence()?, limits.status_waiters);
         let reader = Arc::new(Reader {
@@ -604,6 +631,7 @@ impl RegistryState {
             request_tracker: Arc::clone(&slots.request_tracker),
             work: SerialBlocking::new(blocking),
             step: Arc::new(RetriedStep::new("applying a block")),
+            announcer,
             writer: BlockWriter::new(store),
             _group_commit: group_commit,
         };

@@ -14,6 +14,7 @@ use super::ids::{code_key, hash_of, token_key};
 use super::sessions::SessionPerson;
 use super::signing_keys::SigningError;
 use super::state::{TOKEN_LIFETIME, write};
+use crate::support::service_events::ServiceEvent;
 
 /// The values of an ID token, except those of the person.
 pub(super) struct IdTokenFor<'a> {
@@ -58,7 +59,14 @@ impl SignInHandle {
             return Ok(None);
         }
         self.count_unprotected(request);
+        self.announce_sign_in(&kept.client_id, session.person.subject(), true);
         Ok(Some(kept.target.deliver(fields, &self.provider().issuer)))
+    }
+
+    /// Tells embedders who signed in where.
+    pub(super) fn announce_sign_in(&self, client_id: &str, subject: String, from_session: bool) {
+        let client_id = client_id.to_owned();
+        self.state.announcer.announce(|| ServiceEvent::SignedIn { client_id, subject, from_session });
     }
 
     /// Returns the parameters of a successful response, and adds the writes of their records to

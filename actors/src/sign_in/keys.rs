@@ -209,6 +209,7 @@ mod tests {
     fn state(records: &Arc<MemoryRecords>, key: Option<u8>) -> SignInState {
         let key_cipher = key.map(|byte| Arc::new(KeyCipher::new(&[byte; 32]).expect("a cipher")));
         SignInState::new(SignInParts {
+            announcer: crate::support::service_events::Announcer::default(),
             instance: "signing keys".to_owned(),
             settings: SignInSettings { key_cipher, ..SignInSettings::default() },
             records: Arc::clone(records) as Arc<dyn Records>,

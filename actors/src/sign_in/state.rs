@@ -29,6 +29,7 @@ use crate::support::catching_up::CatchingUp;
 use crate::support::follower_limits::FollowerLimits;
 use crate::support::freshness::Freshness;
 use crate::support::rate::SourceLimiter;
+use crate::support::service_events::Announcer;
 use crate::support::slot::{CallError, Slot};
 
 /// Lifetime of an access token and of an ID token, in seconds (interface description, section 8.1).
@@ -46,6 +47,7 @@ pub(crate) struct SignInState {
     pub blocking: Blocking,
     freshness: Option<Arc<Freshness>>,
     pub catching_up: CatchingUp,
+    pub announcer: Announcer,
     pub settings: SignInSettings,
     pub limits: ArcSwap<SignInLimits>,
     pub per_source: SourceLimiter,
@@ -80,11 +82,13 @@ pub(crate) struct SignInParts {
     /// How fresh what is read is; `None` for a service that is alone.
     pub freshness: Option<Arc<Freshness>>,
     pub catching_up: CatchingUp,
+    pub announcer: Announcer,
 }
 
 impl SignInState {
     pub fn new(parts: SignInParts) -> Self {
-        let SignInParts { instance, settings, records, clock, random, blocking, freshness, catching_up } = parts;
+        let SignInParts { instance, settings, records, clock, random, blocking, freshness, catching_up, announcer } =
+            parts;
         let limits = settings.limits;
         let slot = Slot::new(format!("{instance}/session-registry"), Some(limits.waiting_calls));
         Self {
@@ -95,6 +99,7 @@ impl SignInState {
             blocking,
             freshness,
             catching_up,
+            announcer,
             clients: ArcSwap::from_pointee(by_id(settings.clients.clone())),
             settings,
             limits: ArcSwap::from_pointee(limits),

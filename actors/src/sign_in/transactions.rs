@@ -315,7 +315,7 @@ impl SignInHandle {
         value.is_done = true;
         let mut writes = vec![write(id.key(), Some(&stored), &value, stored.expires_at)];
         let target = value.request.target.clone();
-        let mut new_session = None;
+        let (mut new_session, mut granted) = (None, None);
         let expected = value.request.expected_subject.as_deref();
         let fields = match answer {
             Answer::Refused => error_fields("access_denied", "the person refused"),
@@ -324,11 +324,15 @@ impl SignInHandle {
             }
             Answer::Proved(person) => {
                 new_session = self.add_session_writes(&value.request, person, session, &mut writes)?;
+                granted = Some(person.subject());
                 self.grant(&value.request, person, &mut writes).await?
             }
         };
         match self.state.write(writes).await? {
             Decision::Written => {
+                if let Some(subject) = granted {
+                    self.announce_sign_in(&value.request.client_id, subject, false);
+                }
                 Ok(CompletedTransaction { delivery: target.deliver(fields, &self.provider().issuer), new_session })
             }
             // Another caller completed the transaction, or another tab of the browser changed the

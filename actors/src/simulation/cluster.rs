@@ -28,6 +28,7 @@ use crate::supervision::parts::{BlockingParts, Parts};
 use crate::support::blocking::Blocking;
 use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection, LeaderError};
 use crate::support::freshness::Freshness;
+use crate::support::service_events::Announcer;
 use crate::{BatchLimits, RegistryHandle, Service, Settings, VerificationSettings};
 
 const REPLICAS: usize = 3;
@@ -232,6 +233,7 @@ impl Cluster {
             ledger: Arc::new(EmbeddedLedger::open(store).expect("the ledger opens")),
             clock: self.clocks[number].clone(),
             random: Arc::new(self.random.clone()),
+            announcer: Announcer::default(),
         };
         let service = Service::start_under(parts, supervisor.get_cell(), watch::channel(None), blocking_parts);
         let service = Arc::new(service.await.expect("the service starts"));

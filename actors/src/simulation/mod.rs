@@ -48,6 +48,7 @@ use self::seeded_random::{SeededRandom, SimulatedClock};
 use crate::clock::Clock;
 use crate::supervision::parts::{BlockingParts, Parts};
 use crate::support::blocking::Blocking;
+use crate::support::service_events::Announcer;
 use crate::{BatchLimits, RegistryHandle, Service, Settings, VerificationSettings};
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
@@ -149,6 +150,7 @@ impl History {
             ledger: ledger.clone(),
             clock: clock.clone(),
             random: Arc::new(self.random.clone()),
+            announcer: Announcer::default(),
         };
         let service = Service::start_under(parts, supervisor.get_cell(), watch::channel(None), blocking_parts);
         let service = service.await.expect("the service starts");

@@ -7,6 +7,7 @@
 //! | [`supervisor`], [`guardian`] | the actors that start others again, and tell of their end |
 //! | [`settings`] | the settings of a service, and how often actors are restarted |
 //! | [`error`] | why a service did not start, or ended |
+//! | [`troubles`] | tells embedders when the service cannot write |
 //! | [`election`] | who leads the replicas of a journal, as a trait |
 //! | [`leadership`] | the actor of a replica that takes part in the election |
 //! | [`answering`] | what the leader answers the other replicas |
@@ -30,3 +31,4 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tree;
+mod troubles;

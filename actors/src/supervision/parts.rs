@@ -15,6 +15,7 @@ use crate::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::support::blocking::Blocking;
 use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection};
 use crate::support::freshness::Freshness;
+use crate::support::service_events::Announcer;
 
 /// What makes a service one of several replicas.
 #[derive(Clone)]
@@ -48,6 +49,8 @@ pub struct ServiceParts {
     cluster: Option<ClusterParts>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
+    /// Tells the receivers of events. Every service that a clone starts has the same receivers.
+    announcer: Announcer,
 }
 
 impl ServiceParts {
@@ -60,6 +63,7 @@ impl ServiceParts {
             cluster: None,
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
+            announcer: Announcer::default(),
         }
     }
 
@@ -91,6 +95,11 @@ impl ServiceParts {
         self
     }
 
+    /// Who tells what happens in the services that are started with these parts.
+    pub(crate) fn announcer(&self) -> &Announcer {
+        &self.announcer
+    }
+
     /// [`Settings::instance`] of the service.
     pub fn instance(&self) -> &str {
         &self.settings.instance
@@ -101,7 +110,7 @@ impl ServiceParts {
     /// # Errors
     /// [`ServiceError::Parts`] for a replica with a ledger of its own, and [`ServiceError::Store`].
     pub(crate) fn open(self) -> Result<(Parts, BlockingParts), ServiceError> {
-        let Self { settings, store, ledger, cluster, clock, random } = self;
+        let Self { settings, store, ledger, cluster, clock, random, announcer } = self;
         if cluster.is_some() && ledger.is_some() {
             return Err(ServiceError::Parts { reason: "a replica keeps its blocks in the ledger of its own store" });
         }
@@ -113,7 +122,7 @@ impl ServiceParts {
             Some(ledger) => ledger,
             None => Arc::new(EmbeddedLedger::open(store.clone())?),
         };
-        Ok((Parts { settings, store, ledger, clock, random }, blocking_parts))
+        Ok((Parts { settings, store, ledger, clock, random, announcer }, blocking_parts))
     }
 }
 
@@ -124,6 +133,7 @@ pub(crate) struct Parts {
     pub ledger: Arc<dyn Ledger>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    pub announcer: Announcer,
 }
 
 /// The group commit, and where blocking work runs.

@@ -1,5 +1,6 @@
 //! The running service: the supervision tree, and the handles that embedders take from it.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -10,7 +11,7 @@ use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use selfsame_storage::{
     ChainRecords, EmbeddedRecords, EventRecords, GroupCommit, Position, Records, Term, VerificationRecords,
 };
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -24,6 +25,7 @@ use super::replication::{LeadError, ReplicaStatus, Replication, ReplicationParts
 use super::settings::Settings;
 use super::supervisor::SupervisorMessage;
 use super::tree::{OtherActors, Tree};
+use super::troubles::{silent_actors, tell_troubles};
 use crate::bridge::handle::BridgeHandle;
 use crate::bridge::state::BridgeState;
 use crate::chain::handle::ChainHandle;
@@ -40,6 +42,7 @@ use crate::sign_in::keys::publish_stored;
 use crate::sign_in::state::{SignInParts, SignInState};
 use crate::support::catching_up::CatchingUp;
 use crate::support::retry::RetriedStep;
+use crate::support::service_events::{Announcer, ServiceEvent};
 use crate::support::slot::Slot;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
 use crate::verification::state::VerifierState;
@@ -61,6 +64,8 @@ pub struct Service {
     failure: watch::Receiver<Option<ServiceError>>,
     guardian: Option<ActorCell>,
     watching: tokio::task::JoinHandle<()>,
+    troubles: tokio::task::JoinHandle<Infallible>,
+    announcer: Announcer,
     replication: Option<Replication>,
     /// Where the leadership actor is reached, if there is one.
     leadership: Option<Arc<Slot<LeadershipMessage>>>,
@@ -135,7 +140,7 @@ impl Service {
         (failed, failure): (watch::Sender<Option<ServiceError>>, watch::Receiver<Option<ServiceError>>),
         blocking_parts: BlockingParts,
     ) -> Result<Self, ServiceError> {
-        let Parts { settings, store, ledger, clock, random } = parts;
+        let Parts { settings, store, ledger, clock, random, announcer } = parts;
         let BlockingParts {
             group_commit,
             committing: _,
@@ -161,6 +166,7 @@ impl Service {
             blocking: blocking.clone(),
             freshness: freshness.clone(),
             catching_up: catching_up.clone(),
+            announcer: announcer.clone(),
         }));
         // Without the keys the service could sign nothing, and every sign-in would end in an error.
         publish_stored(&sign_in_state).map_err(|error| match error {
@@ -181,6 +187,7 @@ impl Service {
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             blocking: blocking.clone(),
+            announcer: announcer.clone(),
         });
         let state = state.await?;
         let head_signer =
@@ -201,7 +208,7 @@ impl Service {
             },
         ));
         let events = EventsHandle::new(Arc::clone(&events_state));
-        let verifier = Arc::new(VerifierState::new(&instance, &verification, Arc::clone(&random)));
+        let verifier = Arc::new(VerifierState::new(&instance, &verification, Arc::clone(&random), announcer.clone()));
         let verification = VerificationHandle::new(VerificationParts {
             settings: verification,
             verifier: Arc::clone(&verifier),
@@ -211,6 +218,7 @@ impl Service {
             events: EventRecorder::new(Arc::clone(&events_state)),
             clock,
             blocking: blocking.clone(),
+            announcer: announcer.clone(),
         })?;
         let sign_in = SignInHandle::new(Arc::clone(&sign_in_state), verification.clone());
         state.applier.catch_up().await;
@@ -239,7 +247,7 @@ impl Service {
         let leadership = candidate.as_ref().map(|candidate| Arc::clone(&candidate.slot));
         let tree = Tree::new(
             instance,
-            supervision,
+            (supervision, announcer.clone()),
             &state,
             &chain_state,
             OtherActors {
@@ -251,9 +259,13 @@ impl Service {
             },
         );
         let root = tree.spawn(supervisor).await.map_err(refused)?;
-        let replication = replication_parts.map(Replication::start);
+        let replication = replication_parts.clone().map(Replication::start);
         let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit.clone(), supervision));
         let watching = tokio::spawn(watch_actors(Arc::clone(&heartbeat), failed));
+        let troubles = tokio::spawn(tell_troubles(announcer.clone(), {
+            let (registry, heartbeat, replica) = (registry.clone(), Arc::clone(&heartbeat), replication_parts);
+            move || troubles(&registry, &heartbeat, replica.as_deref())
+        }));
         Ok(Self {
             registry,
             verification,
@@ -266,6 +278,8 @@ impl Service {
             failure,
             guardian: None,
             watching,
+            troubles,
+            announcer,
             replication,
             leadership,
             group_commit,
@@ -314,6 +328,15 @@ impl Service {
         let delayed = delayed.map(|delay| format!("a commit has been taking {} s", delay.as_secs()));
         let following = self.replication.as_ref().and_then(Replication::failure);
         delayed.into_iter().chain(following).chain(self.registry.failures()).collect()
+    }
+
+    /// What happens in the service from now on. An event is told when it has happened; a receiver
+    /// that falls behind by 1024 events loses the oldest of them, and learns from
+    /// [`broadcast::error::RecvError::Lagged`] how many. An actor that dies may leave one untold, so
+    /// what must not be missed is read from the store: [`RegistryHandle::follow`] has every request
+    /// that became final, [`Service::events`] the log of events.
+    pub fn subscribe(&self) -> broadcast::Receiver<ServiceEvent> {
+        self.announcer.subscribe()
     }
 
     /// Begins to lead a journal's replicas in this term: to admit requests, to seal blocks, to
@@ -399,6 +422,7 @@ impl Service {
     /// continue. A replica that leads gives the leadership up first.
     pub async fn stop_actors(&self) {
         self.watching.abort();
+        self.troubles.abort();
         if let Some(leadership) = &self.leadership
             && let Err(error) = leadership.call(LeadershipMessage::Withdraw, Instant::now() + STOP_TIMEOUT).await
         {
@@ -450,6 +474,7 @@ impl Service {
     /// Ends what no supervisor ends: the heartbeat, the tasks of a replica, the committing thread.
     pub(super) fn abandon(&self) {
         self.watching.abort();
+        self.troubles.abort();
         self.replication.iter().for_each(Replication::stop);
         self.heartbeat.end_calls();
         self.group_commit.close();
@@ -460,6 +485,14 @@ impl Service {
 async fn join(committing: Option<JoinHandle<()>>) -> bool {
     let Some(thread) = committing else { return true };
     tokio::time::timeout(STOP_TIMEOUT, spawn_blocking(move || thread.join())).await.is_ok()
+}
+
+/// What is wrong now, a sentence each, which stays the same while the trouble lasts.
+fn troubles(registry: &RegistryHandle, heartbeat: &Heartbeat, replica: Option<&ReplicationParts>) -> Vec<String> {
+    let commit = heartbeat.delayed_commit().map(|_| "a commit takes long".to_owned());
+    let following = replica.and_then(|replica| replica.following.describe_failure());
+    let health = heartbeat.health();
+    commit.into_iter().chain(following).chain(registry.failures()).chain(silent_actors(&health)).collect()
 }
 
 /// Watches the actors until one is stuck. A panic of the heartbeat is reported like a stuck actor,

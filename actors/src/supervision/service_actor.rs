@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use super::error::ServiceError;
 use super::heartbeat::ActorHealth;
@@ -13,6 +13,7 @@ use super::parts::ServiceParts;
 use super::service::Service;
 use super::supervisor::reason_of_end;
 use crate::support::owned_task::OwnedTask;
+use crate::support::service_events::ServiceEvent;
 
 /// How long the start of a service waits for the actors of one before it, which were killed with
 /// their supervisor.
@@ -94,6 +95,12 @@ impl ServiceChild {
         }
     }
 
+    /// What happens in the services of this child from now on, across their restarts; see
+    /// [`Service::subscribe`].
+    pub fn subscribe(&self) -> broadcast::Receiver<ServiceEvent> {
+        self.inner.parts.announcer().subscribe()
+    }
+
     /// Starts the service under its actor.
     async fn start(&self, myself: ActorCell) -> Result<Arc<Service>, ActorProcessingErr> {
         let Child { parts, service } = &*self.inner;
@@ -110,6 +117,7 @@ impl ServiceChild {
         }
         let started = Arc::new(Service::start_linked(parts.clone(), myself).await?);
         service.send_replace(Some(Arc::clone(&started)));
+        parts.announcer().announce(|| ServiceEvent::Started);
         Ok(started)
     }
 }

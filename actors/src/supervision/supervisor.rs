@@ -13,6 +13,7 @@ use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, 
 use tokio::time::Instant;
 
 use super::settings::SupervisionSettings;
+use crate::support::service_events::{Announcer, ServiceEvent};
 
 /// How long is waited for the end of an actor that was killed. One that blocks its thread takes
 /// longer.
@@ -54,6 +55,8 @@ pub(super) struct SupervisorArguments {
     /// The most restarts within the window of `settings`.
     pub most_restarts: usize,
     pub settings: SupervisionSettings,
+    /// Tells embedders which children ended.
+    pub announcer: Announcer,
 }
 
 /// Why a supervisor ended.
@@ -197,7 +200,7 @@ impl SupervisorState {
         reason: String,
         myself: &ActorRef<SupervisorMessage>,
     ) -> Result<(), ActorProcessingErr> {
-        let SupervisorArguments { children, most_restarts, settings, .. } = &self.arguments;
+        let SupervisorArguments { children, most_restarts, settings, announcer, .. } = &self.arguments;
         let name = children[child].name.clone();
         self.running[child] = None;
         let now = Instant::now();
@@ -214,6 +217,7 @@ impl SupervisorState {
         self.restarts.push_back(now);
         let pause = settings.pause(self.restarts.len());
         tracing::warn!(actor = name, reason, "an actor ended and is started again");
+        announcer.announce(|| ServiceEvent::ActorEnded { actor: name, reason });
         if pause.is_zero() {
             myself.cast(SupervisorMessage::StartAgain { child })?;
         } else {

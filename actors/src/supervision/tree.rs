@@ -22,6 +22,7 @@ use crate::registry::state::RegistryState;
 use crate::registry::tree_maintainer::TreeMaintainer;
 use crate::sign_in::session_registry::SessionRegistry;
 use crate::sign_in::state::SignInState;
+use crate::support::service_events::Announcer;
 use crate::support::slot::{MonitoredSlot, Ping, Slot};
 use crate::verification::pool::VerifierPool;
 use crate::verification::state::VerifierState;
@@ -46,6 +47,7 @@ pub(super) struct OtherActors<'a> {
 pub(super) struct Tree {
     instance: String,
     settings: SupervisionSettings,
+    announcer: Announcer,
     /// The registry's group, in the order of its start. When an actor fails, it and those after it
     /// are restarted.
     registry: [Child; 3],
@@ -58,7 +60,7 @@ pub(super) struct Tree {
 impl Tree {
     pub fn new(
         instance: String,
-        settings: SupervisionSettings,
+        (settings, announcer): (SupervisionSettings, Announcer),
         registry: &RegistryState,
         chain: &ChainState,
         others: OtherActors<'_>,
@@ -68,6 +70,7 @@ impl Tree {
         Self {
             instance,
             settings,
+            announcer,
             registry: [
                 child(&slots.tree_maintainer, &registry.applier, || TreeMaintainer),
                 child(&slots.batcher, &registry.sealer, || Batcher),
@@ -102,6 +105,7 @@ impl Tree {
             strategy: Strategy::OneForOne,
             most_restarts: self.settings.group_restarts,
             settings: self.settings,
+            announcer: self.announcer.clone(),
         };
         let name = format!("{}/root", self.instance);
         Ok(Actor::spawn_linked(Some(name), Supervisor, arguments, supervisor).await?.0)
@@ -110,11 +114,12 @@ impl Tree {
     /// A supervisor of actors.
     fn group(&self, name: &str, actors: &[Child], strategy: Strategy) -> ChildSpec {
         let children: Vec<ChildSpec> = actors.iter().map(|child| child.spec.clone()).collect();
-        let settings = self.settings;
+        let (settings, announcer) = (self.settings, self.announcer.clone());
         ChildSpec::new(format!("{}/{name}", self.instance), move |name, supervisor| {
             let children = children.clone();
-            let arguments =
-                SupervisorArguments { children, strategy, most_restarts: settings.actor_restarts, settings };
+            let announcer = announcer.clone();
+            let most_restarts = settings.actor_restarts;
+            let arguments = SupervisorArguments { children, strategy, most_restarts, settings, announcer };
             async move { Ok(Actor::spawn_linked(Some(name), Supervisor, arguments, supervisor).await?.0.get_cell()) }
         })
     }

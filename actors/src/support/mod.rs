@@ -14,6 +14,7 @@
 //! | [`retry`] | steps that are retried while they fail |
 //! | [`notify`] | waiting for a change of a key |
 //! | [`rate`] | limits by source address |
+//! | [`service_events`] | what happens in a service, as a live stream for embedders |
 
 pub(crate) mod blocking;
 pub(crate) mod catching_up;
@@ -27,5 +28,6 @@ pub(crate) mod owned_task;
 pub(crate) mod rate;
 pub(crate) mod retry;
 pub(crate) mod serial_blocking;
+pub(crate) mod service_events;
 pub(crate) mod slot;
 pub(crate) mod traced;

@@ -48,6 +48,7 @@ use crate::events::recorder::EventRecorder;
 use crate::registry::handle::RegistryHandle;
 use crate::support::blocking::Blocking;
 use crate::support::rate::{SourceLimiter, TooManyRequests};
+use crate::support::service_events::Announcer;
 use crate::support::slot::CallError;
 
 /// A request of which at least one proof verified.
@@ -181,12 +182,14 @@ pub(crate) struct VerificationParts {
     pub events: EventRecorder,
     pub clock: Arc<dyn Clock>,
     pub blocking: Blocking,
+    pub announcer: Announcer,
 }
 
 impl VerificationHandle {
     /// Builds the handle, and reads the trusted roots that the operator added.
     pub(crate) fn new(parts: VerificationParts) -> Result<Self, StoreError> {
-        let VerificationParts { settings, verifier, registry, chain, records, events, clock, blocking } = parts;
+        let VerificationParts { settings, verifier, registry, chain, records, events, clock, blocking, announcer } =
+            parts;
         let VerificationSettings { queue, keys, directory, trusted_roots, limits, .. } = settings;
         let records = Arc::new(records);
         Ok(Self {
@@ -203,7 +206,7 @@ impl VerificationHandle {
                 keys,
                 directory: ArcSwap::from_pointee(directory),
                 roots: RootList::load(trusted_roots, Arc::clone(&records))?,
-                recorder: NullifierRecorder::new(records, events.clone(), Arc::clone(&clock)),
+                recorder: NullifierRecorder::new(records, events.clone(), Arc::clone(&clock), announcer),
                 events,
                 clock,
                 limits: ArcSwap::from_pointee(limits),

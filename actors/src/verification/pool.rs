@@ -19,6 +19,7 @@ use super::messages::{VerifierPoolMessage, WorkerMessage};
 use super::queue::FairQueue;
 use super::state::VerifierState;
 use super::worker::{VerifierWorker, WorkerArguments};
+use crate::support::service_events::ServiceEvent;
 use crate::support::traced::Traced;
 
 /// The most failed workers within [`RESTART_WINDOW`] that the pool replaces. At the next failure
@@ -101,15 +102,18 @@ impl Actor for VerifierPool {
         event: SupervisionEvent,
         state: &mut VerifierPoolState,
     ) -> Result<(), ActorProcessingErr> {
-        let (worker, reason) = match event {
-            SupervisionEvent::ActorFailed(cell, error) => (cell.get_id(), error.to_string()),
+        let (cell, reason) = match event {
+            SupervisionEvent::ActorFailed(cell, error) => (cell, error.to_string()),
             SupervisionEvent::ActorTerminated(cell, _, reason) => {
-                (cell.get_id(), reason.unwrap_or_else(|| "it was stopped".to_owned()))
+                (cell, reason.unwrap_or_else(|| "it was stopped".to_owned()))
             }
             _ => return Ok(()),
         };
+        let (worker, name) = (cell.get_id(), cell.get_name());
         let Some(index) = state.remove(worker) else { return Ok(()) };
         tracing::error!(worker = index, reason, "a verifier worker failed; its batch was not checked");
+        let actor = name.unwrap_or_default();
+        state.verifier.announcer.announce(|| ServiceEvent::ActorEnded { actor, reason: reason.clone() });
         state.record_failure(reason)?;
         let worker = state.start_worker(&myself, index).await?;
         state.idle.push(worker);

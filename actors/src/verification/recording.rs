@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::VerificationError;
 use crate::clock::Clock;
 use crate::events::recorder::EventRecorder;
+use crate::support::service_events::{Announcer, ServiceEvent};
 
 /// Number of locks that nullifiers share: enough that two unrelated nullifiers rarely share one.
 const LOCKS: usize = 1024;
@@ -73,6 +74,7 @@ pub(super) struct NullifierRecorder {
     records: Arc<VerificationRecords>,
     events: EventRecorder,
     clock: Arc<dyn Clock>,
+    announcer: Announcer,
     /// Serialises writers of the same nullifier. Without the locks, the writers that lose a race
     /// would retry their compare-and-write.
     locks: Vec<Mutex<()>>,
@@ -92,8 +94,13 @@ impl From<StoreError> for RecordError {
 }
 
 impl NullifierRecorder {
-    pub fn new(records: Arc<VerificationRecords>, events: EventRecorder, clock: Arc<dyn Clock>) -> Self {
-        Self { records, events, clock, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
+    pub fn new(
+        records: Arc<VerificationRecords>,
+        events: EventRecorder,
+        clock: Arc<dyn Clock>,
+        announcer: Announcer,
+    ) -> Self {
+        Self { records, events, clock, announcer, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
     }
 
     /// The record of an action; `None` when no proof has made it.
@@ -140,6 +147,7 @@ impl NullifierRecorder {
                     if write.event.is_some() {
                         self.events.written();
                     }
+                    self.announce_nullifiers(recorded, &write);
                     return Ok(recording_result(&write));
                 }
                 // Another request has recorded the same nullifier, action or nonce in the meantime.
@@ -148,6 +156,19 @@ impl NullifierRecorder {
                     return Err(VerificationError::unavailable("many requests record the nullifier at the same time"));
                 }
             }
+        }
+    }
+
+    /// Tells embedders which nullifiers were recorded.
+    fn announce_nullifiers(&self, recorded: &Recorded<'_>, write: &VerificationWrite) {
+        for (key, _, after) in &write.nullifiers {
+            self.announcer.announce(|| ServiceEvent::NullifierRecorded {
+                app_id: recorded.app_id.to_owned(),
+                action: recorded.action.as_ref().map_or("", |proved| proved.text).to_owned(),
+                nullifier: key.nullifier,
+                created_at: after.created_at,
+                verifications: after.verifications,
+            });
         }
     }
 

@@ -11,6 +11,7 @@ use super::checker::ProofChecker;
 use super::messages::VerifierPoolMessage;
 use super::settings::VerificationSettings;
 use crate::clock::Random;
+use crate::support::service_events::Announcer;
 use crate::support::slot::Slot;
 
 /// Upper bounds for the number of proofs in a batch; the largest batch has 64.
@@ -22,6 +23,7 @@ pub(crate) struct VerifierState {
     pub workers: Vec<WorkerRecord>,
     pub checker: Arc<dyn ProofChecker>,
     pub random: Arc<dyn Random>,
+    pub announcer: Announcer,
     /// Proofs that held, since the start.
     pub good: AtomicU64,
     /// Proofs that did not hold, since the start.
@@ -33,13 +35,14 @@ pub(crate) struct VerifierState {
 
 impl VerifierState {
     /// The state of an instance whose workers have not started.
-    pub fn new(instance: &str, settings: &VerificationSettings, random: Arc<dyn Random>) -> Self {
+    pub fn new(instance: &str, settings: &VerificationSettings, random: Arc<dyn Random>, announcer: Announcer) -> Self {
         Self {
             // Calls are bounded by the permits of their proofs, see `handle`.
             pool: Arc::new(Slot::new(format!("{instance}/verifier"), None)),
             workers: (0..settings.workers.max(1)).map(|_| WorkerRecord::default()).collect(),
             checker: Arc::clone(&settings.checker),
             random,
+            announcer,
             good: AtomicU64::new(0),
             bad: AtomicU64::new(0),
             measured: Measured::default(),

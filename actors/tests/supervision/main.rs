@@ -13,6 +13,7 @@ mod events;
 mod following;
 mod registry;
 mod replicas;
+mod service_events;
 mod stuck;
 mod verification;
 

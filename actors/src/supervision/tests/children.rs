@@ -7,7 +7,7 @@ use ractor_supervisor::{
 };
 
 use super::*;
-use crate::{ServiceChild, ServiceMessage, SupervisionSettings};
+use crate::{ServiceChild, ServiceEvent, ServiceMessage, SupervisionSettings};
 
 fn child_with(instance: &'static str, change: impl FnOnce(&mut Settings)) -> (TempDir, ServiceChild) {
     let (folder, mut settings, store, _) = service_parts(instance);
@@ -63,6 +63,7 @@ async fn a_service_that_ends_is_started_again_by_a_supervisor_and_loses_nothing(
     let (_folder, child) = child_with(instance, |_| {});
     let host = start_under_supervisor(instance, &child).await;
     let mut service = running(&child).await;
+    let mut events = child.subscribe();
     let mut accounts = 0;
     // The actor of the service is killed; the root of its tree is; the root is stopped.
     for end in 0..6 {
@@ -78,6 +79,8 @@ async fn a_service_that_ends_is_started_again_by_a_supervisor_and_loses_nothing(
             _ => service.root().stop(None),
         }
         let after = next(&child, &service).await;
+        let started = async { while events.recv().await.expect("no event is missed") != ServiceEvent::Started {} };
+        timeout(PATIENCE, started).await.expect("the start is told to a receiver of the service before");
         expect_finalized(&after.registry(), &pending).await;
         let refused = timeout(PATIENCE, held.submit(create(1000).into())).await.expect("the call gets an answer");
         assert!(matches!(refused, Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. })), "{refused:?}");
