@@ -270,7 +270,7 @@ pub(super) fn deliver(sign_in: &SignIn, request: &Request, delivery: Delivery) -
     match delivery {
         Delivery::Post { action, fields } if accepts_json(request) => {
             let fields: serde_json::Map<String, Value> =
-                fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+                fields.into_iter().map(|(name, value)| (name.into_owned(), value.into())).collect();
             json(StatusCode::OK, &value!({"action": action, "fields": fields}))
         }
         delivery => respond_delivery(&sign_in.frame(request), delivery),

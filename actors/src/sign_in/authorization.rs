@@ -48,7 +48,8 @@ pub struct AuthorizationError {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthorizationOrigin {
     /// The address of the browser or program, if it is known: it may begin a quarter of
-    /// [`crate::SignInLimits::open_sign_ins`] (rounded up), and the authenticator shows its network.
+    /// [`crate::SignInLimits::open_sign_ins`] (rounded up), and the authenticator shows its
+    /// network.
     pub source: Option<IpAddr>,
     /// The header `User-Agent`, which the authenticator shows.
     pub user_agent: Option<String>,

@@ -71,8 +71,8 @@ pub enum SignInMessage {
         /// Takes the outcome.
         reply: RpcReplyPort<Result<(), SignInCallError>>,
     },
-    /// Answer when the progress of a transaction is another one than `seen`, or with `seen` when the
-    /// time is over; see [`SignInHandle::follow`]. A transaction has at most four followers.
+    /// Answer when the progress of a transaction is another one than `seen`, or with `seen` when
+    /// the time is over; see [`SignInHandle::follow`]. A transaction has at most four followers.
     Follow {
         /// The transaction.
         transaction: TransactionId,
@@ -219,7 +219,8 @@ pub enum SignInCallError {
     /// The source address has used up a limit.
     #[error(transparent)]
     TooMany(#[from] TooManyRequests),
-    /// The step cannot be taken now. After a write that failed, it may have been taken all the same.
+    /// The step cannot be taken now. After a write that failed, it may have been taken all the
+    /// same.
     #[error("{reason}")]
     Unavailable {
         /// Why.
@@ -292,8 +293,8 @@ impl Actor for SignInActor {
     }
 }
 
-/// Answers a message. A caller that no longer waits does not stop it: its records may be on their way
-/// to the disk.
+/// Answers a message. A caller that no longer waits does not stop it: its records may be on their
+/// way to the disk.
 async fn answer(handle: SignInHandle, message: SignInMessage) {
     match message {
         SignInMessage::Authorize { parameters, origin, reply } => {

@@ -332,9 +332,9 @@ impl Service {
 
     /// What happens in the service from now on. An event is told when it has happened; a receiver
     /// that falls behind by 1024 events loses the oldest of them, and learns from
-    /// [`broadcast::error::RecvError::Lagged`] how many. An actor that dies may leave one untold, so
-    /// what must not be missed is read from the store: [`RegistryHandle::follow`] has every request
-    /// that became final, [`Service::events`] the log of events.
+    /// [`broadcast::error::RecvError::Lagged`] how many. An actor that dies may leave one untold,
+    /// so what must not be missed is read from the store: [`RegistryHandle::follow`] has every
+    /// request that became final, [`Service::events`] the log of events.
     pub fn subscribe(&self) -> broadcast::Receiver<ServiceEvent> {
         self.announcer.subscribe()
     }

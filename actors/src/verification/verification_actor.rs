@@ -130,8 +130,8 @@ impl Actor for VerificationActor {
     }
 }
 
-/// Answers a message. A caller that no longer waits does not stop it: its nullifiers may be on their
-/// way to the disk.
+/// Answers a message. A caller that no longer waits does not stop it: its nullifiers may be on
+/// their way to the disk.
 async fn answer(handle: VerificationHandle, message: VerificationMessage) {
     match message {
         VerificationMessage::Verify { relying_party, body, source, patience, reply } => {
@@ -161,8 +161,8 @@ async fn verify(
     deadline: Instant,
 ) -> Result<Verification, VerificationCallError> {
     let request = VerificationRequest::read(&body)?;
-    // A parsed JSON tree can take about 50 times the memory of its text, so it does not wait for the
-    // verifier.
+    // A parsed JSON tree can take about 50 times the memory of its text, so it does not wait for
+    // the verifier.
     drop(body);
     Ok(handle.verify(source, relying_party, request, deadline).await?)
 }

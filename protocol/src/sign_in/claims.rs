@@ -10,8 +10,8 @@ use crate::net::authority;
 use crate::time::UnixSeconds;
 use crate::{encode_enum, encode_fields};
 
-/// The supported scopes of a request besides `openid`, which every valid request has. In JSON a text
-/// like the parameter `scope`.
+/// The supported scopes of a request besides `openid`, which every valid request has. In JSON a
+/// text like the parameter `scope`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scopes {
     /// The scope `email`: the claim of the same name.

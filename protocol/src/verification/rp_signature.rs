@@ -196,8 +196,8 @@ pub enum RpSignatureError {
 }
 
 impl RpSignatureError {
-    /// The code of the answer: the one with which the public client kits name the same reason, where
-    /// they do.
+    /// The code of the answer: the one with which the public client kits name the same reason,
+    /// where they do.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing => "rp_signature_required",

@@ -9,29 +9,46 @@ use selfsame_actors::protocol::ledger::RequestId;
 use selfsame_actors::protocol::{B256, U256};
 use selfsame_actors::ractor::message::SerializedMessage;
 use selfsame_actors::ractor::{Actor, ActorRef, Message, RpcReplyPort, concurrency};
-use selfsame_actors::{ReadError, RegistryActor, RegistryMessage, Service, ServiceParts, Settings, SubmitError};
+use selfsame_actors::{ReadError, RegistryActor, RegistryMessage, Service, Settings, SubmitError};
 use tokio::time::timeout;
 
-use super::{PATIENCE, create, new_instance, new_store};
+use super::{PATIENCE, create, new_instance, start_service};
 
 async fn start() -> (tempfile::TempDir, Service, ActorRef<RegistryMessage>) {
-    let (folder, store) = new_store();
-    let settings = Settings::for_instance(new_instance());
-    let service = Service::start(ServiceParts::new(settings, store)).await.expect("the service starts");
+    let (folder, service) = start_service(Settings::for_instance(new_instance())).await;
     let (actor, _) = Actor::spawn(None, RegistryActor, service.registry()).await.expect("the actor starts");
     (folder, service, actor)
 }
 
 /// Sends a message as from another node, and returns the answer; `None` when there is none.
-async fn call_from_another_node<R: Send + 'static>(
-    registry: &ActorRef<RegistryMessage>,
-    message: impl FnOnce(RpcReplyPort<R>) -> RegistryMessage,
+pub async fn call_from_another_node<M: Message, R: Send + 'static>(
+    actor: &ActorRef<M>,
+    message: impl FnOnce(RpcReplyPort<R>) -> M,
 ) -> Option<R> {
     let (sender, answer) = concurrency::oneshot();
     let crossing = message(sender.into()).serialize().expect("it crosses");
-    let arrived = RegistryMessage::deserialize(crossing).expect("every message is read");
-    registry.cast(arrived).expect("the actor runs");
+    let arrived = M::deserialize(crossing).expect("every message is read");
+    actor.cast(arrived).expect("the actor runs");
     timeout(PATIENCE, answer).await.expect("the port is used or dropped").ok()
+}
+
+/// Sends calls of these names whose contents cannot be read, and checks that they get no answer.
+pub async fn unreadable_calls<M: Message>(actor: &ActorRef<M>, names: &[&str], is_unreadable: impl Fn(&M) -> bool) {
+    let hash = B256::repeat_byte(7).to_vec();
+    let contents = [Vec::new(), hash, b"{}".to_vec(), vec![0xff; 100_000]];
+    for (name, content) in names.iter().flat_map(|name| contents.iter().map(move |content| (name, content))) {
+        let (sender, answer) = concurrency::oneshot();
+        let call = SerializedMessage::Call {
+            variant: (*name).to_owned(),
+            args: content.clone(),
+            reply: sender.into(),
+            metadata: None,
+        };
+        let arrived = M::deserialize(call).expect("every message is read");
+        assert!(is_unreadable(&arrived), "{name} of {} bytes", content.len());
+        actor.cast(arrived).expect("the actor runs");
+        assert!(timeout(PATIENCE, answer).await.expect("the port is dropped").is_err(), "{name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,26 +84,12 @@ async fn every_message_and_its_answer_arrive_as_they_were_given() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_gets_no_answer_and_the_actor_goes_on() {
     let (_folder, service, registry) = start().await;
-    let hash = B256::repeat_byte(7).to_vec();
-    let calls = ["Submit", "Status", "WaitUntilFinal", "Tip", "Account", "Another"];
-    let contents = [Vec::new(), hash, b"{}".to_vec(), vec![0xff; 100_000]];
-    for (name, content) in calls.iter().flat_map(|name| contents.iter().map(move |content| (name, content))) {
-        // The tip has no content, so this is the one call that can be read.
-        if (*name, content.is_empty()) == ("Tip", true) {
-            continue;
-        }
-        let (sender, answer) = concurrency::oneshot();
-        let call = SerializedMessage::Call {
-            variant: (*name).to_owned(),
-            args: content.clone(),
-            reply: sender.into(),
-            metadata: None,
-        };
-        let arrived = RegistryMessage::deserialize(call).expect("every message is read");
-        assert!(matches!(arrived, RegistryMessage::Unreadable { .. }), "{name} of {} bytes", content.len());
-        registry.cast(arrived).expect("the actor runs");
-        assert!(timeout(PATIENCE, answer).await.expect("the port is dropped").is_err(), "{name}");
-    }
+    let is_unreadable = |message: &RegistryMessage| matches!(message, RegistryMessage::Unreadable { .. });
+    unreadable_calls(&registry, &["Submit", "Status", "WaitUntilFinal", "Account", "Another"], is_unreadable).await;
+    let (sender, _answer) = concurrency::oneshot();
+    let (variant, args, reply) = ("Tip".to_owned(), vec![1], sender.into());
+    let tip = SerializedMessage::Call { variant, args, reply, metadata: None };
+    assert!(is_unreadable(&RegistryMessage::deserialize(tip).expect("every message is read")), "a tip with content");
     let cast = SerializedMessage::Cast { variant: "Tip".to_owned(), args: Vec::new(), metadata: None };
     let others = [cast, SerializedMessage::CallReply(1, Vec::new())];
     for other in others {

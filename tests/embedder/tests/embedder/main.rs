@@ -3,8 +3,12 @@
 
 #![allow(clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
+#[path = "../../../../examples/embedded/application.rs"]
+mod application;
 mod crossing;
+mod facades;
 mod host;
+mod kills;
 mod ledger;
 mod memory_ledger;
 mod nodes;
@@ -20,7 +24,7 @@ use selfsame_actors::protocol::ledger::RequestId;
 use selfsame_actors::protocol::registry::{CreateAccount, Operation};
 use selfsame_actors::protocol::{Address, U256};
 use selfsame_actors::storage::{OpenOptions, Store};
-use selfsame_actors::{RegistryHandle, Submission, SubmitError};
+use selfsame_actors::{RegistryHandle, Service, ServiceParts, Settings, Submission, SubmitError};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -33,6 +37,13 @@ fn new_store() -> (TempDir, Store) {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let store = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).expect("the store opens");
     (folder, store)
+}
+
+/// A service on a ledger in its own store.
+async fn start_service(settings: Settings) -> (TempDir, Service) {
+    let (folder, store) = new_store();
+    let service = Service::start(ServiceParts::new(settings, store)).await.expect("the service starts");
+    (folder, service)
 }
 
 /// An instance name that no other test uses.

@@ -1,0 +1,58 @@
+//! What a person does, by messages to the actors of a service, on this node or on another one.
+
+use std::error::Error;
+use std::time::Duration;
+
+use selfsame_actors::protocol::U256;
+use selfsame_actors::protocol::sign_in::proof_request::AnswerMode;
+use selfsame_actors::protocol::sign_in::response::Delivery;
+use selfsame_actors::ractor::{ActorRef, call_t};
+use selfsame_actors::{Authorization, AuthorizationOrigin, OwnedSessionCookie, SignInMessage, VerificationMessage};
+
+use super::application::{APP, CALLBACK, authorization_request, sign_in_answer, verification_request};
+
+/// How long the answer to one message may take, in milliseconds.
+const PATIENCE_MS: u64 = 10_000;
+
+const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
+
+/// Verifies a person's proof for an application, and returns the nullifier.
+pub async fn verify(verification: &ActorRef<VerificationMessage>, person: u64) -> Result<U256, Box<dyn Error>> {
+    let verify = |reply| VerificationMessage::Verify {
+        relying_party: APP.to_owned(),
+        body: Box::new(verification_request(person, "vote", 5)),
+        source: None,
+        patience: PATIENCE,
+        reply,
+    };
+    let verified = call_t!(verification, verify, PATIENCE_MS)??;
+    Ok(verified.nullifier.ok_or("a session proof")?.nullifier.0)
+}
+
+/// Signs a person in to the application, and returns the subject that the application sees.
+pub async fn sign_in(sign_in: &ActorRef<SignInMessage>, person: u64) -> Result<String, Box<dyn Error>> {
+    let (parameters, origin) = (authorization_request(), AuthorizationOrigin::default());
+    let authorize = |reply| SignInMessage::Authorize { parameters, origin, reply };
+    let Authorization::ProofRequested(begun) = call_t!(sign_in, authorize, PATIENCE_MS)?? else {
+        return Err("there is no session that could answer".into());
+    };
+    let transaction = begun.transaction.id;
+    let (body, mode) = (Box::new(sign_in_answer(person, &begun.asked.signal)), AnswerMode::CrossDevice);
+    let answer = |reply| SignInMessage::Answer { transaction, body, mode, source: None, reply };
+    call_t!(sign_in, answer, PATIENCE_MS)??;
+    let (secret, session) = (begun.transaction.secret, OwnedSessionCookie::Unwanted);
+    let complete = |reply| SignInMessage::Complete { transaction, secret, return_secret: None, session, reply };
+    let code = match call_t!(sign_in, complete, PATIENCE_MS)??.delivery {
+        Delivery::Redirect { location } => {
+            let query = location.split_once('?').ok_or("a redirect without a query")?.1.to_owned();
+            let code = query.split('&').find_map(|pair| pair.strip_prefix("code="));
+            code.ok_or("a response without a code")?.to_owned()
+        }
+        Delivery::Post { .. } => return Err("the response type has another mode".into()),
+    };
+    let (client_id, redirect_uri) = (APP.to_owned(), Some(CALLBACK.to_owned()));
+    let exchange = |reply| SignInMessage::Exchange { client_id, code, redirect_uri, code_verifier: None, reply };
+    let token = call_t!(sign_in, exchange, PATIENCE_MS)??.access_token;
+    let live = call_t!(sign_in, |reply| SignInMessage::LiveToken { token, reply }, PATIENCE_MS)??;
+    Ok(live.ok_or("the token is not live")?.token.person.subject())
+}
