@@ -30,28 +30,36 @@
 #[doc = include_str!("../../docs/embedding.md")]
 struct EmbeddingGuide;
 
-/// Passes a fault point in async code that returns `Result<_, E>` with `E: From<StoreError>`.
-/// Expands to nothing without the feature `fault-injection`. See `faults.rs`.
+/// Passes a fault point in the scope of a service (`FaultScope`), in async code that returns
+/// `Result<_, E>` with `E: From<StoreError>`. Without the feature `fault-injection`, the scope's
+/// type is checked and nothing is done. See `faults.rs`.
 #[cfg(feature = "fault-injection")]
 macro_rules! fault_point {
-    ($point:ident) => {
-        $crate::faults::pass($crate::faults::FaultPoint::$point).await?
+    ($scope:expr, $point:ident) => {
+        $crate::faults::pass(&$scope, $crate::faults::FaultPoint::$point).await?
     };
 }
 /// The same in code that may block.
 #[cfg(feature = "fault-injection")]
 macro_rules! blocking_fault_point {
-    ($point:ident) => {
-        ::selfsame_storage::faults::pass_blocking($crate::faults::FaultPoint::$point)?
+    ($scope:expr, $point:ident) => {
+        ::selfsame_storage::faults::pass_blocking(&$scope, $crate::faults::FaultPoint::$point)?
     };
 }
 #[cfg(not(feature = "fault-injection"))]
 macro_rules! fault_point {
-    ($point:ident) => {};
+    ($scope:expr, $point:ident) => {
+        // Never called: it only makes the scope one that is used.
+        let _ = || {
+            let _: &::selfsame_storage::FaultScope = &$scope;
+        };
+    };
 }
 #[cfg(not(feature = "fault-injection"))]
 macro_rules! blocking_fault_point {
-    ($point:ident) => {};
+    ($scope:expr, $point:ident) => {
+        fault_point!($scope, $point);
+    };
 }
 
 mod bridge;

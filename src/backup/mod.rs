@@ -20,12 +20,15 @@
 //! A backup is complete when it has its manifest, which is written last, and its name, which it
 //! gets after that.
 
-/// Passes a fault point in code that may block. Expands to nothing without the feature
-/// `fault-injection`.
+/// Passes a fault point of the process in code that may block. Expands to nothing without the
+/// feature `fault-injection`.
 macro_rules! fault_point {
     ($point:ident) => {
         #[cfg(feature = "fault-injection")]
-        selfsame_storage::faults::pass_blocking(selfsame_storage::faults::FaultPoint::$point)?;
+        selfsame_storage::faults::pass_blocking(
+            &selfsame_storage::FaultScope::PROCESS,
+            selfsame_storage::faults::FaultPoint::$point,
+        )?;
     };
 }
 

@@ -14,7 +14,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode, Version};
 #[cfg(feature = "fault-injection")]
-use selfsame_actors::faults::{FaultPoint, pass};
+use selfsame_actors::faults::{FaultPoint, FaultScope, pass};
 use selfsame_protocol::time::RetryAfter;
 use tracing::{Instrument, error_span, field};
 
@@ -134,7 +134,7 @@ async fn answer(
         audit.reason(|| rejection.reason());
     }
     #[cfg(feature = "fault-injection")]
-    let handled = match pass(FaultPoint::HttpAnswer).await {
+    let handled = match pass(&FaultScope::PROCESS, FaultPoint::HttpAnswer).await {
         Ok(()) => handled,
         Err(_) => Err(Rejection::Internal),
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 #[cfg(feature = "fault-injection")]
-use selfsame_actors::faults::{FaultPoint, pass};
+use selfsame_actors::faults::{FaultPoint, FaultScope, pass};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -79,7 +79,7 @@ impl Server {
                 accepted = listener.accept(), if has_room => match accepted {
                     Ok((stream, peer)) => {
                         #[cfg(feature = "fault-injection")]
-                        if pass(FaultPoint::HttpAccept).await.is_err() {
+                        if pass(&FaultScope::PROCESS, FaultPoint::HttpAccept).await.is_err() {
                             continue;
                         }
                         let is_proxy = conditions.is_trusted_proxy(peer);

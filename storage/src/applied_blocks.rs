@@ -99,9 +99,9 @@ impl BlockWriter {
         changes.put(&family::RESULTS, &seal.height, &result);
         let tip = AppliedTip { tip: effects.tip, next_leaf_index: effects.next_leaf_index };
         changes.put(&family::APPLIED, &(), &tip);
-        fault_point!(BlockCommitBefore);
+        fault_point!(self.store.fault_scope(), BlockCommitBefore);
         self.store.database().write(changes, false)?;
-        fault_point!(BlockCommitAfter);
+        fault_point!(self.store.fault_scope(), BlockCommitAfter);
         Ok(())
     }
 

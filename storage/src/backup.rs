@@ -46,9 +46,9 @@ impl Store {
     /// Files that never change are hard links, or copies when `folder` is on another file system.
     /// A file that changes its content on the disk by itself is damaged in both.
     pub fn checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
-        fault_point!(CheckpointBefore);
+        fault_point!(self.fault_scope(), CheckpointBefore);
         self.database().checkpoint(folder)?;
-        fault_point!(CheckpointAfter);
+        fault_point!(self.fault_scope(), CheckpointAfter);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use selfsame_protocol::encoding::Encoding;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
+use crate::faults::FaultScope;
 use crate::group_commit::{GroupCommit, OnDurable, Write};
 use crate::schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
 use crate::schema::family::{self, Family};
@@ -36,6 +37,12 @@ impl ChainRecords {
     /// The records in `store`, written by its committing thread.
     pub fn new(store: Store, group_commit: GroupCommit) -> Self {
         Self { store, group_commit }
+    }
+
+    /// The scope in which the store's fault points are passed.
+    #[inline]
+    pub fn fault_scope(&self) -> FaultScope {
+        self.store.fault_scope()
     }
 
     /// How far a contract's roots were followed; `None` when they were not.

@@ -11,6 +11,7 @@ use rocksdb::{
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 
 use crate::error::StoreError;
+use crate::faults::{FaultScope, ScopeCell};
 use crate::log_check::{self, TornLog};
 use crate::schema::family::{self, Family};
 
@@ -19,6 +20,7 @@ pub(crate) struct Database {
     db: DB,
     synced: WriteOptions,
     unsynced: WriteOptions,
+    fault_scope: ScopeCell,
 }
 
 /// A source of records: the database as it is now, or a snapshot.
@@ -37,7 +39,7 @@ pub(crate) trait RecordSource {
 
 impl RecordSource for Database {
     fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
-        fault_point!(StoreRead);
+        fault_point!(self.fault_scope(), StoreRead);
         Ok(self.db.get_pinned_cf(self.handle(family)?, key)?)
     }
 }
@@ -137,7 +139,19 @@ impl Database {
     fn from_rocksdb(db: DB) -> Self {
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
-        Self { db, synced, unsynced: WriteOptions::default() }
+        Self { db, synced, unsynced: WriteOptions::default(), fault_scope: ScopeCell::default() }
+    }
+
+    /// The scope of the service that uses the database; before the first one, of the process.
+    #[inline]
+    pub(crate) fn fault_scope(&self) -> FaultScope {
+        self.fault_scope.get()
+    }
+
+    /// Another service uses the database from now on.
+    #[inline]
+    pub(crate) fn set_fault_scope(&self, scope: FaultScope) {
+        self.fault_scope.set(scope);
     }
 
     /// Makes a copy of the database as it is now in a new folder, while others read and write: what
@@ -221,7 +235,7 @@ impl Database {
         family: &'static str,
         key: &[u8],
     ) -> Result<Option<DBPinnableSlice<'snapshot>>, StoreError> {
-        fault_point!(SnapshotRead);
+        fault_point!(self.fault_scope(), SnapshotRead);
         Ok(snapshot.get_pinned_cf(self.handle(family)?, key)?)
     }
 

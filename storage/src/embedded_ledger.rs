@@ -49,7 +49,7 @@ impl LedgerReader for EmbeddedLedger {
     }
 
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
-        fault_point!(LedgerRead);
+        fault_point!(self.store.fault_scope(), LedgerRead);
         self.store.database().get(&family::BLOCKS, &height)
     }
 
@@ -69,7 +69,7 @@ impl LedgerReader for EmbeddedLedger {
 impl Ledger for EmbeddedLedger {
     fn append(&self, block: &Block, commits: &GroupCommit, appended: OnAppended) {
         let refused = if block.belongs_to(&self.store.domain()) {
-            pass_fault_point().err().map(LedgerError::from)
+            pass_fault_point(&self.store).err().map(LedgerError::from)
         } else {
             Some(LedgerError::OtherRegistry { height: block.header.height })
         };
@@ -80,7 +80,7 @@ impl Ledger for EmbeddedLedger {
     }
 }
 
-fn pass_fault_point() -> Result<(), StoreError> {
-    fault_point!(LedgerAppendBefore);
+fn pass_fault_point(store: &Store) -> Result<(), StoreError> {
+    fault_point!(store.fault_scope(), LedgerAppendBefore);
     Ok(())
 }

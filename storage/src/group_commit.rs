@@ -512,7 +512,7 @@ impl Committer {
             return Some(self.finish_without_entry(replica, at, group).await);
         }
         if pending.is_none()
-            && let Err(error) = pass_before()
+            && let Err(error) = pass_before(group)
         {
             return Some(Outcome { local: group.write_local(), shared: Err(error) });
         }
@@ -596,25 +596,25 @@ impl TakenGroup {
 
 /// Writes to the leader's own store what the journal has.
 fn record(group: &mut Group, replica: &Replica, pending: &Pending) -> Result<(), StoreError> {
-    fault_point!(GroupCommitAfter);
+    fault_point!(group.fault_scope(), GroupCommitAfter);
     group.record(replica, pending)?;
     if group.appends() {
-        fault_point!(LedgerAppendAfter);
+        fault_point!(group.fault_scope(), LedgerAppendAfter);
     }
     Ok(())
 }
 
-fn pass_before() -> Result<(), StoreError> {
-    fault_point!(GroupCommitBefore);
+fn pass_before(group: &Group) -> Result<(), StoreError> {
+    fault_point!(group.fault_scope(), GroupCommitBefore);
     Ok(())
 }
 
 fn write(group: &mut Group) -> Result<(), StoreError> {
-    pass_before()?;
+    pass_before(group)?;
     group.write_synced()?;
-    fault_point!(GroupCommitAfter);
+    fault_point!(group.fault_scope(), GroupCommitAfter);
     if group.appends() {
-        fault_point!(LedgerAppendAfter);
+        fault_point!(group.fault_scope(), LedgerAppendAfter);
     }
     Ok(())
 }

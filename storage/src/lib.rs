@@ -14,17 +14,23 @@
 //!
 //! Readers take a [`Snapshot`]: accounts, addresses, tree pages and roots after one block.
 
-/// Passes a fault point (of [`faults`]) in code that may block and returns `Result<_, E>` with `E:
-/// From<StoreError>`. Without the feature `fault-injection`, it expands to nothing.
+/// Passes a fault point (of [`faults`]) in a [`FaultScope`], in code that may block and returns
+/// `Result<_, E>` with `E: From<StoreError>`. Without the feature `fault-injection`, the scope's
+/// type is checked and nothing is done.
 #[cfg(feature = "fault-injection")]
 macro_rules! fault_point {
-    ($point:ident) => {
-        $crate::faults::pass_blocking($crate::faults::FaultPoint::$point)?
+    ($scope:expr, $point:ident) => {
+        $crate::faults::pass_blocking(&$scope, $crate::faults::FaultPoint::$point)?
     };
 }
 #[cfg(not(feature = "fault-injection"))]
 macro_rules! fault_point {
-    ($point:ident) => {};
+    ($scope:expr, $point:ident) => {
+        // Never called: it only makes the scope one that is used.
+        let _ = || {
+            let _: &$crate::FaultScope = &$scope;
+        };
+    };
 }
 
 mod applied_blocks;
@@ -37,6 +43,8 @@ mod events;
 mod facts;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
+#[cfg(not(feature = "fault-injection"))]
+mod faults;
 mod fsck;
 mod group_commit;
 mod histogram;
@@ -70,6 +78,7 @@ pub use embedded_ledger::EmbeddedLedger;
 pub use error::{LedgerError, RoomFor, StoreError};
 pub use events::{EventRecords, LogWrite, ReceiverWrite};
 pub use facts::{Membership, SCHEMA_VERSION};
+pub use faults::FaultScope;
 pub use fsck::{FsckReport, fsck};
 pub use group_commit::{
     CommitMeasurements, Decision, Forward, ForwardedDecision, GroupCommit, OnAppended, OnDecided, OnDurable,

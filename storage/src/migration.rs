@@ -37,6 +37,7 @@ use selfsame_protocol::encoding::DecodeError;
 use crate::database::{Changes, Database};
 use crate::error::{RoomFor, StoreError};
 use crate::facts::{self, SCHEMA_VERSION};
+use crate::faults::FaultScope;
 use crate::progress::{Phase, Progress, ensure_wanted};
 use crate::room::ensure_room;
 
@@ -177,7 +178,7 @@ impl Migration<'_> {
             foreign @ SchemaStanding::Foreign { .. } => return foreign.ensure_present(),
         };
         self.name_copy(&mark)?;
-        fault_point!(MigrationMarked);
+        fault_point!(FaultScope::PROCESS, MigrationMarked);
         let copy = mark.copy.clone();
         let from = mark.original;
         self.change_all(mark, progress)?;
@@ -201,7 +202,7 @@ impl Migration<'_> {
                 Some(name)
             }
         };
-        fault_point!(MigrationCopied);
+        fault_point!(FaultScope::PROCESS, MigrationCopied);
         ensure_wanted(progress)?;
         let mark = Mark { original: from, from, to: SCHEMA_VERSION, copy, family: 0, after: None };
         let mut changes = Changes::default();
@@ -308,7 +309,7 @@ impl Migration<'_> {
                 mark.put(&mut changes);
             }
             self.database.write(changes, true)?;
-            fault_point!(MigrationWritten);
+            fault_point!(FaultScope::PROCESS, MigrationWritten);
         }
         Ok(())
     }
@@ -328,7 +329,7 @@ impl Migration<'_> {
         if changed > 0 {
             mark.put(&mut changes);
             self.database.write(changes, true)?;
-            fault_point!(MigrationWritten);
+            fault_point!(FaultScope::PROCESS, MigrationWritten);
         }
         Ok(changed)
     }

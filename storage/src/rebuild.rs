@@ -15,6 +15,7 @@ use selfsame_protocol::ledger::{Entry, Seal, apply_block, recover_signers};
 use crate::applied_blocks::BlockWriter;
 use crate::database::{Changes, Database};
 use crate::error::StoreError;
+use crate::faults::FaultScope;
 use crate::progress::{Counter, Phase, Progress, ensure_wanted};
 use crate::recorded::put_indexes;
 use crate::schema::family;
@@ -60,7 +61,7 @@ pub fn rebuild(path: &Path, block_cache: usize, progress: &dyn Progress) -> Resu
     let rebuilt = rebuild_beside(&old, &new, block_cache, progress);
     match rebuilt {
         Ok((report, locked)) => {
-            fault_point!(RebuildSwap);
+            fault_point!(FaultScope::PROCESS, RebuildSwap);
             rename(&new, path)?;
             // The old store is open until here, so that no other process opens it.
             drop(locked);
@@ -93,7 +94,7 @@ fn rebuild_beside(
     if database.raw_records(family::META)?.next().is_none() {
         return Err(StoreError::Empty { path: old.to_owned() });
     }
-    fault_point!(CheckpointBefore);
+    fault_point!(FaultScope::PROCESS, CheckpointBefore);
     database.checkpoint(new)?;
     let mut copied = Database::open_without_compaction(new, block_cache)?;
     copied.clear(&family::REBUILT, block_cache)?;
@@ -145,7 +146,7 @@ fn derive(store: &Store, progress: &dyn Progress) -> Result<RebuildReport, Store
         report.blocks = height;
         report.operations += u64::from(block.header.count);
         report.accounts = effects.next_leaf_index.0.saturating_sub(1);
-        fault_point!(RebuildBlock);
+        fault_point!(FaultScope::PROCESS, RebuildBlock);
         progress.report(APPLYING, height, last);
         ensure_wanted(progress)?;
     }

@@ -141,7 +141,7 @@ impl RequestWriter {
         limit: usize,
         delete: impl Fn(&mut Changes, UnixSeconds, &Id) -> Result<bool, StoreError>,
     ) -> Result<Option<SweepPosition<Id>>, StoreError> {
-        fault_point!(SweepBefore);
+        fault_point!(self.store.fault_scope(), SweepBefore);
         let database = self.store.database();
         let mut changes = Changes::default();
         let mut last = None;
@@ -163,7 +163,7 @@ impl RequestWriter {
             last = Some((time, id));
         }
         database.write(changes, false)?;
-        fault_point!(SweepAfter);
+        fault_point!(self.store.fault_scope(), SweepAfter);
         Ok(last)
     }
 }

@@ -12,6 +12,7 @@ use selfsame_protocol::ledger::Seal;
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
 use crate::facts;
+use crate::faults::FaultScope;
 use crate::log_check;
 use crate::migration::{self, Keep, SchemaStanding, standing};
 use crate::progress::{NoProgress, Progress};
@@ -254,6 +255,19 @@ impl Store {
     /// That the store was restored from a backup; `None` when it was not.
     pub fn restoration(&self) -> Result<Option<Restoration>, StoreError> {
         facts::stored_restoration(self.database())
+    }
+
+    /// The scope in which the fault points of the store, of its group commit and of its ledger are
+    /// passed: that of the last service that was started on the store.
+    #[inline]
+    pub fn fault_scope(&self) -> FaultScope {
+        self.database().fault_scope()
+    }
+
+    /// Sets the scope. A service that is started on the store does so.
+    #[inline]
+    pub fn set_fault_scope(&self, scope: FaultScope) {
+        self.database().set_fault_scope(scope);
     }
 
     pub(crate) fn database(&self) -> &Database {

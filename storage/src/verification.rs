@@ -10,6 +10,7 @@ use selfsame_protocol::verification::rp_signature::SignedNonce;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
+use crate::faults::FaultScope;
 use crate::group_commit::{Conditions, GroupCommit, OnDecided, OnDurable};
 use crate::schema::events::UnloggedKey;
 use crate::schema::family;
@@ -40,6 +41,12 @@ impl VerificationRecords {
     /// The records in `store`, written by its committing thread.
     pub fn new(store: Store, group_commit: GroupCommit) -> Self {
         Self { store, group_commit }
+    }
+
+    /// The scope in which the store's fault points are passed.
+    #[inline]
+    pub fn fault_scope(&self) -> FaultScope {
+        self.store.fault_scope()
     }
 
     /// The record of a nullifier; `None` when no proof has shown it yet.

@@ -42,7 +42,7 @@ impl Actor for MessageBridge {
         shared: Arc<BridgeState>,
     ) -> Result<MessageBridgeState, ActorProcessingErr> {
         shared.slot.occupy(myself.clone());
-        fault_point!(MessageBridgeStart);
+        fault_point!(shared.fault_scope, MessageBridgeStart);
         myself.send_interval(SWEEP_INTERVAL, || MessageBridgeMessage::Sweep.into());
         let entries = Entries::new(shared.settings.load().limits);
         let state = MessageBridgeState { shared, entries, followers: Notifiers::default() };
@@ -57,7 +57,7 @@ impl Actor for MessageBridge {
         state: &mut MessageBridgeState,
     ) -> Result<(), ActorProcessingErr> {
         async {
-            fault_point!(MessageBridgeHandle);
+            fault_point!(state.shared.fault_scope, MessageBridgeHandle);
             state.handle(message);
             Ok(())
         }

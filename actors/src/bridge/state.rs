@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use arc_swap::ArcSwap;
 use selfsame_protocol::bridge::EntryId;
+use selfsame_storage::FaultScope;
 
 use super::messages::MessageBridgeMessage;
 use super::peers::BridgePeers;
@@ -16,6 +17,7 @@ use crate::support::slot::Slot;
 /// What the message bridge and its handle share.
 pub(crate) struct BridgeState {
     pub slot: Arc<Slot<MessageBridgeMessage>>,
+    pub fault_scope: FaultScope,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub settings: ArcSwap<BridgeSettings>,
@@ -42,6 +44,7 @@ impl BridgeState {
         let slot = Slot::new(format!("{instance}/message-bridge"), Some(settings.waiting_calls));
         Self {
             slot: Arc::new(slot),
+            fault_scope: FaultScope::of_instance(instance),
             clock,
             random,
             settings: ArcSwap::from_pointee(settings),

@@ -78,7 +78,7 @@ impl CodeWatch {
         let stored = self.records.first_code(place.id)?;
         let first = stored.map_or(now, |stored| stored.completed_by(now));
         if stored != Some(first) {
-            durably(|durable| self.records.write_first_code(place.id, &first, durable)).await?;
+            durably(&self.records, |records, durable| records.write_first_code(place.id, &first, durable)).await?;
         }
         let after = Watched { contract: Some(place.id), first: Some(first), now: Some(now), read_at: head.time };
         let (was, is) = (self.unaccepted_in(before), self.unaccepted_in(after));

@@ -1,16 +1,19 @@
 //! Makes what was followed durable.
 
-use selfsame_storage::{OnDurable, StoreError};
+use selfsame_storage::{ChainRecords, OnDurable, StoreError};
 use tokio::sync::oneshot;
 
 use super::error::ChainError;
 
-/// Waits until a write is on disk.
-pub(super) async fn durably(write: impl FnOnce(OnDurable)) -> Result<(), ChainError> {
-    fault_point!(ChainStoreBefore);
+/// Writes to the records, and waits until that is on disk.
+pub(super) async fn durably(
+    records: &ChainRecords,
+    write: impl FnOnce(&ChainRecords, OnDurable),
+) -> Result<(), ChainError> {
+    fault_point!(records.fault_scope(), ChainStoreBefore);
     let (written, durable) = oneshot::channel();
-    write(Box::new(move |result| drop(written.send(result))));
+    write(records, Box::new(move |result| drop(written.send(result))));
     durable.await.unwrap_or(Err(StoreError::Closing))?;
-    fault_point!(ChainStoreAfter);
+    fault_point!(records.fault_scope(), ChainStoreAfter);
     Ok(())
 }

@@ -60,7 +60,7 @@ impl Actor for Follower {
         shared: Arc<FollowedSource>,
     ) -> Result<FollowerState, ActorProcessingErr> {
         shared.slot.occupy(myself.clone());
-        fault_point!(ChainFollowerStart);
+        fault_point!(shared.fault_scope, ChainFollowerStart);
         shared.slot.cast(FollowerMessage::Poll);
         let (running, timer, ended, last) = (None, None, None, None);
         Ok(FollowerState { shared, running, looking: Vec::new(), again: false, last, failures: 0, ended, timer })
@@ -73,7 +73,7 @@ impl Actor for Follower {
         state: &mut FollowerState,
     ) -> Result<(), ActorProcessingErr> {
         async {
-            fault_point!(ChainFollowerHandle);
+            fault_point!(state.shared.fault_scope, ChainFollowerHandle);
             state.handle(message, &myself);
             Ok(())
         }

@@ -227,7 +227,7 @@ impl KeySource {
         let mut keys: Vec<_> = keys.iter().map(|(owner, key)| (*owner, *key)).collect();
         keys.sort_by_key(|(owner, _)| *owner);
         let record = KeySourceRecord { confirmed, keys };
-        durably(|durable| self.records.write_keys(place.id, &record, durable)).await
+        durably(&self.records, |records, durable| records.write_keys(place.id, &record, durable)).await
     }
 
     /// Logs what changed, and names the configured keys that are not the contract's.

@@ -488,7 +488,7 @@ impl RootSource {
         removed: Vec<Position>,
     ) -> Result<(), ChainError> {
         let write = RootSourceWrite { record: state.record(), added, removed };
-        durably(|durable| self.records.write_roots(state.place.id, &write, durable)).await?;
+        durably(&self.records, |records, durable| records.write_roots(state.place.id, &write, durable)).await?;
         state.stored = state.confirmed;
         Ok(())
     }

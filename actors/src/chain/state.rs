@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use selfsame_storage::{ChainRecords, StoreError};
+use selfsame_storage::{ChainRecords, FaultScope, StoreError};
 use tokio::time::Instant;
 
 use super::contract::Contract;
@@ -43,6 +43,7 @@ pub(super) struct FollowedChain {
 /// A contract, and where its follower is reached.
 pub(crate) struct FollowedSource {
     pub slot: Arc<Slot<FollowerMessage>>,
+    pub fault_scope: FaultScope,
     pub(super) contract: Contract,
     /// Held during a step: one that a stopped follower began may not have ended.
     stepping: tokio::sync::Mutex<()>,
@@ -129,8 +130,9 @@ impl FollowedChain {
         }
         let source = |contract: Contract| {
             let slot = Arc::new(Slot::new(format!("{instance}/chain/{}", contract.name()), None));
+            let fault_scope = FaultScope::of_instance(instance);
             let (stepping, health) = (tokio::sync::Mutex::default(), Mutex::default());
-            Arc::new(FollowedSource { slot, contract, stepping, health })
+            Arc::new(FollowedSource { slot, fault_scope, contract, stepping, health })
         };
         let sources = contracts.into_iter().map(source).collect();
         Ok(Self { name, chain_id, agree: agree.max(1), nodes, sources })

@@ -96,7 +96,8 @@ impl VerifierSource {
             before.deployment != deployment || head.time.since(before.confirmed.time) >= STORE_INTERVAL
         });
         if is_due {
-            durably(|durable| self.records.write_deployment(self.place.id, &record, durable)).await?;
+            durably(&self.records, |records, durable| records.write_deployment(self.place.id, &record, durable))
+                .await?;
         }
         self.progress.read.store(head.number, Ordering::Relaxed);
         self.published.send_replace(Some(record));

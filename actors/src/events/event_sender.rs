@@ -93,7 +93,7 @@ impl Actor for EventSender {
         shared: Arc<EventsState>,
     ) -> Result<EventSenderState, ActorProcessingErr> {
         shared.slot.occupy(myself.clone());
-        fault_point!(EventSenderStart);
+        fault_point!(shared.fault_scope, EventSenderStart);
         myself.send_interval(INTERVAL, || EventSenderMessage::Wake.into());
         shared.slot.cast(EventSenderMessage::Wake);
         let waking = OwnedTask(tokio::spawn(wake_at_blocks(Arc::clone(&shared))).abort_handle());
@@ -115,7 +115,7 @@ impl Actor for EventSender {
         state: &mut EventSenderState,
     ) -> Result<(), ActorProcessingErr> {
         async {
-            fault_point!(EventSenderHandle);
+            fault_point!(state.shared.fault_scope, EventSenderHandle);
             state.handle(message).await;
             Ok(())
         }

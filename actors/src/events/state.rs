@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use selfsame_protocol::time::UnixMillis;
-use selfsame_storage::EventRecords;
+use selfsame_storage::{EventRecords, FaultScope};
 use tokio::sync::watch;
 
 use super::messages::EventSenderMessage;
@@ -23,6 +23,7 @@ const WAITING_CALLS: usize = 16;
 /// What the sender of events and its handle share.
 pub(crate) struct EventsState {
     pub slot: Arc<Slot<EventSenderMessage>>,
+    pub fault_scope: FaultScope,
     pub settings: ArcSwap<EventSettings>,
     /// The height when these settings came into force: blocks are told from then on, unless they
     /// were told before.
@@ -71,6 +72,7 @@ impl EventsState {
         let EventsParts { settings, records, registry, clock, random, blocking } = parts;
         Self {
             slot: Arc::new(Slot::new(format!("{instance}/event-sender"), Some(WAITING_CALLS))),
+            fault_scope: FaultScope::of_instance(instance),
             settings: ArcSwap::from_pointee(settings),
             since: AtomicU64::new(registry.height()),
             records,

@@ -94,7 +94,7 @@ impl Actor for Batcher {
         sealer: Arc<Sealer>,
     ) -> Result<BatcherState, ActorProcessingErr> {
         sealer.wakeup.slot.occupy(myself.clone());
-        fault_point!(BatcherStart);
+        fault_point!(sealer.reader.fault_scope(), BatcherStart);
         Ok(BatcherState::load(sealer).await?)
     }
 
@@ -105,7 +105,7 @@ impl Actor for Batcher {
         state: &mut BatcherState,
     ) -> Result<(), ActorProcessingErr> {
         async {
-            fault_point!(BatcherHandle);
+            fault_point!(state.sealer.reader.fault_scope(), BatcherHandle);
             match message {
                 BatcherMessage::Ping(reply) => drop(reply.send(())),
                 BatcherMessage::Wake if state.awaits_retry => {}
@@ -210,7 +210,7 @@ impl BatcherState {
         let Appending { last, durable, .. } = appending;
         match appended {
             Ok(()) => {
-                fault_point!(BatcherSealed);
+                fault_point!(self.sealer.reader.fault_scope(), BatcherSealed);
                 self.continue_after(last, myself)
             }
             Err(error) => self.fail(durable, &error.into(), myself),
@@ -283,7 +283,7 @@ enum Sealing {
 /// Requests after `durable` are left out: when the append fails, the batcher treats the requests up
 /// to `durable` as uncertain, and the block must not hold others.
 fn seal(sealer: &Sealer, Range { after, durable, uncertain }: Range) -> Result<Sealing, SealError> {
-    blocking_fault_point!(BatcherSeal);
+    blocking_fault_point!(sealer.reader.fault_scope(), BatcherSeal);
     let started = std::time::Instant::now();
     // The head is read before the queue: when another block is appended in the meantime, the append
     // is refused and the batcher reads both again. `durable` was read before the queue too: a

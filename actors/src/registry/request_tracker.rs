@@ -100,7 +100,7 @@ impl Actor for RequestTracker {
         // The tracker occupies the slot before it loads the state, so that the notification of a
         // block that is applied meanwhile reaches this mailbox.
         admitter.slot.occupy(myself.clone());
-        fault_point!(RequestTrackerStart);
+        fault_point!(admitter.reader.fault_scope(), RequestTrackerStart);
         // A predecessor may have handed in requests.
         admitter.settle().await;
         let blocking = admitter.reader.blocking.clone();
@@ -116,7 +116,7 @@ impl Actor for RequestTracker {
         state: &mut RequestTrackerState,
     ) -> Result<(), ActorProcessingErr> {
         async {
-            fault_point!(RequestTrackerHandle);
+            fault_point!(state.admitter.reader.fault_scope(), RequestTrackerHandle);
             match message {
                 RequestTrackerMessage::Ping(reply) => drop(reply.send(())),
                 RequestTrackerMessage::Admit(submission, signer, reply) => state.admit(*submission, signer, reply),

@@ -23,8 +23,8 @@ use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
 use selfsame_protocol::time::{ClockGuard, ClockStep, UnixSeconds};
 use selfsame_storage::{
-    AppliedBlock, BlockWriter, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError, LedgerReader,
-    OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError, StoreStatistics,
+    AppliedBlock, BlockWriter, FaultScope, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError,
+    LedgerReader, OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError, StoreStatistics,
 };
 use tokio::sync::oneshot;
 
@@ -149,6 +149,12 @@ impl Reader {
     /// The registry that signatures are made for.
     pub fn domain(&self) -> RegistryDomain {
         self.store.domain()
+    }
+
+    /// The scope in which the registry's fault points are passed.
+    #[inline]
+    pub fn fault_scope(&self) -> FaultScope {
+        self.store.fault_scope()
     }
 
     /// The newest published snapshot.
@@ -453,7 +459,7 @@ impl Applier {
         let started = Instant::now();
         let signers = recover_in_parallel(&block.entries, &store.domain());
         let effects: BlockEffects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;
-        blocking_fault_point!(TreeMaintainerApply);
+        blocking_fault_point!(store.fault_scope(), TreeMaintainerApply);
         self.writer.commit(&block, &effects)?;
         // The outcomes are counted before the publication, so that a client that has seen a final
         // state finds it in the statistics.

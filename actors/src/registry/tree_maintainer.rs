@@ -39,7 +39,7 @@ impl Actor for TreeMaintainer {
         applier: Arc<Applier>,
     ) -> Result<TreeMaintainerState, ActorProcessingErr> {
         applier.slot.occupy(myself.clone());
-        fault_point!(TreeMaintainerStart);
+        fault_point!(applier.reader.fault_scope(), TreeMaintainerStart);
         // A predecessor may still be in its last commit, or may have failed before it published or
         // notified.
         applier.work.until_idle().await;
@@ -56,7 +56,7 @@ impl Actor for TreeMaintainer {
         state: &mut TreeMaintainerState,
     ) -> Result<(), ActorProcessingErr> {
         async {
-            fault_point!(TreeMaintainerHandle);
+            fault_point!(state.applier.reader.fault_scope(), TreeMaintainerHandle);
             match message {
                 TreeMaintainerMessage::Ping(reply) => drop(reply.send(())),
                 TreeMaintainerMessage::Follow | TreeMaintainerMessage::Look if state.awaits_retry => {}
@@ -85,7 +85,7 @@ impl TreeMaintainerState {
         match self.applier.work.run(move || apply(&applier)).await? {
             Ok(Some(block)) => {
                 self.applier.step.record_success();
-                fault_point!(TreeMaintainerPublished);
+                fault_point!(self.applier.reader.fault_scope(), TreeMaintainerPublished);
                 self.applier.reader.publication.waiters.notify_block(&block);
                 self.applier.batcher.cast(BatcherMessage::Wake);
                 self.applier.request_tracker.cast(RequestTrackerMessage::Applied(block));

@@ -127,7 +127,7 @@ impl SignInHandle {
         let token = IdToken { client_id, nonce, issued_at, expires_at, id: &id, access_token, code };
         let claims = self.provider().id_token_claims(person, scopes, &token);
         let keys = self.state.signing_keys().await?;
-        fault_point!(SignToken);
+        fault_point!(self.state.fault_scope, SignToken);
         let signed = self.state.blocking.run(move || keys.sign(&claims)).await;
         Ok(signed.map_err(|error| SigningError::Sign(error.to_string()))??)
     }

@@ -72,7 +72,7 @@ impl Actor for SessionRegistry {
         // The actor occupies the slot before it loads the keys, so that the message about a change
         // of the keys that ends meanwhile reaches this mailbox.
         shared.session_registry.occupy(myself.clone());
-        fault_point!(SessionRegistryStart);
+        fault_point!(shared.fault_scope, SessionRegistryStart);
         let keys = KeyKeeper::new(Arc::clone(&shared));
         if let Err(error) = keys.publish_stored() {
             // The first use of the keys tries again, and returns the error.
@@ -90,7 +90,7 @@ impl Actor for SessionRegistry {
         state: &mut SessionRegistryState,
     ) -> Result<(), ActorProcessingErr> {
         async {
-            fault_point!(SessionRegistryHandle);
+            fault_point!(state.shared.fault_scope, SessionRegistryHandle);
             state.handle(message, &myself);
             Ok(())
         }

@@ -13,7 +13,7 @@ use ractor::RpcReplyPort;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Decision, RecordKey, RecordWrite, Records, StoreError, StoredRecord};
+use selfsame_storage::{Decision, FaultScope, RecordKey, RecordWrite, Records, StoreError, StoredRecord};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -60,6 +60,7 @@ pub(crate) struct SignInState {
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
     /// The keys, published by the session registry; `None` until their first use.
     pub keys: ArcSwapOption<LoadedKeys>,
+    pub fault_scope: FaultScope,
     /// The time up to which the operator has ended all sign-ins, in Unix seconds plus one; 0 when
     /// none have ended. It does not depend on the keys, and only grows.
     ended_at: AtomicU64,
@@ -109,6 +110,7 @@ impl SignInState {
             refused_open_sign_ins: AtomicU64::new(0),
             unanswered: UnansweredSignIns::default(),
             keys: ArcSwapOption::empty(),
+            fault_scope: FaultScope::of_instance(&instance),
             ended_at: AtomicU64::new(0),
         }
     }
@@ -129,7 +131,7 @@ impl SignInState {
     /// Writes all records durably, if each is still as it was read; otherwise writes none of them
     /// and returns [`Decision::Changed`].
     pub async fn write(&self, writes: Vec<RecordWrite>) -> Result<Decision, StoreError> {
-        fault_point!(RecordsWrite);
+        fault_point!(self.fault_scope, RecordsWrite);
         let (decided, decision) = oneshot::channel();
         self.records.compare_and_write(writes, Box::new(move |result| drop(decided.send(result))));
         decision.await.unwrap_or(Err(StoreError::Closing))

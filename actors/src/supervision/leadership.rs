@@ -189,7 +189,7 @@ impl Actor for LeadershipActor {
         candidate: Arc<Candidate>,
     ) -> Result<LeadershipState, ActorProcessingErr> {
         candidate.slot.occupy(myself);
-        fault_point!(LeadershipStart);
+        fault_point!(candidate.parts.store.fault_scope(), LeadershipStart);
         // One before this may have led.
         candidate.parts.replica.step_down();
         let task = tokio::spawn(Arc::clone(&candidate).run());
@@ -209,7 +209,7 @@ impl Actor for LeadershipActor {
         state: &mut LeadershipState,
     ) -> Result<(), ActorProcessingErr> {
         async {
-            fault_point!(LeadershipHandle);
+            fault_point!(state.candidate.parts.store.fault_scope(), LeadershipHandle);
             state.handle(message)
         }
         .instrument(span)

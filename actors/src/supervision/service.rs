@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use selfsame_storage::{
-    ChainRecords, EmbeddedRecords, EventRecords, GroupCommit, Position, Records, Term, VerificationRecords,
+    ChainRecords, EmbeddedRecords, EventRecords, FaultScope, GroupCommit, Position, Records, Term, VerificationRecords,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::spawn_blocking;
@@ -154,6 +154,7 @@ impl Service {
         let refused = start_error(&settings);
         let Settings { instance, rules, batch, limits, verification, sign_in, bridge, events, chains, supervision } =
             settings;
+        store.set_fault_scope(FaultScope::of_instance(&instance));
         let catching_up = CatchingUp::new(replica.clone());
         let key_cipher = sign_in.key_cipher.clone();
         let records: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));

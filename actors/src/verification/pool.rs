@@ -58,7 +58,7 @@ impl Actor for VerifierPool {
         verifier: Arc<VerifierState>,
     ) -> Result<VerifierPoolState, ActorProcessingErr> {
         verifier.pool.occupy(myself.clone());
-        fault_point!(VerifierPoolStart);
+        fault_point!(verifier.fault_scope, VerifierPoolStart);
         let workers = verifier.workers.len();
         let mut state = VerifierPoolState {
             verifier,
@@ -82,7 +82,7 @@ impl Actor for VerifierPool {
         Traced { message, .. }: Self::Msg,
         state: &mut VerifierPoolState,
     ) -> Result<(), ActorProcessingErr> {
-        fault_point!(VerifierPoolHandle);
+        fault_point!(state.verifier.fault_scope, VerifierPoolHandle);
         match message {
             VerifierPoolMessage::Ping(reply) => drop(reply.send(())),
             VerifierPoolMessage::Check(job) => state.queue.push(*job),

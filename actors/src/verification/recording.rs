@@ -138,7 +138,7 @@ impl NullifierRecorder {
                 }
                 RecordError::UsedNonce => VerificationError::UsedNonce { app_id: recorded.app_id.to_owned() },
             })?;
-            fault_point!(NullifierWrite);
+            fault_point!(self.records.fault_scope(), NullifierWrite);
             let (decided, decision) = oneshot::channel();
             self.records.write(&write, Box::new(move |result| drop(decided.send(result))));
             let decision = timeout_at(deadline, decision).await.map_err(too_long)?;

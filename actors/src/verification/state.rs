@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use selfsame_storage::{Histogram, STEP_SECONDS};
+use selfsame_storage::{FaultScope, Histogram, STEP_SECONDS};
 use tokio::time::Instant;
 
 use super::checker::ProofChecker;
@@ -30,6 +30,7 @@ pub(crate) struct VerifierState {
     pub bad: AtomicU64,
     /// What the batches took.
     pub measured: Measured,
+    pub fault_scope: FaultScope,
     instance: String,
 }
 
@@ -46,6 +47,7 @@ impl VerifierState {
             good: AtomicU64::new(0),
             bad: AtomicU64::new(0),
             measured: Measured::default(),
+            fault_scope: FaultScope::of_instance(instance),
             instance: instance.to_owned(),
         }
     }

@@ -40,7 +40,7 @@ impl Actor for VerifierWorker {
         _: ActorRef<Self::Msg>,
         WorkerArguments { verifier, index }: WorkerArguments,
     ) -> Result<WorkerState, ActorProcessingErr> {
-        fault_point!(VerifierWorkerStart);
+        fault_point!(verifier.fault_scope, VerifierWorkerStart);
         let thread =
             rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| format!("verifier-{index}")).build()?;
         verifier.workers[index].end();
@@ -57,7 +57,7 @@ impl Actor for VerifierWorker {
         state.verifier.workers[state.index].begin();
         // A panic of the checker makes this actor fail; the process continues.
         let verdicts = spawn_blocking(move || thread.install(|| check(batch, &verifier))).await??;
-        fault_point!(VerifierWorkerIdle);
+        fault_point!(state.verifier.fault_scope, VerifierWorkerIdle);
         state.verifier.workers[state.index].end();
         state.verifier.pool.cast(VerifierPoolMessage::Idle(myself.get_id(), verdicts));
         Ok(())
@@ -67,7 +67,7 @@ impl Actor for VerifierWorker {
 /// Checks a batch and answers. Returns which proofs held, by origin. When the check fails or
 /// panics, the reply ports are dropped, and their callers get errors.
 fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, StoreError> {
-    blocking_fault_point!(VerifierWorkerCheck);
+    blocking_fault_point!(verifier.fault_scope, VerifierWorkerCheck);
     let Batch { key, claims, origins, queued_at, replies } = batch;
     let measured = &verifier.measured;
     measured.batch_proofs.observe(claims.len() as f64);
@@ -81,7 +81,7 @@ fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, 
         }
     };
     measured.check_seconds.observe_duration(started.elapsed());
-    blocking_fault_point!(VerifierWorkerAnswer);
+    blocking_fault_point!(verifier.fault_scope, VerifierWorkerAnswer);
     let good = verdicts.iter().filter(|holds| **holds).count();
     verifier.good.fetch_add(good as u64, Ordering::Relaxed);
     verifier.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);

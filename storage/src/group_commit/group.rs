@@ -9,6 +9,7 @@ use selfsame_protocol::ledger::Seal;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::{LedgerError, StoreError};
+use crate::faults::FaultScope;
 use crate::journal::ReplicaError;
 use crate::replica::{Pending, Replica};
 use crate::schema::family::Family;
@@ -201,6 +202,12 @@ impl Group {
             sealed: None,
             callbacks: Vec::new(),
         }
+    }
+
+    /// The scope in which it passes fault points: that of the store's service.
+    #[inline]
+    pub fn fault_scope(&self) -> FaultScope {
+        self.store.fault_scope()
     }
 
     /// Number of its jobs.

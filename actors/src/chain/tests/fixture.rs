@@ -252,7 +252,9 @@ impl Fixture {
     pub async fn sync(&self) {
         let code = ContractCode { implementation: None, proof_verifier: None };
         let nothing = SourceId { hash: B256::ZERO };
-        durably(|durable| self.records.write_first_code(nothing, &code, durable)).await.expect("written");
+        durably(&self.records, |records, durable| records.write_first_code(nothing, &code, durable))
+            .await
+            .expect("written");
     }
 
     pub fn one(contract: RootContract) -> Self {
