@@ -27,9 +27,13 @@ cluster: build
 	scripts/prerequisites.sh cluster
 	SELFSAME=$(BUILD_OUTPUT)/release/selfsame scripts/cluster.py
 
-# Every check that CI runs.
+# Every check that CI runs. The tests of the workspace leave a mark of each fault that strikes, and the
+# faults of tests/fault_coverage.txt must be among them.
+FAULT_COVERAGE := $(BUILD_OUTPUT)/fault-coverage
 test: prerequisites lint checks
-	$(CARGO) test --release --workspace --features fault-injection
+	rm -rf $(FAULT_COVERAGE)
+	FAULT_COVERAGE=$(FAULT_COVERAGE) $(CARGO) test --release --workspace --features fault-injection
+	scripts/fault-coverage.py $(FAULT_COVERAGE)
 	$(MAKE) test-embedder test-chain test-cluster test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs
 	$(CARGO) doc --release --workspace --no-deps --quiet
 

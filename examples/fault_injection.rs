@@ -37,8 +37,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(folder.path(), &OpenOptions::new(domain))?;
     let (host, _) = Actor::spawn(Some("host".to_owned()), Host, ()).await?;
 
-    // Each fault strikes once or twice, in the middle of the work.
-    let plan = Plan::new()
+    // Each fault strikes once or twice, in the middle of the work. Another service of the process
+    // would not be struck.
+    let plan = Plan::for_instance("identity")
         .strike_times(FaultPoint::RequestTrackerHandle, Fault::Panic, 40, 1)
         .strike_times(FaultPoint::BatcherSeal, Fault::Panic, 3, 1)
         .strike_times(FaultPoint::TreeMaintainerApply, Fault::Panic, 5, 1)

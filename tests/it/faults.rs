@@ -41,7 +41,7 @@ async fn a_daemon_whose_actors_fail_too_often_says_so_and_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_with_a_stuck_actor_says_so_and_ends() {
-    let (status, text) = run_until_end("batcher.handle=5*off->return(stall)").await;
+    let (status, text) = run_until_end("selfsame-0/batcher.handle=5*off->return(stall)").await;
     assert_eq!(status, Some(1), "{text}");
     assert!(text.contains("registry/batcher is stuck"), "{text}");
 }
@@ -127,6 +127,7 @@ async fn a_malformed_fault_plan_is_refused() {
         ("batcher.handel=return(panic)", "\"batcher.handel\" is not a fault point"),
         ("batcher.handle", "is not a step of a plan"),
         ("batcher.handle=explode", "batcher.handle: "),
+        ("selfsame-0/batcher.handle=return(explode)", "selfsame-0/batcher.handle: \"explode\" is not a fault"),
     ] {
         let (status, text) = run_until_end(plan).await;
         assert_eq!(status, Some(1), "{text}");

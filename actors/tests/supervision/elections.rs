@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::replicas::{RunningReplica, expect_everywhere, start_with_client};
-use super::{PATIENCE, create, lock_exclusive, submit};
+use super::{PATIENCE, create, lock_exclusive, submit, work_under};
 
 /// Who leads in a test.
 #[derive(Clone)]
@@ -256,6 +257,42 @@ async fn a_leadership_actor_that_failed_leads_again() {
         election.depose();
         leader_of(&election, &replicas).await;
         let request_id = submit(&replicas[0].registry(), 0).await;
+        expect_everywhere(&replicas, &request_id).await;
+        for replica in replicas {
+            replica.stop().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leadership_actor_that_is_slow_or_is_stalled_leads_on() {
+    let _guard = lock_exclusive().await;
+    let (handle, start) = (FaultPoint::LeadershipHandle, FaultPoint::LeadershipStart);
+    for fault in [Fault::Delay(Duration::from_millis(20)), Fault::Stall] {
+        let journal = MemoryJournal::default();
+        let election = TestElection::new(&journal);
+        let replicas = [election.start("a").await];
+        assert_eq!(leader_of(&election, &replicas).await, 0);
+        let term = replicas[0].service.leading();
+        work_under(Plan::new().strike_times(handle, fault, 0, 1), [(handle, 1)], async {
+            let request_id = submit(&replicas[0].registry(), 0).await;
+            expect_everywhere(&replicas, &request_id).await;
+        })
+        .await;
+        assert_eq!(replicas[0].service.leading(), term);
+
+        // The start after a death is slow.
+        let plan = Plan::new().strike_times(handle, Fault::Panic, 0, 1).strike_times(start, fault, 0, 1);
+        work_under(plan, [(handle, 1), (start, 1)], async {}).await;
+        let stopped = async {
+            while replicas[0].service.leading().is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, stopped).await.expect("the next actor does not lead for the one before");
+        election.depose();
+        leader_of(&election, &replicas).await;
+        let request_id = submit(&replicas[0].registry(), 1).await;
         expect_everywhere(&replicas, &request_id).await;
         for replica in replicas {
             replica.stop().await;

@@ -2,26 +2,33 @@
 //! bounded time, no accepted request is lost or executed twice, and the supervision tree recovers
 //! or ends with a reason.
 //!
-//! A process has one set of fault points. Therefore these tests are a binary of their own and run
-//! one after another.
+//! Most plans here are for the whole process. Therefore these tests are a binary of their own and
+//! run one after another.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
 mod bridge;
+mod copies;
+mod crashes;
 mod elections;
 mod events;
 mod following;
+mod instances;
 mod registry;
 mod replicas;
+mod restarts;
 mod service_events;
 mod stuck;
 mod verification;
 
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
     BatchLimits, ManualClock, RegistryHandle, Service, ServiceParts, Settings, Submission, SubmitError,
     VerificationSettings,
@@ -37,7 +44,35 @@ use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
-/// Lets one test run at a time, because a fault applies to every service of the process.
+/// Every fault that leaves the process alive.
+const FAULTS: [Fault; 4] = [Fault::Error, Fault::Panic, Fault::Delay(Duration::from_millis(20)), Fault::Stall];
+
+/// Does the work under a plan. Each of the points must be struck as often as it says here, during
+/// the work or after it; its stalls end then.
+async fn work_under<T>(
+    plan: Plan,
+    strikes: impl IntoIterator<Item = (FaultPoint, usize)>,
+    work: impl Future<Output = T>,
+) -> T {
+    let plan = Arc::new(plan.run());
+    let releases = strikes.into_iter().map(|(point, times)| {
+        let plan = Arc::clone(&plan);
+        // In a task of its own: a stalled step may block the thread of the work.
+        tokio::spawn(async move {
+            let struck = timeout(PATIENCE, plan.struck(point, times as u64)).await;
+            plan.end(point);
+            assert!(struck.is_ok(), "{} is struck", point.name());
+        })
+    });
+    let releases: Vec<_> = releases.collect();
+    let done = work.await;
+    for released in join_all(releases).await {
+        released.expect("every fault strikes");
+    }
+    done
+}
+
+/// Lets one test run at a time, because a plan for the whole process applies to every service.
 async fn lock_exclusive() -> MutexGuard<'static, ()> {
     static EXCLUSIVE: Mutex<()> = Mutex::const_new(());
     EXCLUSIVE.lock().await
@@ -57,12 +92,32 @@ struct FaultTestService {
     store: Store,
     ledger: Arc<EmbeddedLedger>,
     clock: Arc<ManualClock>,
-    folder: TempDir,
+    folder: Folder,
 }
 
 async fn start_with(change: impl FnOnce(&mut Settings)) -> FaultTestService {
+    start_in(Folder::Own(tempfile::tempdir().expect("a folder for temporary files")), change).await
+}
+
+/// Where a service has its store.
+enum Folder {
+    /// A folder that is removed with the service.
+    Own(TempDir),
+    /// A folder that stays.
+    Other(PathBuf),
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Own(folder) => folder.path(),
+            Self::Other(folder) => folder,
+        }
+    }
+}
+
+async fn start_in(folder: Folder, change: impl FnOnce(&mut Settings)) -> FaultTestService {
     static STARTED: AtomicU64 = AtomicU64::new(0);
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
     let store = Store::open(&folder.path().join("store"), &OpenOptions::new(DOMAIN)).expect("the store opens");
     let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let mut settings = Settings {

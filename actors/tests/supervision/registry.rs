@@ -9,10 +9,11 @@ use tokio::time::timeout;
 
 use super::{
     ANSWERED_WITHIN, PATIENCE, create, create_accounts, expect_finalized, lock_exclusive, start, start_with, submit,
+    work_under,
 };
 
 /// The fault points that a request passes on its way into a published block.
-const STEPS: [FaultPoint; 14] = [
+pub const STEPS: [FaultPoint; 14] = [
     FaultPoint::GroupCommitBefore,
     FaultPoint::GroupCommitAfter,
     FaultPoint::LedgerAppendBefore,
@@ -29,16 +30,18 @@ const STEPS: [FaultPoint; 14] = [
     FaultPoint::TreeMaintainerPublished,
 ];
 
-/// For each step: injects the fault twice, after zero or more visits without a fault, while clients
-/// create accounts.
+/// For each step: injects the fault twice, after one or more visits without a fault, while clients
+/// create accounts. A stall is injected once: what is stalled does not come to the point again.
 async fn inject_at_each_step(fault: Fault) {
+    let times = if fault == Fault::Stall { 1 } else { 2 };
     for (number, point) in STEPS.into_iter().enumerate() {
-        let plan = Plan::new().strike_times(point, fault, 1 + number % 3, 2).run();
-        let running = start().await;
-        create_accounts(&running).await;
-        assert_eq!(plan.strikes(point), 2, "{}", point.name());
-        drop(plan);
-        running.stop().await;
+        let plan = Plan::new().strike_times(point, fault, 1 + number % 3, times);
+        let running = work_under(plan, [(point, times)], async {
+            let running = start().await;
+            create_accounts(&running).await;
+            running
+        });
+        running.await.stop().await;
     }
 }
 
@@ -58,6 +61,12 @@ async fn no_request_is_lost_when_any_step_fails() {
 async fn no_request_is_lost_when_any_step_is_slow() {
     let _guard = lock_exclusive().await;
     inject_at_each_step(Fault::Delay(Duration::from_millis(100))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_is_lost_when_any_step_is_stalled_for_a_while() {
+    let _guard = lock_exclusive().await;
+    inject_at_each_step(Fault::Stall).await;
 }
 
 /// The block contains a request that became durable after the batcher had decided to seal. It is
@@ -211,6 +220,50 @@ async fn commits_continue_after_one_commit_panics() {
     panic!("the panic never hit the committing thread");
 }
 
+/// Lets the request tracker begin to delete what has expired.
+async fn pass_a_minute() {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn expired_requests_are_deleted_after_a_deletion_that_panicked_or_was_slow() {
+    let _guard = lock_exclusive().await;
+    for point in [FaultPoint::SweepBefore, FaultPoint::SweepAfter] {
+        for fault in [Fault::Panic, Fault::Delay(Duration::from_millis(20)), Fault::Stall] {
+            let running = start_with(|settings| settings.limits.request_retention = Duration::from_secs(10)).await;
+            let registry = running.service.registry();
+            let request_id = submit(&registry, 0).await;
+            expect_finalized(&registry, &request_id).await;
+            running.clock.advance(Duration::from_secs(11));
+            let plan = Plan::new().strike_times(point, fault, 0, 1).run();
+            pass_a_minute().await;
+            timeout(PATIENCE, plan.struck(point, 1)).await.expect("the fault is injected");
+            drop(plan);
+            if (point, fault) == (FaultPoint::SweepBefore, Fault::Panic) {
+                let restarted = async {
+                    while running.service.actors().iter().all(|actor| actor.restarts == 0) {
+                        tokio::task::yield_now().await;
+                    }
+                    // The tracker begins its next minute before it answers.
+                    submit(&registry, 1).await;
+                };
+                timeout(PATIENCE, restarted).await.expect("the tracker is started again");
+                pass_a_minute().await;
+            }
+            let deleted = async {
+                while registry.status(&request_id).expect("the read succeeds").is_some() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(PATIENCE, deleted).await.unwrap_or_else(|_| panic!("{}, {fault}: not deleted", point.name()));
+            drop(registry);
+            running.stop().await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn expired_requests_are_deleted_after_a_failed_deletion() {
     let _guard = lock_exclusive().await;
@@ -231,11 +284,6 @@ async fn expired_requests_are_deleted_after_a_failed_deletion() {
         1,
     );
     let plan = plan.run();
-    let pass_a_minute = async || {
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_secs(61)).await;
-        tokio::time::resume();
-    };
     // Each sweep deletes requests, then idempotency keys. This sweep fails at the keys, and nothing
     // has expired yet.
     pass_a_minute().await;
@@ -254,15 +302,16 @@ async fn expired_requests_are_deleted_after_a_failed_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_request_is_lost_when_some_reads_fail() {
+async fn no_request_is_lost_when_some_reads_fail_or_are_slow() {
     let _guard = lock_exclusive().await;
+    let slow = Fault::Delay(Duration::from_millis(20));
     for point in [FaultPoint::StoreRead, FaultPoint::SnapshotRead] {
-        let plan = Plan::new().strike_times(point, Fault::Error, 20, 3).run();
-        let running = start().await;
-        create_accounts(&running).await;
-        assert_eq!(plan.strikes(point), 3, "{}", point.name());
-        drop(plan);
-        running.stop().await;
+        for (fault, times) in [(Fault::Error, 3), (slow, 3), (Fault::Stall, 1)] {
+            let running = start().await;
+            let plan = Plan::new().strike_times(point, fault, 20, times);
+            work_under(plan, [(point, times)], create_accounts(&running)).await;
+            running.stop().await;
+        }
     }
 }
 

@@ -29,7 +29,13 @@ const HANDLING: [(FaultPoint, &str); 7] = [
 async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
     let _guard = lock_exclusive().await;
     for (point, name) in HANDLING {
+        // The actors start in real time: they wait for the committing thread, which simulated time
+        // does not wait for.
+        tokio::time::resume();
         let running = start().await;
+        let registry = running.service.registry();
+        expect_finalized(&registry, &submit(&registry, 0).await).await;
+        tokio::time::pause();
         let plan = Plan::new().strike_always(point, Fault::Stall).run();
         plan.struck(point, 1).await;
         let since = Instant::now();

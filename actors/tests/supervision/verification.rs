@@ -19,7 +19,7 @@ use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, 
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{ANSWERED_WITHIN, FaultTestService, PATIENCE, lock_exclusive, start, start_with};
+use super::{ANSWERED_WITHIN, FAULTS, FaultTestService, PATIENCE, lock_exclusive, start, start_with, work_under};
 
 pub const APP: &str = "app_staging_tests";
 const HERE: (Environment, ProofKind) = (Environment::Staging, ProofKind::Legacy);
@@ -86,7 +86,7 @@ async fn verify(verification: &VerificationHandle, person: u64) -> bool {
     }
 }
 
-async fn verify_proofs(running: &FaultTestService) {
+pub async fn verify_proofs(running: &FaultTestService) {
     let calls = (0..12).map(|person| {
         let verification = running.service.verification();
         tokio::spawn(async move { verify(&verification, person).await })
@@ -102,6 +102,16 @@ async fn verify_proofs(running: &FaultTestService) {
     }
 }
 
+/// Verifies proofs with a service that starts under a plan.
+async fn verify_under(plan: Plan, strikes: impl IntoIterator<Item = (FaultPoint, usize)>) {
+    let running = work_under(plan, strikes, async {
+        let running = start_with(configure_verification).await;
+        verify_proofs(&running).await;
+        running
+    });
+    running.await.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proofs_are_verified_when_the_pool_or_a_worker_dies_at_any_step() {
     let _guard = lock_exclusive().await;
@@ -113,13 +123,11 @@ async fn proofs_are_verified_when_the_pool_or_a_worker_dies_at_any_step() {
         (FaultPoint::GroupCommitBefore, 1),
         (FaultPoint::GroupCommitAfter, 1),
     ] {
-        for fault in [Fault::Panic, Fault::Error, Fault::Delay(Duration::from_millis(50))] {
-            let plan = Plan::new().strike_times(point, fault, skip, 2).run();
-            let running = start_with(configure_verification).await;
-            verify_proofs(&running).await;
-            assert_eq!(plan.strikes(point), 2, "{}", point.name());
-            drop(plan);
-            running.stop().await;
+        for fault in FAULTS {
+            // What is stalled does not come to the point again.
+            let times = if fault == Fault::Stall { 1 } else { 2 };
+            let plan = Plan::new().strike_times(point, fault, skip, times);
+            verify_under(plan, [(point, times)]).await;
         }
     }
 }
@@ -127,14 +135,21 @@ async fn proofs_are_verified_when_the_pool_or_a_worker_dies_at_any_step() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proofs_are_verified_when_recording_a_nullifier_fails_or_is_slow() {
     let _guard = lock_exclusive().await;
-    for fault in [Fault::Error, Fault::Delay(Duration::from_millis(50))] {
-        let plan = Plan::new().strike_times(FaultPoint::NullifierWrite, fault, 1, 3).run();
-        let running = start_with(configure_verification).await;
-        verify_proofs(&running).await;
-        assert_eq!(plan.strikes(FaultPoint::NullifierWrite), 3);
-        drop(plan);
-        running.stop().await;
+    let point = FaultPoint::NullifierWrite;
+    for (fault, times) in [(Fault::Error, 3), (Fault::Delay(Duration::from_millis(50)), 3), (Fault::Stall, 1)] {
+        verify_under(Plan::new().strike_times(point, fault, 1, times), [(point, times)]).await;
     }
+    // The point is passed in the caller's task.
+    let running = start_with(configure_verification).await;
+    let verification = running.service.verification();
+    let plan = Plan::new().strike_times(point, Fault::Panic, 0, 1).run();
+    let client = verification.clone();
+    let panicked = tokio::spawn(async move { client.verify(None, APP, request(20), client.deadline()).await }).await;
+    assert!(panicked.expect_err("the fault strikes").is_panic());
+    assert_eq!(plan.strikes(point), 1);
+    assert!(!verify(&verification, 20).await, "nothing was recorded");
+    drop((plan, verification));
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,13 +161,9 @@ async fn proofs_are_verified_when_the_restart_of_the_pool_or_a_worker_fails() {
         (FaultPoint::VerifierWorkerCheck, FaultPoint::VerifierWorkerStart, 2),
     ];
     for (handle, begin, skip) in pairs {
-        for fault in [Fault::Panic, Fault::Error] {
-            let plan = Plan::new().strike_times(handle, Fault::Panic, 1, 1).strike_times(begin, fault, skip, 1).run();
-            let running = start_with(configure_verification).await;
-            verify_proofs(&running).await;
-            assert_eq!((plan.strikes(handle), plan.strikes(begin)), (1, 1), "{}", begin.name());
-            drop(plan);
-            running.stop().await;
+        for fault in FAULTS {
+            let plan = Plan::new().strike_times(handle, Fault::Panic, 1, 1).strike_times(begin, fault, skip, 1);
+            verify_under(plan, [(handle, 1), (begin, 1)]).await;
         }
     }
 }
@@ -177,6 +188,22 @@ async fn the_session_registry_is_restarted_after_a_failure() {
             tokio::task::yield_now().await;
         }
         drop(plan);
+        running.stop().await;
+    }
+}
+
+/// The first signing keys are records of sign-in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signing_keys_are_made_when_their_write_fails_or_is_slow() {
+    let _guard = lock_exclusive().await;
+    for fault in FAULTS {
+        let running = start().await;
+        let sign_in = running.service.sign_in();
+        let plan = Plan::new().strike_times(FaultPoint::RecordsWrite, fault, 0, 1);
+        let made = work_under(plan, [(FaultPoint::RecordsWrite, 1)], sign_in.published_keys()).await;
+        assert_eq!(made.is_err(), matches!(fault, Fault::Error | Fault::Panic), "{fault}: {made:?}");
+        assert_eq!(sign_in.published_keys().await.expect("the next attempt makes them").len(), 2);
+        drop(sign_in);
         running.stop().await;
     }
 }

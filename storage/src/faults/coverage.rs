@@ -9,8 +9,9 @@ use super::fault::FaultKind;
 use super::instance::PROCESS;
 use super::point::FaultPoint;
 
-/// Variable with the path of the folder in which a process leaves its marks.
-const FOLDER_VARIABLE: &str = "SELFSAME_FAULT_COVERAGE";
+/// Variable with the path of the folder in which a process leaves its marks. Its name does not
+/// begin as those of settings do: the daemon refuses unknown settings.
+const FOLDER_VARIABLE: &str = "FAULT_COVERAGE";
 
 static STRIKES: [[AtomicU64; FaultKind::ALL.len()]; FaultPoint::ALL.len()] =
     [const { [const { AtomicU64::new(0) }; FaultKind::ALL.len()] }; FaultPoint::ALL.len()];

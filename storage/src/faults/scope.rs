@@ -27,6 +27,9 @@ pub struct FaultScope {
     instance: Option<Arc<Instance>>,
 }
 
+#[cfg(not(feature = "fault-injection"))]
+const _: () = assert!(size_of::<FaultScope>() == 0 && size_of::<ScopeCell>() == 0);
+
 impl FaultScope {
     /// The scope of what belongs to no service: the commands, the connections of a server.
     pub const PROCESS: Self = Self {

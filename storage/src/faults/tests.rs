@@ -75,3 +75,11 @@ fn the_coverage_has_a_line_for_each_point() {
         assert_eq!((words.len(), words[0]), (7, point.name()));
     }
 }
+
+#[test]
+fn the_guide_has_every_point() {
+    let guide = include_str!("../../../docs/fault-injection.md");
+    for point in FaultPoint::ALL {
+        assert!(guide.contains(&format!("`{}`", point.name())), "{}", point.name());
+    }
+}
