@@ -25,15 +25,17 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use selfsame_storage::StoreError;
 pub use selfsame_storage::faults::{
     Coverage, Fault, FaultKind, FaultPoint, FaultScope, PointCoverage, UnknownFault, coverage,
 };
 use selfsame_storage::faults::{Step, take_fault};
-use tokio::sync::Notify;
+
+/// Time between two looks whether a fault has struck.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Which faults strike at which points, and when. A plan has at most one step for each point of an
 /// instance, and one for each point of the whole process: a later step replaces an earlier one.
@@ -198,15 +200,11 @@ impl Plan {
             (scope, before)
         };
         // When a step is refused, `running` is dropped, which ends the steps before it.
-        let mut running = Running {
-            visits_before: reach.scopes().into_iter().map(counted).collect(),
-            reach,
-            steps: Vec::new(),
-            struck: Arc::default(),
-        };
+        let mut running =
+            Running { visits_before: reach.scopes().into_iter().map(counted).collect(), reach, steps: Vec::new() };
         for PlannedStep { instance, point, actions } in self.steps {
             let scope = scope_of(instance.as_deref());
-            let step = scope.begin_step(point, &actions, &running.struck).map_err(|reason| {
+            let step = scope.begin_step(point, &actions).map_err(|reason| {
                 let point = format!("{scope}{}", point.name());
                 PlanError::Actions { point, reason }
             })?;
@@ -305,8 +303,6 @@ pub struct Running {
     /// The visits of each point when the plan began, by whose they are.
     visits_before: Vec<(FaultScope, Vec<u64>)>,
     steps: Vec<(FaultScope, FaultPoint, Arc<Step>)>,
-    /// Notified at each strike.
-    struck: Arc<Notify>,
 }
 
 impl Running {
@@ -328,14 +324,10 @@ impl Running {
 
     /// Waits until faults of this plan have struck at least `times` times at a point.
     pub async fn struck(&self, point: FaultPoint, times: u64) {
-        loop {
-            let mut struck = pin!(self.struck.notified());
-            // Registered before the look, so that no strike is missed.
-            struck.as_mut().enable();
-            if self.strikes(point) >= times {
-                return;
-            }
-            struck.await;
+        // The step of the program does not wake the waiting task: it would put the task into the
+        // queue of its own thread, and a stall may block that thread.
+        while self.strikes(point) < times {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

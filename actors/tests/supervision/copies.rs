@@ -19,7 +19,7 @@ async fn strike_once<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Option<T> {
     let plan = Plan::new().strike_times(point, fault, skip, 1);
-    match (fault, work_under(plan, [(point, 1)], spawn_blocking(work)).await) {
+    match (fault, work_under(plan, [(point, 1)], async { spawn_blocking(work).await }).await) {
         (Fault::Error, Ok(Err(StoreError::Injected { point: at }))) => assert_eq!(at, point.name()),
         (Fault::Panic, Err(error)) => assert!(error.is_panic(), "{error}"),
         (Fault::Delay(_) | Fault::Stall, Ok(Ok(done))) => return Some(done),

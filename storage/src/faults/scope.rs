@@ -6,9 +6,6 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 #[cfg(feature = "fault-injection")]
-use tokio::sync::Notify;
-
-#[cfg(feature = "fault-injection")]
 use super::instance::{Instance, PROCESS};
 #[cfg(feature = "fault-injection")]
 use super::point::FaultPoint;
@@ -70,13 +67,12 @@ impl FaultScope {
         self.points().visits(point)
     }
 
-    /// Puts a step into force, which ends the one that the point has in this scope. `struck` is
-    /// notified at each strike.
+    /// Puts a step into force, which ends the one that the point has in this scope.
     ///
     /// # Errors
     /// A text that says what is wrong with `actions`.
-    pub fn begin_step(&self, point: FaultPoint, actions: &str, struck: &Arc<Notify>) -> Result<Arc<Step>, String> {
-        let step = Step::new(&format!("{self}{}", point.name()), actions, struck)?;
+    pub fn begin_step(&self, point: FaultPoint, actions: &str) -> Result<Arc<Step>, String> {
+        let step = Step::new(&format!("{self}{}", point.name()), actions)?;
         self.points().put_step(point, &step);
         Ok(step)
     }

@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::sync::Notify;
-
 use super::end::End;
 use super::fault::{Fault, UnknownFault};
 use super::point::FaultPoint;
@@ -16,19 +14,18 @@ pub struct Step {
     /// the place of this one gets nothing from the other.
     name: String,
     strikes: AtomicU64,
-    struck: Arc<Notify>,
     end: End,
 }
 
 impl Step {
     /// A step, the fail point of which has a name that begins with `name`.
-    pub(super) fn new(name: &str, actions: &str, struck: &Arc<Notify>) -> Result<Arc<Self>, String> {
+    pub(super) fn new(name: &str, actions: &str) -> Result<Arc<Self>, String> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         check_faults(actions).map_err(|unknown| unknown.to_string())?;
         let name = format!("{name}#{}", MADE.fetch_add(1, Ordering::Relaxed));
         fail::cfg(name.as_str(), actions)?;
         let (strikes, end) = Default::default();
-        Ok(Arc::new(Self { name, strikes, struck: Arc::clone(struck), end }))
+        Ok(Arc::new(Self { name, strikes, end }))
     }
 
     /// Number of times that it struck.
@@ -46,7 +43,6 @@ impl Step {
     /// Counts a strike.
     pub(super) fn count(&self) {
         self.strikes.fetch_add(1, Ordering::Release);
-        self.struck.notify_waiters();
     }
 
     /// Strikes no longer, and ends the stalls.

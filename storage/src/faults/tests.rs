@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Notify;
-
 use super::*;
 
 const POINT: FaultPoint = FaultPoint::SignToken;
@@ -35,7 +33,7 @@ fn an_instance_is_forgotten_with_its_last_scope() {
 #[test]
 fn a_step_that_ends_or_is_replaced_lets_its_stalls_go() {
     let scope = FaultScope::of_instance("replaced");
-    let begin = || scope.begin_step(POINT, "off", &Arc::<Notify>::default()).expect("well formed");
+    let begin = || scope.begin_step(POINT, "off").expect("well formed");
     let (first, second) = (begin(), begin());
     first.block_until_ended();
     let waiting = {
@@ -54,7 +52,7 @@ fn a_step_that_ends_or_is_replaced_lets_its_stalls_go() {
 #[test]
 fn actions_that_return_something_else_than_a_fault_are_refused() {
     let scope = FaultScope::of_instance("malformed");
-    let begin = |actions| scope.begin_step(POINT, actions, &Arc::<Notify>::default()).map(|_| ());
+    let begin = |actions| scope.begin_step(POINT, actions).map(|_| ());
     for actions in ["return(error)", "2*off->3%return(panic)", "5%2*return(delay:7)->off", "sleep(1)"] {
         assert_eq!(begin(actions), Ok(()), "{actions}");
     }
