@@ -41,7 +41,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// instance, and one for each point of the whole process: a later step replaces an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Whom the steps are for that are added; `None` for the whole process.
+    /// The instance that added steps are for; `None` for the whole process.
     instance: Option<String>,
     steps: Vec<PlannedStep>,
 }
