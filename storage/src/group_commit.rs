@@ -11,10 +11,10 @@
 
 mod forwarding;
 mod group;
+mod queue;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,7 @@ use crate::schema::journal::{JournalItem, SealedBlock};
 use crate::store::Store;
 use forwarding::{decode_write, encode_write};
 use group::{Group, Job, Outcome, Parent};
+use queue::{Intake, Queue};
 
 pub use forwarding::{Forward, ForwardedDecision, OnForwarded, is_certainly_unwritten};
 pub(crate) use group::{Conditions, Write};
@@ -56,7 +57,7 @@ pub struct GroupCommit {
     store: Store,
     /// Declared after `store`, so dropped after it: when the thread has ended, no handle has the
     /// store open.
-    jobs: Arc<RwLock<Option<Sender<HandedIn>>>>,
+    jobs: Arc<Intake<HandedIn>>,
     state: Arc<Mutex<State>>,
     measured: Arc<Measured>,
     /// Where groups go first; `None` when the store is no replica's.
@@ -68,7 +69,7 @@ pub struct GroupCommit {
 /// Writes the changes that were handed in to a [`GroupCommit`].
 #[derive(Clone)]
 pub struct Committer {
-    queue: Arc<Mutex<Queue>>,
+    queue: Arc<Mutex<Queue<HandedIn>>>,
     state: Arc<Mutex<State>>,
     measured: Arc<Measured>,
     /// Where groups go first; `None` when the store is no replica's.
@@ -82,25 +83,6 @@ struct HandedIn {
     /// by the next one of the same replica: another leader may have decided in between.
     term: Option<Term>,
     job: Job,
-}
-
-/// The jobs that wait.
-struct Queue {
-    jobs: Receiver<HandedIn>,
-    /// A job that did not fit into the group before.
-    held_back: Option<HandedIn>,
-}
-
-impl Queue {
-    /// The next job; `None` when every handle is dropped and no job is left. Blocks the thread.
-    fn wait(&mut self) -> Option<HandedIn> {
-        self.held_back.take().or_else(|| self.jobs.recv().ok())
-    }
-
-    /// The next job, if one waits.
-    fn take(&mut self) -> Option<HandedIn> {
-        self.held_back.take().or_else(|| self.jobs.try_recv().ok())
-    }
 }
 
 /// What the commits took, and what they had in them.
@@ -192,18 +174,17 @@ impl GroupCommit {
     }
 
     fn new(store: Store, replica: Option<Arc<Replica>>, forward: Option<Arc<dyn Forward>>) -> (Self, Committer) {
-        let (jobs, waiting) = channel();
+        let (jobs, queue) = Intake::new();
         let (state, measured) = (Arc::default(), Arc::default());
         let group_commit = Self {
             store,
-            jobs: Arc::new(RwLock::new(Some(jobs))),
+            jobs: Arc::new(jobs),
             state: Arc::clone(&state),
             measured: Arc::clone(&measured),
             replica: replica.clone(),
             forward,
         };
-        let queue = Arc::new(Mutex::new(Queue { jobs: waiting, held_back: None }));
-        (group_commit, Committer { queue, state, measured, replica })
+        (group_commit, Committer { queue: Arc::new(Mutex::new(queue)), state, measured, replica })
     }
 
     /// Whether this store decides what is written: always without a journal, else while its replica
@@ -330,11 +311,7 @@ impl GroupCommit {
     fn enqueue(&self, job: Job) {
         let term = self.replica.as_ref().and_then(|replica| replica.leading());
         let handed_in = HandedIn { store: self.store.clone(), term, job };
-        let refused = match self.jobs.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            Some(jobs) => jobs.send(handed_in).err().map(|refused| refused.0),
-            None => Some(handed_in),
-        };
-        if let Some(HandedIn { job, .. }) = refused {
+        if let Err(HandedIn { job, .. }) = self.jobs.hand_in(handed_in) {
             job.refuse(StoreError::Closing);
         }
     }
@@ -343,7 +320,7 @@ impl GroupCommit {
     /// [`StoreError::Closing`]. The thread commits what was handed in before, and ends. Another
     /// group commit of the store may be started when the thread has been joined.
     pub fn close(&self) {
-        self.jobs.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.jobs.close();
     }
 
     /// Hands in an empty commit, which shows whether commits work again. Returns at once;
@@ -410,7 +387,7 @@ impl Committer {
         true
     }
 
-    fn lock_queue(&self) -> MutexGuard<'_, Queue> {
+    fn lock_queue(&self) -> MutexGuard<'_, Queue<HandedIn>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -459,7 +436,7 @@ impl Committer {
     }
 
     /// Takes the waiting jobs, up to the bounds of a group.
-    fn take(&self, queue: &mut Queue, first: HandedIn) -> TakenGroup {
+    fn take(&self, queue: &mut Queue<HandedIn>, first: HandedIn) -> TakenGroup {
         let begun = Instant::now();
         lock(&self.state).busy_since = Some(begun);
         // Read before the first decision: an entry that another leader appends to this place after
@@ -470,7 +447,7 @@ impl Committer {
         let mut next = Some(first);
         while let Some(handed_in) = next.take() {
             if group.len() > 0 && group.entry.len() + handed_in.job.length() > LARGEST_ENTRY {
-                queue.held_back = Some(handed_in);
+                queue.hold_back(handed_in);
                 break;
             }
             match handed_in.job.is_for_leader() && handed_in.term != leading {

@@ -67,6 +67,7 @@ mod scratch;
 mod sealed_head;
 mod snapshot;
 mod store;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod verification;

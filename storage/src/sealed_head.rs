@@ -1,12 +1,11 @@
 //! The end of the ledger in a store: its last block's seal, and who is told of the next block.
 
-use std::sync::{Mutex, PoisonError, RwLock};
-
 use selfsame_protocol::ledger::Seal;
 
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::schema::family;
+use crate::sync::{Mutex, PoisonError, RwLock};
 
 /// Callback that gets the height of each block that becomes durable.
 pub(crate) type Listener = Box<dyn Fn(u64) + Send + Sync>;
@@ -21,8 +20,8 @@ pub(crate) struct SealedHead {
 #[derive(Default)]
 struct Head {
     seal: Seal,
-    /// False before the first read, while a block is written, and after a write that failed: the
-    /// seal is then read from the store again.
+    /// False before the first read, when a block is about to be written, and after a write that
+    /// failed: the next reader then reads the seal from the store again.
     is_current: bool,
 }
 

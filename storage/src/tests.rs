@@ -4,6 +4,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use alloy_primitives::{Address, B256, U256};
+use futures_executor::block_on;
+use futures_util::future::{Either, join, select};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex, Nullifier};
@@ -548,4 +550,24 @@ fn racing_conditional_changes_lose_no_update() {
         }
     });
     assert_eq!(records.nullifier(&nullifier(1)).expect("the read succeeds"), Some(record(THREADS * EACH)));
+}
+
+#[test]
+fn those_who_wait_are_woken_when_the_number_is_there() {
+    let reached = Reached::new(3);
+    block_on(reached.wait_for(3));
+    let given_up = Box::pin(reached.wait_for(9));
+    match block_on(select(given_up, std::future::ready(()))) {
+        Either::Left(_) => panic!("the number is not 9"),
+        Either::Right(((), given_up)) => drop(given_up),
+    }
+    let waiting = join(reached.wait_for(5), async {
+        reached.advance(4);
+        assert_eq!(reached.waiting(), 1, "who has given up is forgotten");
+        reached.advance(7);
+        reached.advance(6);
+    });
+    block_on(waiting);
+    block_on(reached.wait_for(7));
+    assert_eq!(reached.waiting(), 0);
 }
