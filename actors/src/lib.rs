@@ -75,6 +75,7 @@ mod sign_in;
 mod simulation;
 mod supervision;
 mod support;
+mod sync;
 mod verification;
 
 // What the signatures of this crate name.

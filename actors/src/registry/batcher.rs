@@ -158,7 +158,7 @@ impl BatcherState {
     /// Seals a block when one is due.
     async fn wake(&mut self, myself: &ActorRef<Traced<BatcherMessage>>) -> Result<(), ActorProcessingErr> {
         let sealer = Arc::clone(&self.sealer);
-        sealer.wakeup.take();
+        let durable = sealer.wakeup.take(&sealer.reader.publication);
         if !sealer.leads() {
             // The begin of a leadership wakes this actor again. Until then nothing is left to do.
             sealer.step.record_success();
@@ -168,7 +168,7 @@ impl BatcherState {
             // The end of what is being written wakes this actor again.
             return Ok(());
         }
-        let durable = sealer.reader.publication.durable().max(self.uncertain);
+        let durable = durable.max(self.uncertain);
         let waiting = durable.saturating_sub(self.sealed) as usize;
         if waiting == 0 {
             return Ok(());

@@ -5,6 +5,7 @@
 //! | [`messages`] | messages to the three actors |
 //! | [`state`] | the shared state, split by right: reading, admitting, sealing, applying |
 //! | [`publication`], [`waiters`] | what readers see; clients that wait for a final state |
+//! | [`wakeup`] | waking the batcher when requests become durable |
 //! | [`head_signer`] | the registry's key, and the signed head |
 //! | [`submission`] | a request as it is submitted, and why it is refused |
 //! | [`forwarded`] | requests that a replica forwards to the one that leads |
@@ -29,3 +30,4 @@ pub(crate) mod submission;
 pub(crate) mod tree_maintainer;
 mod used_work;
 pub(crate) mod waiters;
+mod wakeup;

@@ -1,14 +1,12 @@
 //! The published state, and marks of how far the registry has processed the requests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
 use selfsame_protocol::ledger::Tip;
 use selfsame_storage::{Reached, Snapshot};
-use tokio::sync::watch;
 
 use super::waiters::Waiters;
+use crate::sync::{ArcSwap, AtomicU64, Ordering, watch};
 
 /// The published snapshot, and the marks that request states are read from. Every mark only grows.
 pub(crate) struct Publication {

@@ -303,9 +303,8 @@ impl RequestTrackerState {
             let _entered = span.entered();
             match result {
                 Ok(()) => {
-                    admitter.reader.publication.mark_durable(sequence);
                     admitter.reader.counters.accepted.fetch_add(1, Ordering::Relaxed);
-                    admitter.batcher.send();
+                    admitter.mark_durable(sequence);
                     tracing::debug!(sequence, "admitted a request");
                     drop(reply.send(Ok(request_id)));
                 }
@@ -351,8 +350,7 @@ impl RequestTrackerState {
         match self.admitter.reader.request(&request_id) {
             Ok(Some(_)) => {
                 if let Some(open) = self.open.get(&request_id) {
-                    self.admitter.reader.publication.mark_durable(open.sequence);
-                    self.admitter.batcher.send();
+                    self.admitter.mark_durable(open.sequence);
                 }
             }
             Ok(None) => {

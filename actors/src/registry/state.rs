@@ -11,7 +11,7 @@
 //! fields, so that no other file can use them. This state holds no only copy of anything that was
 //! acknowledged.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,7 @@ use tokio::sync::oneshot;
 use super::messages::{BatcherMessage, RequestTrackerMessage, SealedBlock, SweepProgress, TreeMaintainerMessage};
 use super::open_operations::OpenOperations;
 use super::publication::Publication;
+use super::wakeup::Wakeup;
 use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;
 use crate::support::retry::RetriedStep;
@@ -211,7 +212,7 @@ impl Reader {
 pub(crate) struct Admitter {
     pub reader: Arc<Reader>,
     pub slot: Arc<Slot<RequestTrackerMessage>>,
-    pub batcher: Arc<Wakeup>,
+    batcher: Arc<Wakeup>,
     random: Arc<dyn Random>,
     writer: RequestWriter,
 }
@@ -232,6 +233,11 @@ impl Admitter {
     /// See [`RequestWriter::after_admitted`].
     pub fn after_admitted(&self, durable: OnDurable) {
         self.writer.after_admitted(durable);
+    }
+
+    /// Marks admitted requests up to `sequence` as durable, and wakes the batcher.
+    pub fn mark_durable(&self, sequence: u64) {
+        self.batcher.mark_durable(&self.reader.publication, sequence);
     }
 
     /// Whether this service admits requests, or another replica does.
@@ -275,32 +281,6 @@ impl Admitter {
         let keys = self.writer.sweep_idempotency_keys(keys_before, swept.keys, limit, is_in_use)?;
         swept.keys = keys.or(swept.keys);
         Ok((requests.is_some() || keys.is_some()).then_some(swept))
-    }
-}
-
-/// Wakes the batcher. Requests that become durable together send one message.
-pub(crate) struct Wakeup {
-    pub slot: Arc<Slot<BatcherMessage>>,
-    is_pending: AtomicBool,
-}
-
-impl Wakeup {
-    fn new(slot: Arc<Slot<BatcherMessage>>) -> Self {
-        Self { slot, is_pending: false.into() }
-    }
-
-    /// Sends a wake-up, unless an earlier one was not taken yet. Call it after
-    /// [`Publication::mark_durable`].
-    pub fn send(&self) {
-        if !self.is_pending.swap(true, Ordering::AcqRel) {
-            self.slot.cast(BatcherMessage::Wake);
-        }
-    }
-
-    /// Marks the wake-up as taken. `swap(AcqRel)` pairs with the `swap` in [`Wakeup::send`], so
-    /// every `mark_durable` before a wake-up is visible to the reads that follow.
-    pub fn take(&self) {
-        self.is_pending.swap(false, Ordering::AcqRel);
     }
 }
 

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`slot`] | finds an actor after a restart; counts and limits the calls to it |
+//! | [`occupancy`], [`waiting_calls`] | a slot's actor and those who wait for it; the count of its calls |
 //! | [`traced`] | messages that carry the span of their request |
 //! | [`blocking`], [`serial_blocking`] | work that blocks a thread; the same, one piece at a time |
 //! | [`owned_task`] | tasks that end with their owner |
@@ -24,6 +25,7 @@ pub(crate) mod follower_limits;
 pub(crate) mod forwarding;
 pub(crate) mod freshness;
 pub(crate) mod notify;
+mod occupancy;
 pub(crate) mod owned_task;
 pub(crate) mod rate;
 pub(crate) mod retry;
@@ -31,3 +33,4 @@ pub(crate) mod serial_blocking;
 pub(crate) mod service_events;
 pub(crate) mod slot;
 pub(crate) mod traced;
+mod waiting_calls;

@@ -1,18 +1,15 @@
 //! Where an actor can be reached, even after a restart.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use futures_util::future::BoxFuture;
 use ractor::rpc::CallResult;
 use ractor::{ActorRef, RpcReplyPort};
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use super::occupancy::{Ended, Occupancy};
 use super::traced::Traced;
+use super::waiting_calls::WaitingCalls;
 
 /// How long a call waits for an actor that restarts, unless its caller has less time.
 pub(crate) const RESTART_PATIENCE: Duration = Duration::from_secs(5);
@@ -45,50 +42,33 @@ pub(crate) trait Ping: Send + 'static {
 /// counted here.
 pub(crate) struct Slot<M> {
     name: String,
-    occupant: ArcSwapOption<ActorRef<Traced<M>>>,
-    /// Wakes the calls that wait for an actor, in the order in which they came, so that a
-    /// simulation repeats.
-    occupied: Notify,
-    waiting_calls: AtomicUsize,
-    /// The most calls that may wait for answers at a time.
-    limit: AtomicUsize,
-    starts: AtomicU64,
-    /// The service has ended; no actor comes any more.
-    has_ended: AtomicBool,
+    occupancy: Occupancy<ActorRef<Traced<M>>>,
+    waiting_calls: WaitingCalls,
 }
 
 impl<M: Send + 'static> Slot<M> {
     /// An empty slot for the actor `name`. At most `limit` calls wait for answers at a time; with
     /// `None` the callers limit their calls themselves.
     pub fn new(name: String, limit: Option<usize>) -> Self {
-        Self {
-            name,
-            occupant: ArcSwapOption::empty(),
-            occupied: Notify::new(),
-            waiting_calls: AtomicUsize::new(0),
-            limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)),
-            starts: AtomicU64::new(0),
-            has_ended: AtomicBool::new(false),
-        }
+        let waiting_calls = WaitingCalls::new(limit.unwrap_or(usize::MAX));
+        Self { name, occupancy: Occupancy::new(), waiting_calls }
     }
 
     /// Changes how many calls may wait for answers at a time.
     pub fn set_limit(&self, limit: usize) {
-        self.limit.store(limit, Ordering::Relaxed);
+        self.waiting_calls.set_limit(limit);
     }
 
     /// Registers a starting actor. Messages that are sent from now on wait in its mailbox until it
     /// has started. An actor that loads state therefore calls this first and misses no message.
     pub fn occupy(&self, actor: ActorRef<Traced<M>>) {
-        self.starts.fetch_add(1, Ordering::Relaxed);
-        self.occupant.store(Some(Arc::new(actor)));
-        self.occupied.notify_waiters();
+        self.occupancy.occupy(actor);
     }
 
     /// Sends a message if an actor is registered. A sender keeps what must not be lost in the
     /// store, where the actor finds it when it starts.
     pub fn cast(&self, message: M) {
-        if let Some(actor) = self.occupant.load_full()
+        if let Some(actor) = self.occupancy.occupant()
             && let Err(error) = actor.cast(message.into())
         {
             tracing::debug!(actor = self.name, %error, "a message to a stopped actor was dropped");
@@ -101,7 +81,7 @@ impl<M: Send + 'static> Slot<M> {
         message: impl FnOnce(RpcReplyPort<R>) -> M,
         deadline: Instant,
     ) -> Result<R, CallError> {
-        let _waiting = WaitingCall::begin(self)?;
+        let _waiting = self.waiting_calls.begin().ok_or(CallError::Overloaded)?;
         self.ask(message, deadline).await
     }
 
@@ -122,41 +102,16 @@ impl<M: Send + 'static> Slot<M> {
 
     /// The actor, once it runs.
     async fn wait_until_running(&self, deadline: Instant) -> Result<ActorRef<Traced<M>>, CallError> {
-        loop {
-            // It is registered before the look, so no actor that comes after it is missed.
-            let mut occupied = pin!(self.occupied.notified());
-            occupied.as_mut().enable();
-            let occupant = self.occupant.load_full();
-            if let Some(actor) = occupant.filter(|actor| actor.get_status() <= ractor::ActorStatus::Running) {
-                return Ok(ActorRef::clone(&actor));
-            }
-            if self.has_ended.load(Ordering::Acquire) {
-                return Err(CallError::Ended);
-            }
-            timeout_at(deadline, occupied).await.map_err(|_| CallError::Restarting)?;
-        }
-    }
-}
-
-/// A call that waits for its answer; counted until it is dropped.
-struct WaitingCall<'slot, M> {
-    slot: &'slot Slot<M>,
-}
-
-impl<'slot, M> WaitingCall<'slot, M> {
-    fn begin(slot: &'slot Slot<M>) -> Result<Self, CallError> {
-        let waiting = Self { slot };
-        if slot.waiting_calls.fetch_add(1, Ordering::Relaxed) >= slot.limit.load(Ordering::Relaxed) {
-            Err(CallError::Overloaded)
-        } else {
-            Ok(waiting)
-        }
-    }
-}
-
-impl<M> Drop for WaitingCall<'_, M> {
-    fn drop(&mut self) {
-        self.slot.waiting_calls.fetch_sub(1, Ordering::Relaxed);
+        let is_running = |actor: &ActorRef<Traced<M>>| actor.get_status() <= ractor::ActorStatus::Running;
+        let occupant = self.occupancy.occupant().filter(|actor| is_running(actor));
+        let actor = match occupant {
+            Some(actor) => actor,
+            None => timeout_at(deadline, self.occupancy.wait_until_running(is_running))
+                .await
+                .map_err(|_| CallError::Restarting)?
+                .map_err(|Ended| CallError::Ended)?,
+        };
+        Ok(ActorRef::clone(&actor))
     }
 }
 
@@ -185,11 +140,11 @@ impl<M: Ping> MonitoredSlot for Slot<M> {
     }
 
     fn restarts(&self) -> u64 {
-        self.starts.load(Ordering::Relaxed).saturating_sub(1)
+        self.occupancy.restarts()
     }
 
     fn waiting_calls(&self) -> usize {
-        self.waiting_calls.load(Ordering::Relaxed)
+        self.waiting_calls.count()
     }
 
     fn ping(&self, deadline: Instant) -> BoxFuture<'_, Result<(), CallError>> {
@@ -197,7 +152,6 @@ impl<M: Ping> MonitoredSlot for Slot<M> {
     }
 
     fn end(&self) {
-        self.has_ended.store(true, Ordering::Release);
-        self.occupied.notify_waiters();
+        self.occupancy.end();
     }
 }

@@ -1,0 +1,9 @@
+//! The primitives of the parts that `tests/models` checks under every interleaving.
+//!
+//! Those parts name their primitives by this path only, and `tests/models` includes the same files
+//! with primitives of `loom` in its place. See "Models" in docs/architecture.md.
+
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+pub(crate) use arc_swap::{ArcSwap, ArcSwapOption};
+pub(crate) use tokio::sync::{Notify, watch};
