@@ -11,7 +11,7 @@ BUILD_COMMIT_DATE ?= $(shell TZ=UTC git show --no-patch --date=format-local:%Y-%
 export BUILD_COMMIT := $(BUILD_COMMIT)
 export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
-.PHONY: run build test test-embedder test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench prerequisites dist package-test container
+.PHONY: run build test test-embedder test-models test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench prerequisites dist package-test container
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -34,7 +34,7 @@ test: prerequisites lint checks
 	rm -rf $(FAULT_COVERAGE)
 	FAULT_COVERAGE=$(FAULT_COVERAGE) $(CARGO) test --release --workspace --features fault-injection
 	scripts/fault-coverage.py $(FAULT_COVERAGE)
-	$(MAKE) test-embedder test-chain test-cluster test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs
+	$(MAKE) test-models test-embedder test-chain test-cluster test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # Runs a program that embeds the actors, with `ractor_cluster`. It has a workspace of its own, and gets
@@ -43,6 +43,11 @@ ROCKSDB = $(dir $(shell ls -t $(BUILD_OUTPUT)/release/build/librocksdb-sys-*/out
 test-embedder: prerequisites
 	ROCKSDB_LIB_DIR=$(ROCKSDB) ROCKSDB_STATIC=1 CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
 		$(CARGO) test --manifest-path tests/embedder/Cargo.toml
+
+# Runs the models of the parts that threads share (docs/architecture.md, "Models"), in a workspace of
+# their own.
+test-models:
+	CARGO_TARGET_DIR=$(BUILD_OUTPUT)/models $(CARGO) test --release --manifest-path tests/models/Cargo.toml
 
 # Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
 # program. They have a workspace of their own.
@@ -144,6 +149,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path tests/published/Cargo.toml --check
 	$(CARGO) fmt --manifest-path tests/embedder/Cargo.toml --check
+	$(CARGO) fmt --manifest-path tests/models/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --release --workspace --all-targets --features fault-injection -- -D warnings
 

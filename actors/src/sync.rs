@@ -1,4 +1,4 @@
-//! The primitives of the parts that `tests/models` checks under every interleaving.
+//! The primitives of the parts that threads share and `tests/models` checks.
 //!
 //! Those parts name their primitives by this path only, and `tests/models` includes the same files
 //! with primitives of `loom` in its place. See "Models" in docs/architecture.md.

@@ -23,6 +23,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "storage/src",
         &[
+            &["sync"],
             &["schema", "journal"],
             &["error", "histogram"],
             &["faults", "log_check", "progress", "reached", "room", "scratch"],
@@ -52,6 +53,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "actors/src",
         &[
+            &["sync"],
             &["clock", "support"],
             &["bridge", "key_cipher", "chain"],
             &["registry"],

@@ -1,0 +1,8 @@
+//! The models, one file for each part.
+
+mod group_commit;
+mod marks;
+mod publication;
+mod reached;
+mod sealed_head;
+mod slot;
