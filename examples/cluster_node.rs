@@ -15,9 +15,9 @@
 
 #![allow(missing_docs, reason = "a program has no callers")]
 
-#[path = "embedded/application.rs"]
+#[path = "../actors/examples/embedded/application.rs"]
 mod application;
-#[path = "embedded/person.rs"]
+#[path = "../actors/examples/embedded/person.rs"]
 mod person;
 
 use std::error::Error;

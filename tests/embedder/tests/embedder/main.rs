@@ -3,7 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
-#[path = "../../../../examples/embedded/application.rs"]
+#[path = "../../../../actors/examples/embedded/application.rs"]
 mod application;
 mod crossing;
 mod facades;
