@@ -13,6 +13,7 @@
 #![cfg(test)]
 #![allow(dead_code, reason = "no model uses all of an included file")]
 
+mod bounded;
 mod models;
 mod planted;
 mod registry;

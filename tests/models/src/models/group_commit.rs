@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
+use crate::bounded::check_with_three_interruptions;
 use crate::planted::{Fault, assert_found};
 use crate::queue::{Intake, Queue};
 
@@ -35,7 +36,7 @@ fn close_while_jobs_are_handed_in() {
 
 #[test]
 fn nothing_that_was_handed_in_before_close_is_left() {
-    loom::model(close_while_jobs_are_handed_in);
+    check_with_three_interruptions(close_while_jobs_are_handed_in);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
+use crate::bounded::check_with_three_interruptions;
 use crate::planted::{Fault, assert_found};
 use crate::registry::publication::Publication;
 use crate::stand_ins::Snapshot;
@@ -19,14 +20,6 @@ fn publish(publication: &Arc<Publication>, height: u64) -> thread::JoinHandle<()
     thread::spawn(move || publication.publish(Snapshot::at(height)))
 }
 
-/// Checks a model of three threads, of which each may be interrupted, but at most three times in a
-/// run: without a bound, the models of this file take minutes.
-fn check_with_preemptions(model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
 fn two_publishers_and_a_reader() {
     let publication = publication();
     let publishers = [1, 2].map(|height| publish(&publication, height));
@@ -39,7 +32,7 @@ fn two_publishers_and_a_reader() {
 
 #[test]
 fn the_published_height_never_goes_back() {
-    check_with_preemptions(two_publishers_and_a_reader);
+    check_with_three_interruptions(two_publishers_and_a_reader);
 }
 
 #[test]
@@ -49,7 +42,7 @@ fn a_publication_without_a_look_at_the_one_before_would_go_back() {
 
 #[test]
 fn a_reader_that_waited_for_a_block_finds_it() {
-    check_with_preemptions(|| {
+    check_with_three_interruptions(|| {
         let publication = publication();
         let publishers = [1, 2].map(|height| publish(&publication, height));
         let reader = Arc::clone(&publication);
@@ -63,7 +56,7 @@ fn a_reader_that_waited_for_a_block_finds_it() {
 
 #[test]
 fn a_follower_that_sees_a_tip_finds_its_snapshot() {
-    check_with_preemptions(|| {
+    check_with_three_interruptions(|| {
         let publication = publication();
         let tip = publication.watch_tip();
         let publishers = [1, 2].map(|height| publish(&publication, height));
