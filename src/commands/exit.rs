@@ -155,6 +155,7 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::UnfitBlock { .. }
         | StoreError::StaleCommit { .. }
         | StoreError::Replica(_)
+        | StoreError::Records { .. }
         | StoreError::Panicked
         | StoreError::Closing => FAILURE,
         #[cfg(feature = "fault-injection")]

@@ -107,6 +107,12 @@ pub enum StoreError {
         /// Its own error text.
         reason: String,
     },
+    /// Records of an embedder failed.
+    #[error("the records failed: {reason}")]
+    Records {
+        /// Their own error text.
+        reason: String,
+    },
     /// A rebuild of the store was interrupted.
     #[error("the rebuild of the store in {} was interrupted; run `selfsame registry rebuild` again", path.display())]
     RebuildInterrupted {
@@ -311,7 +317,7 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Database(error) => error.kind() != rocksdb::ErrorKind::Corruption,
-            Self::Panicked | Self::Closing | Self::Ledger { .. } => true,
+            Self::Panicked | Self::Closing | Self::Ledger { .. } | Self::Records { .. } => true,
             Self::Replica(error) => error.is_transient(),
             #[cfg(feature = "fault-injection")]
             Self::Injected { .. } => true,

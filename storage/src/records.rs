@@ -1,9 +1,9 @@
 //! Records with an expiry: sign-in's transactions, codes, tokens, sessions and signing keys, and
 //! the registry's key.
 //!
-//! The interface is small on purpose (get, compare and write, expire), so that another store can
-//! implement it later. The embedded implementation has two column families: the records, and their
-//! expiries.
+//! The interface is small on purpose (get, compare and write, expire), so that an embedder can keep
+//! the records in another store. The embedded implementation has two column families: the records,
+//! and their expiries.
 
 use std::sync::mpsc::channel;
 
@@ -26,14 +26,31 @@ pub struct RecordWrite {
     pub after: Option<StoredRecord>,
 }
 
-/// A store of records with an expiry. The calls block on I/O, except
-/// [`Records::compare_and_write`].
+/// A store of records with an expiry.
+///
+/// What sign-in promises rests on this contract: a code is redeemed once, of two racing steps one
+/// succeeds, and nothing that was answered is lost. An implementation reports its own failures as
+/// [`StoreError::Records`].
 pub trait Records: Send + Sync + 'static {
-    /// A record, even when it has expired and is not deleted yet.
+    /// A record, even when it has expired and is not deleted yet. May block the thread for as long
+    /// as a read of a local disk takes: it is also called on threads that run async code.
+    ///
+    /// Every write is seen whose `decided` has got [`Decision::Written`](crate::Decision::Written),
+    /// by whichever caller it was.
     fn get(&self, key: &RecordKey) -> Result<Option<StoredRecord>, StoreError>;
 
-    /// Writes all of `writes` durably if every record is still as it was read; otherwise writes
-    /// none of them. `decided` gets the outcome.
+    /// Writes all of `writes` if every record is still as it was read; otherwise writes none of
+    /// them. Both the comparison and the write are one step, which no other write comes between.
+    /// Returns without waiting for the outcome.
+    ///
+    /// `decided` is called once, on any thread, also before this returns:
+    /// - with `Written` when the writes are durable, so that a crash or a loss of power after it
+    ///   loses none of them;
+    /// - with `Changed` when a record differs from `before`. Nothing was written;
+    /// - with an error when it is unknown whether they were written. Later reads show it.
+    ///
+    /// Writes that one thread hands in are decided in the order in which it handed them in. A
+    /// `decided` that is dropped without a call counts as [`StoreError::Closing`].
     fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: OnDecided);
 
     /// Whether this store decides what is written. While another replica leads it does not: every

@@ -213,6 +213,7 @@ mod tests {
             instance: "signing keys".to_owned(),
             settings: SignInSettings { key_cipher, ..SignInSettings::default() },
             records: Arc::clone(records) as Arc<dyn Records>,
+            also_swept: None,
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             blocking: Blocking::default(),

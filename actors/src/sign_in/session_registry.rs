@@ -37,10 +37,13 @@ const SWEEP_BATCH: usize = 2000;
 
 impl SignInState {
     /// Deletes at most [`SWEEP_BATCH`] records that expired before `now`, unanswered sign-ins
-    /// first, which are counted. All other records are deleted whatever they are.
+    /// first, which are counted. All other records are deleted whatever they are. When sign-in's
+    /// records are not in the store, deletes as many of the store's too, even when the former
+    /// cannot be deleted.
     fn delete_expired(&self, now: UnixSeconds) -> Result<usize, StoreError> {
+        let in_store = self.also_swept.as_ref().map_or(Ok(0), |records| records.expire(now, SWEEP_BATCH));
         let unanswered = self.unanswered.expire(self.records.as_ref(), now, SWEEP_BATCH)?;
-        Ok(unanswered + self.records.expire(now, SWEEP_BATCH - unanswered)?)
+        Ok(unanswered + self.records.expire(now, SWEEP_BATCH - unanswered)? + in_store?)
     }
 }
 
@@ -198,7 +201,7 @@ impl SessionRegistryState {
             Ok(0) => {}
             Ok(swept) => {
                 tracing::debug!(swept, "deleted expired records of sign-in");
-                if swept == SWEEP_BATCH {
+                if swept >= SWEEP_BATCH {
                     myself.send_after(NEXT_BATCH, || SessionRegistryMessage::Sweep.into());
                 }
             }

@@ -42,6 +42,8 @@ pub(super) const KEY_PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct SignInState {
     pub session_registry: Arc<Slot<SessionRegistryMessage>>,
     pub records: Arc<dyn Records>,
+    /// The records in the store, when `records` are elsewhere. Signed nonces are there and expire.
+    pub also_swept: Option<Arc<dyn Records>>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub blocking: Blocking,
@@ -77,6 +79,8 @@ pub(crate) struct SignInParts {
     pub instance: String,
     pub settings: SignInSettings,
     pub records: Arc<dyn Records>,
+    /// Further records, of which only those that have expired are of interest.
+    pub also_swept: Option<Arc<dyn Records>>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub blocking: Blocking,
@@ -88,13 +92,24 @@ pub(crate) struct SignInParts {
 
 impl SignInState {
     pub fn new(parts: SignInParts) -> Self {
-        let SignInParts { instance, settings, records, clock, random, blocking, freshness, catching_up, announcer } =
-            parts;
+        let SignInParts {
+            instance,
+            settings,
+            records,
+            also_swept,
+            clock,
+            random,
+            blocking,
+            freshness,
+            catching_up,
+            announcer,
+        } = parts;
         let limits = settings.limits;
         let slot = Slot::new(format!("{instance}/session-registry"), Some(limits.waiting_calls));
         Self {
             session_registry: Arc::new(slot),
             records,
+            also_swept,
             clock,
             random,
             blocking,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use selfsame_storage::{EmbeddedLedger, Forward, GroupCommit, Journal, Ledger, Replica, Store, StoreError};
+use selfsame_storage::{EmbeddedLedger, Forward, GroupCommit, Journal, Ledger, Records, Replica, Store, StoreError};
 
 use super::election::Election;
 use super::error::ServiceError;
@@ -47,10 +47,19 @@ pub struct ServiceParts {
     store: Store,
     ledger: Option<Arc<dyn Ledger>>,
     cluster: Option<ClusterParts>,
+    records: Option<Arc<dyn Records>>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     /// Tells the receivers of events. Every service that a clone starts has the same receivers.
     announcer: Announcer,
+}
+
+/// What [`ServiceParts`] become when a service starts.
+pub(crate) struct OpenedParts {
+    pub parts: Parts,
+    pub blocking_parts: BlockingParts,
+    /// The embedder's records; `None` for those in the store.
+    pub records: Option<Arc<dyn Records>>,
 }
 
 impl ServiceParts {
@@ -61,6 +70,7 @@ impl ServiceParts {
             store,
             ledger: None,
             cluster: None,
+            records: None,
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             announcer: Announcer::default(),
@@ -79,6 +89,18 @@ impl ServiceParts {
     /// decide otherwise.
     pub fn replica_of(mut self, cluster: ClusterParts) -> Self {
         self.cluster = Some(cluster);
+        self
+    }
+
+    /// Keeps the records of sign-in (transactions, codes, tokens, sessions, signing keys) and the
+    /// key that signs the heads of the registry here, instead of in the store. Nonces that relying
+    /// parties signed stay in the store, where they are written together with nullifiers. Records
+    /// that the store has from an earlier start are not moved.
+    ///
+    /// A replica's records are in its journal: with [`ServiceParts::replica_of`] as well, the start
+    /// fails with [`ServiceError::Parts`].
+    pub fn records(mut self, records: Arc<dyn Records>) -> Self {
+        self.records = Some(records);
         self
     }
 
@@ -108,11 +130,15 @@ impl ServiceParts {
     /// Opens what the service writes to, and starts the committing thread.
     ///
     /// # Errors
-    /// [`ServiceError::Parts`] for a replica with a ledger of its own, and [`ServiceError::Store`].
-    pub(crate) fn open(self) -> Result<(Parts, BlockingParts), ServiceError> {
-        let Self { settings, store, ledger, cluster, clock, random, announcer } = self;
+    /// [`ServiceError::Parts`] for a replica with a ledger or records of its own, and
+    /// [`ServiceError::Store`].
+    pub(crate) fn open(self) -> Result<OpenedParts, ServiceError> {
+        let Self { settings, store, ledger, cluster, records, clock, random, announcer } = self;
         if cluster.is_some() && ledger.is_some() {
             return Err(ServiceError::Parts { reason: "a replica keeps its blocks in the ledger of its own store" });
+        }
+        if cluster.is_some() && records.is_some() {
+            return Err(ServiceError::Parts { reason: "the records of a replica are in its journal" });
         }
         let blocking_parts = match cluster {
             Some(cluster) => BlockingParts::with_journal(&store, cluster)?,
@@ -122,7 +148,8 @@ impl ServiceParts {
             Some(ledger) => ledger,
             None => Arc::new(EmbeddedLedger::open(store.clone())?),
         };
-        Ok((Parts { settings, store, ledger, clock, random, announcer }, blocking_parts))
+        let parts = Parts { settings, store, ledger, clock, random, announcer };
+        Ok(OpenedParts { parts, blocking_parts, records })
     }
 }
 

@@ -20,7 +20,7 @@ use super::error::ServiceError;
 use super::guardian::Guardian;
 use super::heartbeat::{ActorHealth, Heartbeat};
 use super::leadership::{Candidate, LeadershipMessage};
-use super::parts::{BlockingParts, Parts, ServiceParts};
+use super::parts::{BlockingParts, OpenedParts, Parts, ServiceParts};
 use super::replication::{LeadError, ReplicaStatus, Replication, ReplicationParts};
 use super::settings::Settings;
 use super::supervisor::SupervisorMessage;
@@ -74,6 +74,9 @@ pub struct Service {
     committing: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// Where the reason is noted why the service ended by itself, and read.
+type Outcome = (watch::Sender<Option<ServiceError>>, watch::Receiver<Option<ServiceError>>);
+
 impl Service {
     /// Starts a service without an embedder's supervisor. [`Service::failed`] returns when the
     /// service ends by itself.
@@ -82,13 +85,13 @@ impl Service {
     /// [`ServiceError::Parts`], [`ServiceError::Store`], [`ServiceError::SigningKeys`] and
     /// [`ServiceError::Start`].
     pub async fn start(parts: ServiceParts) -> Result<Self, ServiceError> {
-        let (parts, blocking_parts) = parts.open()?;
+        let opened = parts.open()?;
         let outcome = watch::channel(None);
-        let refused = start_error(&parts.settings);
-        let name = format!("{}/guardian", parts.settings.instance);
+        let settings = &opened.parts.settings;
+        let (refused, name) = (start_error(settings), format!("{}/guardian", settings.instance));
         let (guardian, _) = Actor::spawn(Some(name), Guardian, outcome.0.clone()).await.map_err(refused)?;
         let guardian = guardian.get_cell();
-        match Self::start_under(parts, guardian.clone(), outcome, blocking_parts).await {
+        match Self::start_opened(opened, guardian.clone(), outcome).await {
             Ok(mut service) => {
                 service.guardian = Some(guardian);
                 Ok(service)
@@ -108,20 +111,30 @@ impl Service {
     /// [`ServiceError::Parts`], [`ServiceError::Store`], [`ServiceError::SigningKeys`] and
     /// [`ServiceError::Start`].
     pub async fn start_linked(parts: ServiceParts, supervisor: ActorCell) -> Result<Self, ServiceError> {
-        let (parts, blocking_parts) = parts.open()?;
-        Self::start_under(parts, supervisor, watch::channel(None), blocking_parts).await
+        Self::start_opened(parts.open()?, supervisor, watch::channel(None)).await
     }
 
-    /// Starts a service under a supervisor, with the given group commit and threads. After an error
-    /// no part of it is left: the store can be used again.
+    /// Starts a service under a supervisor, with the given group commit and threads, and its records
+    /// in its store.
+    #[cfg(all(test, feature = "fault-injection"))]
     pub(crate) async fn start_under(
         parts: Parts,
         supervisor: ActorCell,
-        outcome: (watch::Sender<Option<ServiceError>>, watch::Receiver<Option<ServiceError>>),
-        mut blocking_parts: BlockingParts,
+        outcome: Outcome,
+        blocking_parts: BlockingParts,
     ) -> Result<Self, ServiceError> {
-        let committing = blocking_parts.committing.take();
-        match Self::assemble(parts, supervisor, outcome, blocking_parts).await {
+        Self::start_opened(OpenedParts { parts, blocking_parts, records: None }, supervisor, outcome).await
+    }
+
+    /// Starts a service under a supervisor. After an error no part of it is left: the store can be
+    /// used again.
+    async fn start_opened(
+        mut opened: OpenedParts,
+        supervisor: ActorCell,
+        outcome: Outcome,
+    ) -> Result<Self, ServiceError> {
+        let committing = opened.blocking_parts.committing.take();
+        match Self::assemble(opened, supervisor, outcome).await {
             Ok(mut service) => {
                 service.committing = Mutex::new(committing);
                 Ok(service)
@@ -135,11 +148,11 @@ impl Service {
 
     /// Makes the parts of a service, and starts its actors last.
     async fn assemble(
-        parts: Parts,
+        opened: OpenedParts,
         supervisor: ActorCell,
-        (failed, failure): (watch::Sender<Option<ServiceError>>, watch::Receiver<Option<ServiceError>>),
-        blocking_parts: BlockingParts,
+        (failed, failure): Outcome,
     ) -> Result<Self, ServiceError> {
+        let OpenedParts { parts, blocking_parts, records } = opened;
         let Parts { settings, store, ledger, clock, random, announcer } = parts;
         let BlockingParts {
             group_commit,
@@ -157,11 +170,16 @@ impl Service {
         store.set_fault_scope(FaultScope::of_instance(&instance));
         let catching_up = CatchingUp::new(replica.clone());
         let key_cipher = sign_in.key_cipher.clone();
-        let records: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
+        let embedded: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
+        let (records, also_swept) = match records {
+            Some(records) => (records, Some(embedded)),
+            None => (embedded, None),
+        };
         let sign_in_state = Arc::new(SignInState::new(SignInParts {
             instance: instance.clone(),
             settings: sign_in,
             records: Arc::clone(&records),
+            also_swept,
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             blocking: blocking.clone(),

@@ -4,6 +4,8 @@
 mod children;
 mod following;
 mod heads;
+#[cfg(feature = "fault-injection")]
+mod records;
 mod registry_actor;
 
 use std::collections::HashSet;
