@@ -130,6 +130,9 @@ pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransa
 pub use supervision::election::{Election, ElectionError, Leadership};
 pub use supervision::error::ServiceError;
 pub use supervision::heartbeat::ActorHealth;
+pub use supervision::metrics::{
+    Metric, MetricKind, MetricSample, MetricUnit, MetricValue, MetricsSink, SourceLimitRefusals,
+};
 pub use supervision::parts::{ClusterParts, ServiceParts};
 pub use supervision::replication::{LeadError, ReplicaStatus};
 pub use supervision::service::Service;

@@ -7,7 +7,7 @@ use hyper::header::{ACCEPT, HeaderValue};
 use prometheus_client::encoding::text::encode;
 
 use super::error::OperatorError;
-use super::metric_groups::prometheus;
+use super::metric_groups::{prometheus, take_over_source_limits};
 use super::ready::reasons;
 use super::state::Operator;
 use crate::http::{Request, Response, content};
@@ -26,7 +26,7 @@ const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
     ),
 )]
 pub async fn metrics(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
-    operator.source_limit_metrics.set(&operator.service);
+    take_over_source_limits(&operator.service, &operator.http_metrics);
     operator.ready.set(i64::from(reasons(&operator, &request).is_empty()));
     let mut open_metrics = String::new();
     encode(&mut open_metrics, &operator.metrics)?;

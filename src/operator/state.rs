@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::error::OperatorError;
-use super::metric_groups::{self, FollowedNode, SourceLimitMetrics};
+use super::metric_groups::{self, FollowedNode};
 use super::newest_blocks::NewestBlocks;
 use super::own_cluster::OwnCluster;
 use super::recorder::History;
@@ -105,8 +105,9 @@ pub struct Operator {
     pub metrics: Registry,
     /// The part of `metrics` that says whether the daemon is ready; set when it is asked for.
     pub ready: Gauge,
-    /// The part of `metrics` about limits of one source; set when it is asked for.
-    pub source_limit_metrics: SourceLimitMetrics,
+    /// The part of `metrics` that the front-end counts; what the limits of the service refused is
+    /// added when it is asked for.
+    pub http_metrics: Metrics,
 }
 
 impl Operator {
@@ -118,10 +119,8 @@ impl Operator {
         reload_status.register(&mut metrics);
         let ready = Gauge::default();
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
-        let source_limit_metrics = SourceLimitMetrics::register(http_metrics);
         let sources = metric_groups::Sources {
             service: Arc::clone(&service),
-            clock: Arc::clone(&clock),
             backups: Arc::clone(&backups),
             nodes,
             data,
@@ -152,7 +151,7 @@ impl Operator {
             streams,
             metrics,
             ready,
-            source_limit_metrics,
+            http_metrics: http_metrics.clone(),
         }
     }
 

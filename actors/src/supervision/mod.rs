@@ -12,6 +12,7 @@
 //! | [`leadership`] | the actor of a replica that takes part in the election |
 //! | [`answering`] | what the leader answers the other replicas |
 //! | [`replication`] | a replica's part: follows the journal, begins and ends to lead |
+//! | [`metrics`] | every number that a service counts |
 //! | [`parts`] | what a service is started with |
 //! | [`service`] | the running service, for embedders |
 //! | [`service_actor`] | the same as a child of an embedder's supervisor |
@@ -22,6 +23,7 @@ pub(crate) mod error;
 mod guardian;
 pub(crate) mod heartbeat;
 mod leadership;
+pub(crate) mod metrics;
 pub(crate) mod parts;
 pub(crate) mod replication;
 pub(crate) mod service;

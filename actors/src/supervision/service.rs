@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{
     ChainRecords, EmbeddedRecords, EventRecords, FaultScope, GroupCommit, Position, Records, Term, VerificationRecords,
 };
@@ -30,6 +31,7 @@ use crate::bridge::handle::BridgeHandle;
 use crate::bridge::state::BridgeState;
 use crate::chain::handle::ChainHandle;
 use crate::chain::state::ChainState;
+use crate::clock::Clock;
 use crate::events::handle::EventsHandle;
 use crate::events::recorder::EventRecorder;
 use crate::events::state::{EventsParts, EventsState};
@@ -53,6 +55,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running service. A service continues to run when it is dropped; [`Service::stop`] stops it.
 pub struct Service {
+    instance: String,
+    clock: Arc<dyn Clock>,
     registry: RegistryHandle,
     verification: VerificationHandle,
     sign_in: SignInHandle,
@@ -235,7 +239,7 @@ impl Service {
             chain: chain.clone(),
             records: VerificationRecords::new(store.clone(), group_commit.clone()),
             events: EventRecorder::new(Arc::clone(&events_state)),
-            clock,
+            clock: Arc::clone(&clock),
             blocking: blocking.clone(),
             announcer: announcer.clone(),
         })?;
@@ -265,7 +269,7 @@ impl Service {
         });
         let leadership = candidate.as_ref().map(|candidate| Arc::clone(&candidate.slot));
         let tree = Tree::new(
-            instance,
+            instance.clone(),
             (supervision, announcer.clone()),
             &state,
             &chain_state,
@@ -286,6 +290,8 @@ impl Service {
             move || troubles(&registry, &heartbeat, replica.as_deref())
         }));
         Ok(Self {
+            instance,
+            clock,
             registry,
             verification,
             sign_in,
@@ -304,6 +310,16 @@ impl Service {
             group_commit,
             committing: Mutex::default(),
         })
+    }
+
+    /// [`Settings::instance`] of the service.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// The time of the service's clock.
+    pub(super) fn now(&self) -> UnixSeconds {
+        self.clock.unix_seconds()
     }
 
     /// The registry's handle.

@@ -4,6 +4,7 @@
 mod children;
 mod following;
 mod heads;
+mod metrics;
 #[cfg(feature = "fault-injection")]
 mod records;
 mod registry_actor;

@@ -1,32 +1,15 @@
-//! The metrics of the cluster that the daemon is a replica of.
+//! The metrics of what the replicas of the cluster publish.
 
 use std::fmt;
-
-use selfsame_actors::Service;
 
 use super::samples::Samples;
 use crate::cluster::SeenReplica;
 use crate::operator::own_cluster::OwnCluster;
 
-/// Writes them; none for a daemon that is alone.
-pub(super) fn write(cluster: Option<&OwnCluster>, service: &Service, samples: &mut Samples<'_>) -> fmt::Result {
-    let Some((OwnCluster { view, .. }, status)) = cluster.zip(service.replica_status()) else { return Ok(()) };
-    let is_leading = u64::from(status.leading.is_some());
-    samples.gauge("selfsame_cluster_leading", "1 while this replica leads", is_leading)?;
-    let has_leader = u64::from(matches!(status.leader, Some(Ok(_))));
-    samples.gauge("selfsame_cluster_has_leader", "1 while this replica knows who leads", has_leader)?;
-    samples.gauge(
-        "selfsame_cluster_position",
-        "The last entry of the journal that the store has",
-        status.position.0,
-    )?;
-    if let Some(end) = status.end {
-        samples.gauge("selfsame_cluster_journal_end", "The last entry of the journal at the last look", end.0)?;
-    }
-    if let Some(age) = status.staleness {
-        let help = "Time since the store was seen to have everything that the journal has";
-        samples.gauge("selfsame_cluster_staleness_seconds", help, age.as_secs_f64())?;
-    }
+/// Writes them; none for a daemon that is alone. What this replica knows itself is among the
+/// numbers of its service.
+pub(super) fn write(cluster: Option<&OwnCluster>, samples: &mut Samples<'_>) -> fmt::Result {
+    let Some(OwnCluster { view, .. }) = cluster else { return Ok(()) };
     let replicas = view.replicas();
     let of = |value: fn(&SeenReplica) -> u64| {
         replicas.iter().map(move |replica| ([("replica", replica.record.name.as_str())], value(replica)))

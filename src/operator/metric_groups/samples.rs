@@ -3,10 +3,10 @@
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use selfsame_actors::HistogramSnapshot;
+use selfsame_actors::{HistogramSnapshot, Metric, MetricKind, MetricSample, MetricValue};
 
 /// Where a group of metrics writes its samples.
 pub(super) struct Samples<'a>(DescriptorEncoder<'a>);
@@ -88,13 +88,38 @@ impl Samples<'_> {
         Ok(())
     }
 
-    /// Counts by ranges. For times the name ends with `_seconds`.
-    pub fn histogram(&mut self, name: &str, help: &str, histogram: &HistogramSnapshot) -> fmt::Result {
-        let HistogramSnapshot { buckets, sum, count } = histogram;
-        let seconds = name.strip_suffix("_seconds");
+    /// A metric that the service reports.
+    pub fn reported(&mut self, metric: &Metric<'_>, samples: &[MetricSample<'_>]) -> fmt::Result {
+        let Metric { name, help, kind, .. } = *metric;
+        let kind = match kind {
+            MetricKind::Counter => MetricType::Counter,
+            MetricKind::Gauge => MetricType::Gauge,
+            MetricKind::Histogram => MetricType::Histogram,
+        };
+        // The encoder appends the unit of a histogram to its name.
+        let seconds = name.strip_suffix("_seconds").filter(|_| metric.kind == MetricKind::Histogram);
         let unit = seconds.map(|_| Unit::Seconds);
-        let mut metric =
-            self.0.encode_descriptor(seconds.unwrap_or(name), help, unit.as_ref(), MetricType::Histogram)?;
-        metric.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
+        let mut encoder = self.0.encode_descriptor(seconds.unwrap_or(name), help, unit.as_ref(), kind)?;
+        for MetricSample { labels, value } in samples {
+            if labels.is_empty() {
+                encode(encoder, metric.kind, *value)?;
+                break;
+            }
+            encode(encoder.encode_family(labels)?, metric.kind, *value)?;
+        }
+        Ok(())
+    }
+}
+
+fn encode(mut encoder: MetricEncoder<'_>, kind: MetricKind, value: MetricValue<'_>) -> fmt::Result {
+    match (value, kind) {
+        (MetricValue::Integer(value), MetricKind::Counter) => {
+            encoder.encode_counter::<NoLabelSet, u64, u64>(&value, None)
+        }
+        (MetricValue::Integer(value), _) => encoder.encode_gauge(&value),
+        (MetricValue::Real(value), _) => encoder.encode_gauge(&value),
+        (MetricValue::Histogram(HistogramSnapshot { buckets, sum, count }), _) => {
+            encoder.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
+        }
     }
 }
