@@ -4,6 +4,7 @@ use std::fmt::{self, Debug, Write};
 use std::io::IsTerminal;
 
 use schemars::JsonSchema;
+use selfsame_actors::ACTOR_SPANS;
 use serde::{Deserialize, Serialize};
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
@@ -60,7 +61,9 @@ pub fn start(format: LogFormat, traces: Option<BoxedLayer>) -> Result<(), Invali
     match traces {
         None => Registry::default().with(filter(&wanted)?).with(lines(format)).init(),
         Some(traces) => {
-            let recorded = Targets::new().with_target("selfsame", LevelFilter::DEBUG);
+            // A trace has what a client waits for. The spans of actors are for lines of the log.
+            let recorded =
+                Targets::new().with_target("selfsame", LevelFilter::DEBUG).with_target(ACTOR_SPANS, LevelFilter::OFF);
             let shown = filter_of_layer(&wanted)?;
             Registry::default().with(traces.with_filter(recorded)).with(lines(format).with_filter(shown)).init();
         }

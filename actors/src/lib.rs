@@ -142,6 +142,7 @@ pub use support::follower_limits::FollowerPermit;
 pub use support::forwarding::{LeaderConnection, LeaderError};
 pub use support::rate::TooManyRequests;
 pub use support::service_events::ServiceEvent;
+pub use support::traced::ACTOR_SPANS;
 pub use verification::checker::{PairingChecker, ProofChecker};
 pub use verification::error::VerificationError;
 pub use verification::handle::{

@@ -124,6 +124,9 @@ async fn events_inside_the_actors_carry_the_request_id() {
     // The last lines have the id of the client's answer, too, by which its state is asked for.
     let last = lines.iter().find(|line| line["fields"]["message"] == "finalized a request").expect("a line");
     let spans = last["spans"].as_array().expect("spans");
+    let actor = spans.last().expect("the actor's span");
+    assert_eq!((&actor["name"], &actor["actor"]), (&json!("actor"), &json!("registry/tree-maintainer")), "{actor}");
+    assert!(actor["instance"].as_str().is_some_and(|instance| instance.starts_with("selfsame")), "{actor}");
     let operation = spans.iter().find(|span| span["name"] == "operation").expect("the operation's span");
     assert!(operation["id"].as_str().is_some_and(|id| id.starts_with("gw_")), "{operation}");
     assert_eq!(operation["height"], 1);

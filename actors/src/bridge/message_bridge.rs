@@ -16,7 +16,7 @@ use tracing::Instrument;
 use super::messages::{Kept, KeptKind, MessageBridgeMessage, TakenResponse};
 use super::state::BridgeState;
 use crate::support::notify::Notifiers;
-use crate::support::traced::Traced;
+use crate::support::traced::{Opened, Traced};
 
 /// Time between two sweeps. Without messages, nothing else removes what has expired.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -53,15 +53,17 @@ impl Actor for MessageBridge {
     async fn handle(
         &self,
         _: ActorRef<Self::Msg>,
-        Traced { span, message }: Self::Msg,
+        message: Self::Msg,
         state: &mut MessageBridgeState,
     ) -> Result<(), ActorProcessingErr> {
+        let Opened { span, caller, message } = message.open(state.shared.slot.name());
         async {
             fault_point!(state.shared.fault_scope, MessageBridgeHandle);
             state.handle(message);
             Ok(())
         }
         .instrument(span)
+        .instrument(caller)
         .await
     }
 }

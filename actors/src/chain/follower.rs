@@ -9,14 +9,14 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::error::ChainError;
 use super::messages::FollowerMessage;
 use super::progress::Step;
 use super::state::FollowedSource;
 use crate::support::owned_task::OwnedTask;
-use crate::support::traced::Traced;
+use crate::support::traced::{Opened, Traced, actor_span};
 
 /// The longest time that a step may take.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
@@ -69,15 +69,17 @@ impl Actor for Follower {
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
-        Traced { span, message }: Self::Msg,
+        message: Self::Msg,
         state: &mut FollowerState,
     ) -> Result<(), ActorProcessingErr> {
+        let Opened { span, caller, message } = message.open(state.shared.slot.name());
         async {
             fault_point!(state.shared.fault_scope, ChainFollowerHandle);
             state.handle(message, &myself);
             Ok(())
         }
         .instrument(span)
+        .instrument(caller)
         .await
     }
 }
@@ -117,7 +119,9 @@ impl FollowerState {
             timer.abort();
         }
         let shared = Arc::clone(&self.shared);
-        let step = tokio::spawn(async move { timeout(STEP_LIMIT, shared.step()).await });
+        // Not below the span of a caller that looks: a step serves all.
+        let span = actor_span(&Span::none(), shared.slot.name());
+        let step = tokio::spawn(async move { timeout(STEP_LIMIT, shared.step()).await }.instrument(span));
         self.running = Some(OwnedTask(step.abort_handle()));
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {

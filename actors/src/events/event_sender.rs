@@ -24,7 +24,7 @@ use super::settings::EventSettings;
 use super::state::EventsState;
 use super::transport::{ReceiverSettings, SendFailure, WebhookMessage};
 use crate::support::owned_task::OwnedTask;
-use crate::support::traced::Traced;
+use crate::support::traced::{Opened, Traced};
 
 /// Time between two looks at what is due.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -111,15 +111,17 @@ impl Actor for EventSender {
     async fn handle(
         &self,
         _: ActorRef<Self::Msg>,
-        Traced { span, message }: Self::Msg,
+        message: Self::Msg,
         state: &mut EventSenderState,
     ) -> Result<(), ActorProcessingErr> {
+        let Opened { span, caller, message } = message.open(state.shared.slot.name());
         async {
             fault_point!(state.shared.fault_scope, EventSenderHandle);
             state.handle(message).await;
             Ok(())
         }
         .instrument(span)
+        .instrument(caller)
         .await
     }
 }
@@ -282,7 +284,7 @@ impl EventSenderState {
             let outcome = posting.await;
             slot.cast(EventSenderMessage::Sent { receiver: key, position, outcome });
         };
-        receiver.began(position, OwnedTask(tokio::spawn(attempt).abort_handle()));
+        receiver.began(position, OwnedTask(tokio::spawn(attempt.in_current_span()).abort_handle()));
     }
 
     fn sent(&mut self, key: ReceiverKey, position: EventPosition, outcome: Result<(), SendFailure>) {

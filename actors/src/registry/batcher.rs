@@ -13,7 +13,7 @@ use tracing::Instrument;
 use super::messages::{BatcherMessage, SealedBlock};
 use super::state::Sealer;
 use crate::support::retry::RETRY_INTERVAL;
-use crate::support::traced::Traced;
+use crate::support::traced::{Opened, Traced};
 
 /// The most sealed blocks that wait to be applied. The batcher seals a block while the one before
 /// is applied, but not a third, so that the next block takes the requests that come in the
@@ -101,9 +101,10 @@ impl Actor for Batcher {
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
-        Traced { span, message }: Self::Msg,
+        message: Self::Msg,
         state: &mut BatcherState,
     ) -> Result<(), ActorProcessingErr> {
+        let Opened { span, caller, message } = message.open(state.sealer.wakeup.slot.name());
         async {
             fault_point!(state.sealer.reader.fault_scope(), BatcherHandle);
             match message {
@@ -127,6 +128,7 @@ impl Actor for Batcher {
             Ok(())
         }
         .instrument(span)
+        .instrument(caller)
         .await
     }
 }

@@ -9,6 +9,8 @@ use selfsame_storage::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 use tokio::time::Instant;
 use tracing::{Span, field};
 
+use crate::support::traced::actor_span;
+
 /// Upper bounds, in seconds, for the time until a request is final.
 const FINAL_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
@@ -57,10 +59,16 @@ impl Default for OpenOperations {
 }
 
 impl OpenOperations {
-    /// Begins to follow a request. Its span is a child of the present one. The span has the level
-    /// of errors, as that of the client's request.
-    pub fn begin(&self, request_id: RequestId) {
-        let span = tracing::error_span!("operation", id = %request_id, height = field::Empty, outcome = field::Empty);
+    /// Begins to follow a request. Its span is a child of its caller's. The span has the level of
+    /// errors, as that of the client's request.
+    pub fn begin(&self, request_id: RequestId, caller: &Span) {
+        let span = tracing::error_span!(
+            parent: caller,
+            "operation",
+            id = %request_id,
+            height = field::Empty,
+            outcome = field::Empty
+        );
         self.lock().insert(request_id, OpenOperation { span, since: Instant::now() });
     }
 
@@ -71,7 +79,7 @@ impl OpenOperations {
         for request_id in open {
             match before.remove(&request_id) {
                 Some(operation) => drop(self.lock().insert(request_id, operation)),
-                None => self.begin(request_id),
+                None => self.begin(request_id, &Span::none()),
             }
         }
     }
@@ -86,19 +94,19 @@ impl OpenOperations {
         self.lock().get(request_id).map_or_else(Span::none, |open| open.span.clone())
     }
 
-    /// Records that a block was sealed and appended to the ledger.
-    pub fn record_sealed(&self, block: &Block) {
+    /// Records that `actor` sealed a block and appended it to the ledger.
+    pub fn record_sealed(&self, actor: &str, block: &Block) {
         self.block_operations.observe(f64::from(block.header.count));
         let height = block.header.height;
         for (position, entry) in block.entries.iter().enumerate() {
             let span = self.span(&entry.request_id);
             span.record("height", height);
-            span.in_scope(|| tracing::debug!(height, position, "sealed a request into a block"));
+            log_step(&span, actor, || tracing::debug!(height, position, "sealed a request into a block"));
         }
     }
 
-    /// Records the outcomes of a block whose state is published.
-    pub fn record_published(&self, block: &Block, outcomes: &[Outcome]) {
+    /// Records the outcomes of a block whose state `actor` has published.
+    pub fn record_published(&self, actor: &str, block: &Block, outcomes: &[Outcome]) {
         let height = block.header.height;
         for (entry, outcome) in std::iter::zip(&block.entries, outcomes) {
             let Some((span, since)) = self.lock().get(&entry.request_id).map(|open| (open.span.clone(), open.since))
@@ -106,7 +114,7 @@ impl OpenOperations {
                 continue;
             };
             self.final_seconds.observe_duration(since.elapsed());
-            span.in_scope(|| match outcome {
+            log_step(&span, actor, || match outcome {
                 Outcome::Applied { .. } => {
                     span.record("outcome", "finalized");
                     tracing::debug!(height, "finalized a request");
@@ -133,5 +141,14 @@ impl OpenOperations {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, OpenOperation>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs `write`, which logs a line at debug level, as `actor` in the span of an operation.
+pub(super) fn log_step(operation: &Span, actor: &str, write: impl FnOnce()) {
+    // A block has thousands of operations, so no span is made that no line needs.
+    match tracing::enabled!(tracing::Level::DEBUG) {
+        true => operation.in_scope(|| actor_span(operation, actor).in_scope(write)),
+        false => write(),
     }
 }

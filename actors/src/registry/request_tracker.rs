@@ -20,15 +20,16 @@ use selfsame_protocol::registry::{self, Lock, Operation, Overlay, RecoveredSigne
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::{B256, keccak256};
 use selfsame_storage::{IdempotencyKey, IdempotencyRecord, StoreError};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::messages::{RequestTrackerMessage, SweepProgress};
+use super::open_operations::log_step;
 use super::state::Admitter;
 use super::submission::{RateLimitScope, Submission, SubmitError};
 use super::used_work::UsedWork;
 use crate::support::rate::RateLimiter;
 use crate::support::retry::RETRY_INTERVAL;
-use crate::support::traced::Traced;
+use crate::support::traced::{Opened, Traced};
 
 /// How often expired records are deleted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -112,14 +113,17 @@ impl Actor for RequestTracker {
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
-        Traced { span, message }: Self::Msg,
+        message: Self::Msg,
         state: &mut RequestTrackerState,
     ) -> Result<(), ActorProcessingErr> {
+        let Opened { span, caller, message } = message.open(state.admitter.slot.name());
         async {
             fault_point!(state.admitter.reader.fault_scope(), RequestTrackerHandle);
             match message {
                 RequestTrackerMessage::Ping(reply) => drop(reply.send(())),
-                RequestTrackerMessage::Admit(submission, signer, reply) => state.admit(*submission, signer, reply),
+                RequestTrackerMessage::Admit(submission, signer, reply) => {
+                    state.admit(*submission, signer, &caller, reply);
+                }
                 RequestTrackerMessage::Applied(block) => {
                     block.entries.iter().for_each(|entry| drop(state.close(&entry.request_id)));
                 }
@@ -131,6 +135,7 @@ impl Actor for RequestTracker {
             Ok(())
         }
         .instrument(span)
+        .instrument(caller.clone())
         .await
     }
 }
@@ -177,7 +182,7 @@ impl RequestTrackerState {
 
     /// Admits or refuses a submission. A refusal is answered here, unless it rests on a request
     /// that is not durable yet; an admitted request is answered by the group commit.
-    fn admit(&mut self, submission: Submission, signer: RecoveredSigner, reply: RpcReplyPort<Admitted>) {
+    fn admit(&mut self, submission: Submission, signer: RecoveredSigner, caller: &Span, reply: RpcReplyPort<Admitted>) {
         if !self.admitter.leads() {
             let reason = "another replica admits requests".to_owned();
             return drop(reply.send(Err(SubmitError::Unavailable { reason })));
@@ -190,7 +195,7 @@ impl RequestTrackerState {
             Err(error) => Err(error),
         };
         match checked {
-            Ok(()) => self.accept(submission, key_hash, operation_hash, reply),
+            Ok(()) => self.accept(submission, key_hash, operation_hash, caller, reply),
             Err(SubmitError::Duplicate { lock, same_as }) => self.refuse_when_durable(lock, same_as, reply),
             // An error of `send` means that the caller no longer waits.
             Err(error) => drop(reply.send(Err(error))),
@@ -278,6 +283,7 @@ impl RequestTrackerState {
         Submission { operation, proof_of_work, .. }: Submission,
         key_hash: Option<B256>,
         operation_hash: B256,
+        caller: &Span,
         reply: RpcReplyPort<Admitted>,
     ) {
         let request_id = self.admitter.new_request_id();
@@ -296,7 +302,7 @@ impl RequestTrackerState {
         self.open_keys.extend(idempotency);
         self.count_open_requests();
         let operations = &self.admitter.reader.operations;
-        operations.begin(request_id);
+        operations.begin(request_id, caller);
 
         let (admitter, span) = (Arc::clone(&self.admitter), operations.span(&request_id));
         let durable = move |result: Result<(), StoreError>| {
@@ -305,7 +311,9 @@ impl RequestTrackerState {
                 Ok(()) => {
                     admitter.reader.counters.accepted.fetch_add(1, Ordering::Relaxed);
                     admitter.mark_durable(sequence);
-                    tracing::debug!(sequence, "admitted a request");
+                    log_step(&Span::current(), admitter.slot.name(), || {
+                        tracing::debug!(sequence, "admitted a request")
+                    });
                     drop(reply.send(Ok(request_id)));
                 }
                 Err(error) => {

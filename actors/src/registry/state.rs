@@ -27,6 +27,7 @@ use selfsame_storage::{
     LedgerReader, OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError, StoreStatistics,
 };
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use super::messages::{BatcherMessage, RequestTrackerMessage, SealedBlock, SweepProgress, TreeMaintainerMessage};
 use super::open_operations::OpenOperations;
@@ -38,6 +39,7 @@ use crate::support::retry::RetriedStep;
 use crate::support::serial_blocking::SerialBlocking;
 use crate::support::service_events::{Announcer, ServiceEvent};
 use crate::support::slot::Slot;
+use crate::support::traced::actor_span;
 
 /// Limits of admission. They can be changed while the service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -355,10 +357,12 @@ impl Sealer {
         let appended = {
             let block = Arc::clone(&block);
             move |appended: Result<(), LedgerError>| {
+                // This is not in the batcher's task.
+                let _entered = actor_span(&Span::none(), told.slot.name()).entered();
                 // Here and not by the batcher: the block may be applied before it has the message.
                 if appended.is_ok() {
                     reader.operations.seal_seconds.observe_duration(started.elapsed());
-                    reader.operations.record_sealed(&block);
+                    reader.operations.record_sealed(told.slot.name(), &block);
                     let height = block.header.height;
                     reader.note_ledger_height(height);
                     tracing::debug!(height, operations = block.header.count, "sealed a block");
@@ -449,7 +453,7 @@ impl Applier {
         publication.publish(store.snapshot()?);
         self.announce_outcomes(&block, &effects.outcomes);
         self.reader.operations.apply_seconds.observe_duration(started.elapsed());
-        self.reader.operations.record_published(&block, &effects.outcomes);
+        self.reader.operations.record_published(self.slot.name(), &block, &effects.outcomes);
         tracing::debug!(
             height = block.header.height,
             operations = block.header.count,

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::messages::{BatcherMessage, RequestTrackerMessage, TreeMaintainerMessage};
 use super::state::Applier;
 use crate::support::retry::RETRY_INTERVAL;
-use crate::support::traced::Traced;
+use crate::support::traced::{Opened, Traced};
 
 /// Time from one look at the ledger without a notification to the next.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -52,9 +52,10 @@ impl Actor for TreeMaintainer {
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
-        Traced { span, message }: Self::Msg,
+        message: Self::Msg,
         state: &mut TreeMaintainerState,
     ) -> Result<(), ActorProcessingErr> {
+        let Opened { span, caller, message } = message.open(state.applier.slot.name());
         async {
             fault_point!(state.applier.reader.fault_scope(), TreeMaintainerHandle);
             match message {
@@ -70,6 +71,7 @@ impl Actor for TreeMaintainer {
             Ok(())
         }
         .instrument(span)
+        .instrument(caller)
         .await
     }
 }

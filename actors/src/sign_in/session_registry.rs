@@ -24,7 +24,7 @@ use super::messages::{KeysChanged, SessionRegistryMessage};
 use super::signing_keys::{LoadedKeys, SigningError};
 use super::state::SignInState;
 use crate::support::notify::Notifiers;
-use crate::support::traced::Traced;
+use crate::support::traced::{Opened, Traced};
 
 /// Time between two sweeps, which delete expired records and rotate due keys.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -89,15 +89,17 @@ impl Actor for SessionRegistry {
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
-        Traced { span, message }: Self::Msg,
+        message: Self::Msg,
         state: &mut SessionRegistryState,
     ) -> Result<(), ActorProcessingErr> {
+        let Opened { span, caller, message } = message.open(state.shared.session_registry.name());
         async {
             fault_point!(state.shared.fault_scope, SessionRegistryHandle);
             state.handle(message, &myself);
             Ok(())
         }
         .instrument(span)
+        .instrument(caller)
         .await
     }
 }
@@ -187,12 +189,13 @@ impl SessionRegistryState {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
+        let sweeping = async move {
             let (swept, now) = (Arc::clone(&shared), shared.clock.unix_seconds());
             let swept = shared.blocking.run(move || swept.delete_expired(now)).await;
             let swept = swept.unwrap_or(Err(StoreError::Panicked));
             shared.session_registry.cast(SessionRegistryMessage::Swept(swept));
-        });
+        };
+        tokio::spawn(sweeping.in_current_span());
     }
 
     fn finish_sweep(&mut self, swept: Result<usize, StoreError>, myself: &ActorRef<Traced<SessionRegistryMessage>>) {

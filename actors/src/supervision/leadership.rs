@@ -10,13 +10,13 @@ use selfsame_storage::{StoreError, Term};
 use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio::time::{Instant, sleep};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::election::{Election, ElectionError, Leadership};
 use super::replication::{LeadError, ReplicationParts};
 use crate::support::owned_task::OwnedTask;
 use crate::support::slot::{Ping, Slot};
-use crate::support::traced::Traced;
+use crate::support::traced::{Opened, Traced, actor_span};
 
 /// A replica with more entries than this to apply does not stand for election: no client could
 /// write until it has applied them.
@@ -192,7 +192,8 @@ impl Actor for LeadershipActor {
         fault_point!(candidate.parts.store.fault_scope(), LeadershipStart);
         // One before this may have led.
         candidate.parts.replica.step_down();
-        let task = tokio::spawn(Arc::clone(&candidate).run());
+        let span = actor_span(&Span::none(), candidate.slot.name());
+        let task = tokio::spawn(Arc::clone(&candidate).run().instrument(span));
         let running = OwnedTask(task.abort_handle());
         let slot = Arc::clone(&candidate.slot);
         tokio::spawn(async move {
@@ -205,14 +206,16 @@ impl Actor for LeadershipActor {
     async fn handle(
         &self,
         _: ActorRef<Self::Msg>,
-        Traced { span, message }: Self::Msg,
+        message: Self::Msg,
         state: &mut LeadershipState,
     ) -> Result<(), ActorProcessingErr> {
+        let Opened { span, caller, message } = message.open(state.candidate.slot.name());
         async {
             fault_point!(state.candidate.parts.store.fault_scope(), LeadershipHandle);
             state.handle(message)
         }
         .instrument(span)
+        .instrument(caller)
         .await
     }
 }

@@ -15,6 +15,7 @@ use selfsame_storage::{
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tracing::{Instrument, Span};
 
 use super::election::Election;
 use crate::events::handle::EventsHandle;
@@ -27,6 +28,7 @@ use crate::support::blocking::Blocking;
 use crate::support::freshness::Freshness;
 use crate::support::retry::{RETRY_INTERVAL, RetriedStep};
 use crate::support::slot::{CallError, RESTART_PATIENCE};
+use crate::support::traced::actor_span;
 use crate::verification::handle::VerificationHandle;
 
 /// Time from one sync of the store to the next.
@@ -111,10 +113,11 @@ pub(super) struct Replication {
 
 impl Replication {
     /// Begins to follow the journal, to look at its end, and to sync the store.
-    pub fn start(parts: Arc<ReplicationParts>) -> Self {
-        let following = tokio::spawn(Arc::clone(&parts).follow());
-        let looking = tokio::spawn(Arc::clone(&parts).look());
-        let syncing = tokio::spawn(Arc::clone(&parts).sync());
+    pub fn start(parts: Arc<ReplicationParts>, instance: &str) -> Self {
+        let span = || actor_span(&Span::none(), &format!("{instance}/replication"));
+        let following = tokio::spawn(Arc::clone(&parts).follow().instrument(span()));
+        let looking = tokio::spawn(Arc::clone(&parts).look().instrument(span()));
+        let syncing = tokio::spawn(Arc::clone(&parts).sync().instrument(span()));
         Self { parts, tasks: [following, looking, syncing] }
     }
 
@@ -270,7 +273,7 @@ impl ReplicationParts {
     /// future is dropped in between.
     async fn apply(self: &Arc<Self>, entry: JournalEntry) -> Result<(), StoreError> {
         let applying = Arc::clone(self).apply_and_tell(entry);
-        tokio::spawn(applying).await.unwrap_or(Err(StoreError::Panicked))
+        tokio::spawn(applying.in_current_span()).await.unwrap_or(Err(StoreError::Panicked))
     }
 
     async fn apply_and_tell(self: Arc<Self>, entry: JournalEntry) -> Result<(), StoreError> {

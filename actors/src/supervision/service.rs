@@ -15,6 +15,7 @@ use selfsame_storage::{
 use tokio::sync::{broadcast, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use super::answering;
 use super::error::ServiceError;
@@ -46,6 +47,7 @@ use crate::support::catching_up::CatchingUp;
 use crate::support::retry::RetriedStep;
 use crate::support::service_events::{Announcer, ServiceEvent};
 use crate::support::slot::Slot;
+use crate::support::traced::actor_span;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
 use crate::verification::state::VerifierState;
 
@@ -118,8 +120,8 @@ impl Service {
         Self::start_opened(parts.open()?, supervisor, watch::channel(None)).await
     }
 
-    /// Starts a service under a supervisor, with the given group commit and threads, and its records
-    /// in its store.
+    /// Starts a service under a supervisor, with the given group commit and threads, and its
+    /// records in its store.
     #[cfg(all(test, feature = "fault-injection"))]
     pub(crate) async fn start_under(
         parts: Parts,
@@ -282,9 +284,10 @@ impl Service {
             },
         );
         let root = tree.spawn(supervisor).await.map_err(refused)?;
-        let replication = replication_parts.clone().map(Replication::start);
+        let replication = replication_parts.clone().map(|parts| Replication::start(parts, &instance));
         let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit.clone(), supervision));
-        let watching = tokio::spawn(watch_actors(Arc::clone(&heartbeat), failed));
+        let span = actor_span(&Span::none(), &format!("{instance}/heartbeat"));
+        let watching = tokio::spawn(watch_actors(Arc::clone(&heartbeat), failed).instrument(span));
         let troubles = tokio::spawn(tell_troubles(announcer.clone(), {
             let (registry, heartbeat, replica) = (registry.clone(), Arc::clone(&heartbeat), replication_parts);
             move || troubles(&registry, &heartbeat, replica.as_deref())

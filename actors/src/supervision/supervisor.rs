@@ -11,9 +11,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use super::settings::SupervisionSettings;
 use crate::support::service_events::{Announcer, ServiceEvent};
+use crate::support::traced::actor_span;
 
 /// How long is waited for the end of an actor that was killed. One that blocks its thread takes
 /// longer.
@@ -112,7 +114,7 @@ impl Actor for Supervisor {
         myself: ActorRef<SupervisorMessage>,
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
-        state.start(0..state.running.len(), &myself).await
+        state.start(0..state.running.len(), &myself).instrument(span(&myself)).await
     }
 
     async fn handle(
@@ -129,10 +131,13 @@ impl Actor for Supervisor {
             Strategy::OneForOne => child + 1,
             Strategy::RestForOne => state.running.len(),
         };
-        for later in (child..last).rev() {
-            state.end(later, &myself).await;
-        }
-        state.start(child..last, &myself).await
+        let starting_again = async {
+            for later in (child..last).rev() {
+                state.end(later, &myself).await;
+            }
+            state.start(child..last, &myself).await
+        };
+        starting_again.instrument(span(&myself)).await
     }
 
     async fn handle_supervisor_evt(
@@ -144,7 +149,7 @@ impl Actor for Supervisor {
         // Others than the present children are of no interest.
         let child = event.actor_id().and_then(|id| state.child(id));
         match child.zip(reason_of_end(event)) {
-            Some((child, reason)) => state.restart(child, reason, &myself).await,
+            Some((child, reason)) => state.restart(child, reason, &myself).instrument(span(&myself)).await,
             None => Ok(()),
         }
     }
@@ -225,6 +230,11 @@ impl SupervisorState {
         }
         Ok(())
     }
+}
+
+/// The span of what a supervisor does.
+fn span(myself: &ActorRef<SupervisorMessage>) -> Span {
+    actor_span(&Span::none(), myself.get_name().as_deref().unwrap_or_default())
 }
 
 /// Why an actor ended; `None` when the event is another one.

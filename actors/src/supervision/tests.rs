@@ -8,6 +8,7 @@ mod metrics;
 #[cfg(feature = "fault-injection")]
 mod records;
 mod registry_actor;
+mod spans;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
+use tracing::{Instrument, Span};
 
 use super::leadership::{Candidate, LeadershipActor};
 use super::settings::SupervisionSettings;
@@ -24,6 +25,7 @@ use crate::sign_in::session_registry::SessionRegistry;
 use crate::sign_in::state::SignInState;
 use crate::support::service_events::Announcer;
 use crate::support::slot::{MonitoredSlot, Ping, Slot};
+use crate::support::traced::actor_span;
 use crate::verification::pool::VerifierPool;
 use crate::verification::state::VerifierState;
 
@@ -135,7 +137,10 @@ where
     let arguments = Arc::clone(arguments);
     let spec = ChildSpec::new(slot.name().to_owned(), move |name, supervisor| {
         let arguments = Arc::clone(&arguments);
+        // The start of an actor is in its span, although its supervisor waits for it.
+        let span = actor_span(&Span::none(), &name);
         async move { Ok(Actor::spawn_linked(Some(name), actor(), arguments, supervisor).await?.0.get_cell()) }
+            .instrument(span)
     });
     Child { spec, slot: Arc::clone(slot) as Arc<dyn MonitoredSlot> }
 }

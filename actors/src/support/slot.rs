@@ -54,6 +54,11 @@ impl<M: Send + 'static> Slot<M> {
         Self { name, occupancy: Occupancy::new(), waiting_calls }
     }
 
+    /// The actor's name in the actor registry.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Changes how many calls may wait for answers at a time.
     pub fn set_limit(&self, limit: usize) {
         self.waiting_calls.set_limit(limit);

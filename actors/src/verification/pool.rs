@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::messages::{VerifierPoolMessage, WorkerMessage};
 use super::queue::FairQueue;
 use super::state::VerifierState;
 use super::worker::{VerifierWorker, WorkerArguments};
 use crate::support::service_events::ServiceEvent;
-use crate::support::traced::Traced;
+use crate::support::traced::{Traced, actor_span};
 
 /// The most failed workers within [`RESTART_WINDOW`] that the pool replaces. At the next failure
 /// within the window the pool itself fails.
@@ -74,16 +75,16 @@ impl Actor for VerifierPool {
         Ok(state)
     }
 
-    /// Ignores the spans of messages: the dispatch of batches, which a message starts, serves many
-    /// requests.
+    /// Ignores the callers of messages: the dispatch of batches, which a message starts, serves
+    /// many requests.
     async fn handle(
         &self,
         _: ActorRef<Self::Msg>,
-        Traced { message, .. }: Self::Msg,
+        message: Self::Msg,
         state: &mut VerifierPoolState,
     ) -> Result<(), ActorProcessingErr> {
         fault_point!(state.verifier.fault_scope, VerifierPoolHandle);
-        match message {
+        match message.into_message() {
             VerifierPoolMessage::Ping(reply) => drop(reply.send(())),
             VerifierPoolMessage::Check(job) => state.queue.push(*job),
             VerifierPoolMessage::Idle(worker, verdicts) => {
@@ -111,7 +112,9 @@ impl Actor for VerifierPool {
         };
         let (worker, name) = (cell.get_id(), cell.get_name());
         let Some(index) = state.remove(worker) else { return Ok(()) };
-        tracing::error!(worker = index, reason, "a verifier worker failed; its batch was not checked");
+        actor_span(&Span::none(), state.verifier.pool.name()).in_scope(|| {
+            tracing::error!(worker = index, reason, "a verifier worker failed; its batch was not checked");
+        });
         let actor = name.unwrap_or_default();
         state.verifier.announcer.announce(|| ServiceEvent::ActorEnded { actor, reason: reason.clone() });
         state.record_failure(reason)?;
@@ -171,7 +174,8 @@ impl VerifierPoolState {
             // A stopped worker drops the batch. Its callers then get errors, and the pool replaces
             // the worker when its supervision event arrives.
             if let Err(error) = worker.actor.cast(WorkerMessage::Check(batch)) {
-                tracing::debug!(%error, "a batch was sent to a stopped worker");
+                let span = actor_span(&Span::none(), self.verifier.pool.name());
+                span.in_scope(|| tracing::debug!(%error, "a batch was sent to a stopped worker"));
             }
             self.busy.push(worker);
         }

@@ -6,10 +6,12 @@ use std::sync::atomic::Ordering;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use selfsame_storage::StoreError;
 use tokio::task::spawn_blocking;
+use tracing::Span;
 
 use super::messages::{Batch, VerifierPoolMessage, WorkerMessage};
 use super::permits::Origin;
 use super::state::VerifierState;
+use crate::support::traced::actor_span;
 
 /// What a worker is started with.
 pub(crate) struct WorkerArguments {
@@ -54,9 +56,10 @@ impl Actor for VerifierWorker {
         state: &mut WorkerState,
     ) -> Result<(), ActorProcessingErr> {
         let (verifier, thread) = (Arc::clone(&state.verifier), Arc::clone(&state.thread));
+        let span = actor_span(&Span::none(), myself.get_name().as_deref().unwrap_or_default());
         state.verifier.workers[state.index].begin();
         // A panic of the checker makes this actor fail; the process continues.
-        let verdicts = spawn_blocking(move || thread.install(|| check(batch, &verifier))).await??;
+        let verdicts = spawn_blocking(move || thread.install(|| span.in_scope(|| check(batch, &verifier)))).await??;
         fault_point!(state.verifier.fault_scope, VerifierWorkerIdle);
         state.verifier.workers[state.index].end();
         state.verifier.pool.cast(VerifierPoolMessage::Idle(myself.get_id(), verdicts));
