@@ -107,7 +107,5 @@ pub use schema::registry::{AppliedBlock, AppliedTip, Place};
 pub use schema::requests::{FinalState, IdempotencyKey, IdempotencyRecord, RequestRecord};
 pub use schema::restoration::{Confirmation, Restoration};
 pub use snapshot::Snapshot;
-#[cfg(feature = "fault-injection")]
-pub use store::MemoryDisk;
-pub use store::{OpenOptions, Store};
+pub use store::{MemoryDisk, OpenOptions, Store};
 pub use verification::{VerificationRecords, VerificationWrite};

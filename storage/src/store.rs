@@ -26,6 +26,9 @@ use crate::sealed_head::SealedHead;
 /// so a power failure can undo only the last few applied blocks.
 const RECENT_BLOCKS: u64 = 8;
 
+/// Memory for the cache of a store whose files are in memory, in bytes.
+const MEMORY_CACHE: usize = 8 << 20;
+
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
@@ -36,40 +39,29 @@ pub struct OpenOptions {
     pub keeps_contract: bool,
     /// Memory for cached blocks of the database's files, in bytes.
     pub block_cache: usize,
-    /// Keeps all files in memory, for simulations. They last as long as a clone of this
-    /// [`MemoryDisk`].
-    #[cfg(feature = "fault-injection")]
+    /// Keeps all files in memory, for tests and simulations. They last as long as a clone of this
+    /// [`MemoryDisk`] or a store on it. The path of the store is made as an empty folder on the
+    /// machine's disk all the same.
     pub in_memory: Option<MemoryDisk>,
 }
 
 impl OpenOptions {
     /// Options with a cache of 256 MiB, which suits a small machine.
     pub fn new(domain: RegistryDomain) -> Self {
-        Self {
-            domain,
-            keeps_contract: false,
-            block_cache: 256 << 20,
-            #[cfg(feature = "fault-injection")]
-            in_memory: None,
-        }
+        Self { domain, keeps_contract: false, block_cache: 256 << 20, in_memory: None }
     }
 
     /// The place of the store's files; `None` for the machine's disks.
     fn environment(&self) -> Option<&rocksdb::Env> {
-        #[cfg(feature = "fault-injection")]
-        if let Some(MemoryDisk(environment)) = &self.in_memory {
-            return Some(environment);
-        }
-        None
+        self.in_memory.as_ref().map(|MemoryDisk(environment)| environment)
     }
 }
 
-/// A disk in memory. A store that is opened on a clone finds the files of the store before it.
-#[cfg(feature = "fault-injection")]
+/// A disk in memory, for tests: everything that is written to it is lost with the process. A store
+/// that is opened on a clone finds the files of the store before it.
 #[derive(Clone)]
 pub struct MemoryDisk(rocksdb::Env);
 
-#[cfg(feature = "fault-injection")]
 impl MemoryDisk {
     /// An empty disk.
     pub fn new() -> Result<Self, StoreError> {
@@ -77,7 +69,6 @@ impl MemoryDisk {
     }
 }
 
-#[cfg(feature = "fault-injection")]
 impl std::fmt::Debug for MemoryDisk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("MemoryDisk")
@@ -116,6 +107,20 @@ impl Store {
     /// [`crate::ReplicaError::LostBlock`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         Self::open_with(path, options, &NoProgress)
+    }
+
+    /// Makes a new store in memory, for the tests of programs that embed a service. Nothing of it
+    /// is kept: what is acknowledged is lost when the last clone is dropped. For a store that can
+    /// be opened again, set [`OpenOptions::in_memory`].
+    ///
+    /// # Errors
+    /// [`StoreError::Database`] and [`StoreError::Open`].
+    pub fn in_memory(domain: RegistryDomain) -> Result<Self, StoreError> {
+        let in_memory = Some(MemoryDisk::new()?);
+        let options = OpenOptions { in_memory, block_cache: MEMORY_CACHE, ..OpenOptions::new(domain) };
+        // The binding of RocksDB makes the folder on the machine's disk, so it must be one that is
+        // there. No file is written to it.
+        Self::open(&std::env::temp_dir(), &options)
     }
 
     /// The same with a follower of the migration, if there is one. When it is stopped, the next

@@ -571,3 +571,16 @@ fn those_who_wait_are_woken_when_the_number_is_there() {
     block_on(reached.wait_for(7));
     assert_eq!(reached.waiting(), 0);
 }
+
+#[test]
+fn stores_in_memory_write_no_file_and_share_nothing() {
+    let stores = [DOMAIN, RegistryDomain { chain_id: 1, ..DOMAIN }].map(|domain| {
+        let store = Store::in_memory(domain).expect("the store opens");
+        assert_eq!(store.domain(), domain);
+        store
+    });
+    admit(&stores[0], 1, 1);
+    let last = stores.each_ref().map(|store| store.last_sequence().expect("the read succeeds"));
+    assert_eq!(last, [1, 0]);
+    assert!(!std::env::temp_dir().join("CURRENT").exists(), "RocksDB has this file in every store");
+}
