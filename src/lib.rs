@@ -1,7 +1,12 @@
 //! The daemon of Selfsame: configuration, command line, and a thin HTTP front-end over the actors.
 //!
 //! [`daemon::Daemon`] starts the parts and serves the interfaces. [`interface::Interface`] lists
-//! the interfaces; each has a folder with a file for each endpoint.
+//! the interfaces; each has a folder with a file for each endpoint. [`mounting::mount`] is for
+//! programs that serve them in a server of their own.
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/mounting.md")]
+struct MountingGuide;
 
 pub mod backup;
 pub mod bridge;
@@ -21,11 +26,13 @@ pub mod http;
 pub mod indexer;
 pub mod interface;
 mod logging;
+pub mod mounting;
 mod openapi;
 pub mod operator;
 pub mod operator_client;
 pub mod prepared;
 pub mod progress;
+mod public_interfaces;
 pub mod reloading;
 pub mod secret_file;
 mod servers;

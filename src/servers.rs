@@ -7,23 +7,23 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
-use selfsame_actors::{ClientSecret, Clock, Random, Service};
+use selfsame_actors::{ClientSecret, Random};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
 
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, PublicUrls};
-use crate::gateway::Gateway;
 use crate::gateway::creation::CreationPolicy;
 use crate::http::{AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, Shutdown, Site};
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{History, HistorySources, Operator};
+use crate::public_interfaces::{PublicInterfaces, describe};
 use crate::reloading::Reloading;
 use crate::sign_in::bridged::OwnBridge;
 use crate::sign_in::state::SignIn;
 use crate::webhooks::stream::EventStreams;
-use crate::{bridge, gateway, indexer, openapi, operator, sign_in, verification};
+use crate::{openapi, operator};
 
 /// What the names of all metrics begin with.
 pub(crate) const METRICS_PREFIX: &str = "selfsame";
@@ -109,7 +109,15 @@ pub(crate) fn servers(
         bridge: Arc::new(bridge),
         streams: EventStreams::new(service.events()),
     });
-    let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator, &sign_in);
+    let public = PublicInterfaces {
+        service: &service,
+        clock: &clock,
+        urls: &urls,
+        cors: &cors,
+        creation: creation_policy(config),
+        sign_in: &sign_in,
+    };
+    let mut routes = routes(config, &public, &operator);
     let server = |site, tls| {
         let trusted = Arc::clone(&reloading.trusted_proxies);
         let random = Arc::clone(&random);
@@ -145,37 +153,14 @@ pub(crate) fn servers(
 }
 
 /// The routes of every interface.
-fn routes(
-    config: &Config,
-    urls: &PublicUrls,
-    cors: &Cors,
-    (service, clock): (&Service, &Arc<dyn Clock>),
-    operator: &Arc<Operator>,
-    sign_in: &Arc<SignIn>,
-) -> Vec<(Interface, Routes)> {
-    let cors = || Some(cors.clone());
+fn routes(config: &Config, public: &PublicInterfaces<'_>, operator: &Arc<Operator>) -> Vec<(Interface, Routes)> {
     let routes = |interface| {
-        let description = || openapi_document(&config.listen, config.listen[interface]);
+        let description = openapi_document(&config.listen, config.listen[interface]);
         let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
-        let routes = match interface {
-            // The operator's page is at `/` of an address that both share.
-            Interface::SignIn => sign_in::routes(Arc::clone(sign_in), !shares_operator, description()),
-            Interface::Verification => {
-                let (appearance, id_url) = (Arc::clone(&sign_in.appearance), urls[Interface::SignIn].clone());
-                let logo_url = Arc::new(move |app_id: &str| appearance.logo_url(&id_url, app_id));
-                verification::routes(service.verification(), logo_url, description(), cors())
-            }
-            Interface::Gateway => {
-                let gateway = Gateway {
-                    registry: service.registry(),
-                    creation: creation_policy(config),
-                    clock: Arc::clone(clock),
-                };
-                gateway::routes(gateway, description(), cors())
-            }
-            Interface::Indexer => indexer::routes(service.registry(), description(), cors()),
-            Interface::Bridge => bridge::routes(service.bridge(), description()),
-            Interface::Operator => operator::routes(Arc::clone(operator), description()),
+        // The operator's page is at `/` of an address that both share.
+        let routes = match public.routes(interface, !shares_operator, &description) {
+            Some(routes) => routes,
+            None => operator::routes(Arc::clone(operator), description),
         };
         let routes = match config.operator.ready_everywhere && !shares_operator {
             true => {
@@ -184,7 +169,7 @@ fn routes(
             }
             false => routes,
         };
-        (interface, routes.called_by_https(interface.is_public() && urls[interface].starts_with("https://")))
+        (interface, routes)
     };
     Interface::ALL.map(routes).into()
 }
@@ -207,12 +192,5 @@ fn creation_policy(config: &Config) -> CreationPolicy {
 /// The OpenAPI document of the interfaces at an address.
 fn openapi_document(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> openapi::Document {
     let here = listen.iter().filter(|(_, configured)| **configured == address);
-    openapi::document(here.map(|(interface, _)| match interface {
-        Interface::Verification => verification::Description::openapi(),
-        Interface::Gateway => gateway::Description::openapi(),
-        Interface::Indexer => indexer::Description::openapi(),
-        Interface::Bridge => bridge::Description::openapi(),
-        Interface::SignIn => sign_in::Description::openapi(),
-        Interface::Operator => operator::Description::openapi(),
-    }))
+    openapi::document(here.map(|(interface, _)| describe(interface)))
 }

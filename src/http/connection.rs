@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use super::dispatch::Dispatcher;
 use super::exchange::{Client, Exchange};
 use super::limits::Limits;
+use super::received_body::ReceivedBody;
 
 /// How long the connection of an idle client may take to close: with HTTP/2 hyper sends GOAWAY
 /// first, with HTTP/1 it closes.
@@ -61,7 +62,7 @@ async fn serve(
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (head, body) = request.into_parts();
         let (dispatcher, exchange) = (Arc::clone(&dispatcher), Exchange::begin(Arc::clone(&client), &head));
-        async move { Ok::<_, Infallible>(dispatcher.answer(exchange, head, body).await) }
+        async move { Ok::<_, Infallible>(dispatcher.answer(exchange, head, ReceivedBody::OfHyper(body)).await) }
     });
     let protocols = protocols(&client.limits());
     let mut serving = pin!(protocols.serve_connection(TokioIo::new(stream), service));

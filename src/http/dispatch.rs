@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::hex;
 use futures_util::FutureExt;
-use hyper::body::Incoming;
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, ORIGIN, STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING,
 };
@@ -21,6 +20,7 @@ use tracing::{Instrument, error_span, field};
 use super::access_log::{AccessLog, Answered};
 use super::audit::{AuditTrail, AuditedRequest};
 use super::exchange::Exchange;
+use super::received_body::ReceivedBody;
 use super::rejection::Rejection;
 use super::request::{Request, RequestBody};
 use super::request_id::{RequestId, RequestIds, X_REQUEST_ID};
@@ -55,7 +55,7 @@ impl Dispatcher {
     /// Everything that happens for the request is logged inside a span with its id, from here to
     /// the actors and the disk. The span has the level of errors, so that every log filter that
     /// passes an error also passes its id.
-    pub async fn answer(&self, exchange: Exchange, head: Parts, body: Incoming) -> Response {
+    pub async fn answer(&self, exchange: Exchange, head: Parts, body: ReceivedBody) -> Response {
         let target = self.site.target(head.uri.path());
         let id = self.ids.of(&head.headers);
         let (interface, route) = (target.interface.name, target.pattern);
@@ -93,7 +93,7 @@ async fn answer(
     id: RequestId,
     mut exchange: Exchange,
     head: Parts,
-    body: Incoming,
+    body: ReceivedBody,
 ) -> Response {
     let started = Instant::now();
     let client = Arc::clone(exchange.client());

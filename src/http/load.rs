@@ -79,7 +79,12 @@ impl Load {
         load.connections.fetch_add(1, Ordering::Relaxed);
         source.connections.fetch_add(1, Ordering::Relaxed);
         source.reserved_connections.fetch_add(usize::from(!is_ordinary), Ordering::Relaxed);
-        Some(ConnectionPermit { source, is_reserved: AtomicBool::new(!is_ordinary) })
+        Some(ConnectionPermit { source, is_counted: true, is_reserved: AtomicBool::new(!is_ordinary) })
+    }
+
+    /// A connection of a peer that another program counts and limits.
+    pub(super) fn of_host(load: &Arc<Self>, peer: IpAddr) -> ConnectionPermit {
+        ConnectionPermit { source: Self::source(load, peer), is_counted: false, is_reserved: AtomicBool::new(false) }
     }
 
     /// Counts another ordinary connection, if there is room for it outside the reserve.
@@ -100,6 +105,8 @@ impl Load {
 pub(super) struct ConnectionPermit {
     /// The counts of the peer.
     source: Arc<SourceLoad>,
+    /// Whether it is among the connections of the listener.
+    is_counted: bool,
     is_reserved: AtomicBool,
 }
 
@@ -128,7 +135,10 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let Self { source, is_reserved } = self;
+        let Self { source, is_counted, is_reserved } = self;
+        if !*is_counted {
+            return;
+        }
         match is_reserved.get_mut() {
             true => source.reserved_connections.fetch_sub(1, Ordering::Relaxed),
             false => source.load.ordinary_connections.fetch_sub(1, Ordering::Relaxed),

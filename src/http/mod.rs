@@ -4,9 +4,11 @@
 //! …) brings a [`Router`] with its handlers and an error type that renders rejections in its own
 //! style; this module does everything between the socket and the handler.
 //!
-//! The modules import one another in one direction: `server` → `listener`, `connection` →
-//! `dispatch` → `router` → `request`, `rejection`, `cors` → `response` → `exchange` → `limits`,
-//! `load`, `shutdown`, `source`.
+//! The modules import one another in one direction: `server` → `listener`, `connection` and
+//! `mounted` → `dispatch` → `router` → `request` → `received_body`; `request`, `rejection`, `cors`
+//! → `response` → `exchange` → `limits`, `load`, `shutdown`, `source`.
+//!
+//! [`Mounted`] is a [`Site`] in another program's server: steps 3 to 6 below are the same there.
 //!
 //! # The life of a connection
 //!
@@ -50,6 +52,8 @@ mod limits;
 mod listener;
 mod load;
 mod metrics;
+mod mounted;
+mod received_body;
 mod rejection;
 mod request;
 mod request_id;
@@ -70,6 +74,8 @@ pub use event_stream::{HEARTBEAT, StreamLife, event_stream};
 pub use limits::{ForwardedHeader, Limits};
 pub use listener::Listener;
 pub use metrics::Metrics;
+pub(crate) use mounted::MountedParts;
+pub use mounted::{ClientAddress, Mounted};
 pub use rejection::{ErrorBody, ErrorCodes, InterfaceError, Rejection, reject};
 pub use request::{LONGEST_WAIT, Request, WAITING_LIMIT};
 pub use request_id::{RequestId, X_REQUEST_ID};

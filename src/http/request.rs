@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -18,6 +18,7 @@ use super::audit::AuditNotes;
 use super::exchange::Client;
 use super::limits::Limits;
 use super::load::BodyPermit;
+use super::received_body::ReceivedBody;
 use super::rejection::Rejection;
 use super::request_id::RequestId;
 use super::shutdown::Shutdown;
@@ -221,7 +222,7 @@ fn is_content_type(found: &str, expected: &str) -> bool {
 /// of one stream and does not need this.
 pub(super) struct RequestBody {
     /// `None` when the body is read to its end.
-    unread: Option<Incoming>,
+    unread: Option<ReceivedBody>,
     /// Whether the client sends the body now; with `Expect: 100-continue` it waits until the body
     /// is read.
     is_sending: bool,
@@ -231,7 +232,7 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, head: &Parts, permit: BodyPermit) -> Self {
+    pub(super) fn new(incoming: ReceivedBody, head: &Parts, permit: BodyPermit) -> Self {
         let unread = Some(incoming).filter(|incoming| !incoming.is_end_stream());
         let is_sending = unread.is_some() && !head.headers.contains_key(EXPECT);
         Self { unread, is_sending, version: head.version, permit }
@@ -307,7 +308,7 @@ impl Drop for RequestBody {
     }
 }
 
-async fn discard(mut body: Incoming) {
+async fn discard(mut body: ReceivedBody) {
     let mut left = DISCARDED_BYTES;
     let reading = async {
         while let Some(Ok(frame)) = body.frame().await {

@@ -44,6 +44,7 @@ mod limits;
 mod logs;
 mod long_work;
 mod metrics;
+mod mounting;
 mod older_interface;
 mod openapi;
 mod operator;

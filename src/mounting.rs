@@ -1,0 +1,137 @@
+//! The interfaces of a service that a host starts itself, for a server of the host.
+//!
+//! `docs/mounting.md` is the guide.
+
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use selfsame_actors::{Clock, Random, Service, SystemClock, SystemRandom};
+
+use crate::config::PublicUrls;
+use crate::gateway::creation::CreationPolicy;
+use crate::http::{
+    AccessLog, AllowedOrigins, AuditTrail, Cors, Limits, Metrics, Mounted, MountedParts, RouteError, Site, shutdown,
+};
+use crate::interface::{Interface, PerInterface};
+use crate::openapi;
+use crate::public_interfaces::{PublicInterfaces, describe};
+use crate::sign_in::appearance::Appearance;
+use crate::sign_in::bridged::OwnBridge;
+use crate::sign_in::state::SignIn;
+use crate::sign_in::wallet_links::WalletLinks;
+use crate::webhooks::stream::EventStreams;
+
+/// What is mounted, and how.
+pub struct MountSettings {
+    /// The interfaces. A path that two of them have belongs to the first.
+    pub interfaces: Vec<Interface>,
+    /// The base URL of each interface as clients see it, without a trailing slash. The issuer of
+    /// sign-in is in [`selfsame_actors::SignInSettings::provider`] and must be the same as the URL
+    /// here.
+    pub urls: PublicUrls,
+    /// Which pages of other origins may read answers of verification, gateway and indexer.
+    pub cors: Cors,
+    /// Who may create accounts.
+    pub creation: CreationPolicy,
+    /// What clients may hold. Those about connections and heads are the host's to enforce.
+    pub limits: Limits,
+    /// Whether each request has a line in the log.
+    pub access_log: AccessLog,
+    /// Hashes the persons in the audit trail, which is a part of the log; random when it is `None`.
+    pub audit_key: Option<[u8; 32]>,
+    /// Whose pages end users see at sign-in.
+    pub appearance: Appearance,
+    /// How sign-in opens authenticators.
+    pub wallet_links: WalletLinks,
+    /// The clock of the service.
+    pub clock: Arc<dyn Clock>,
+    /// Draws request ids, and the keys of sign-ins over the message bridge.
+    pub random: Arc<dyn Random>,
+}
+
+impl MountSettings {
+    /// These interfaces at one URL, with the defaults of the daemon for everything else: no page of
+    /// another origin may read answers, and every client may create accounts.
+    pub fn at(url: &str, interfaces: impl Into<Vec<Interface>>) -> Self {
+        Self {
+            interfaces: interfaces.into(),
+            urls: PerInterface::from_fn(|_| url.trim_end_matches('/').to_owned()),
+            cors: Cors::Origins(AllowedOrigins::default()),
+            creation: CreationPolicy::Open,
+            limits: Limits::default(),
+            access_log: AccessLog::default(),
+            audit_key: None,
+            appearance: Appearance::default(),
+            wallet_links: WalletLinks::default(),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+        }
+    }
+}
+
+/// Why interfaces cannot be mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The operator interface shows and changes what belongs to the daemon: its configuration, its
+    /// backups, its listeners.
+    #[error("the operator interface cannot be mounted: it is a part of the daemon")]
+    Operator,
+    /// There is no interface, or their routes contradict each other.
+    #[error(transparent)]
+    Routes(#[from] RouteError),
+}
+
+/// Makes the interfaces of a running service a service value for the server of a host.
+///
+/// The value has handles of the service: drop it before [`Service::stop`], and make a new one when
+/// the service was started again.
+///
+/// # Errors
+/// [`MountError`].
+pub fn mount(service: &Service, settings: MountSettings) -> Result<Mounted, MountError> {
+    let MountSettings {
+        interfaces,
+        urls,
+        cors,
+        creation,
+        limits,
+        access_log,
+        audit_key,
+        appearance,
+        wallet_links,
+        clock,
+        random,
+    } = settings;
+    let audit_key = audit_key.unwrap_or_else(|| {
+        let mut key = [0; 32];
+        random.fill(&mut key);
+        key
+    });
+    // Nothing shows these counts; the numbers of the service are in `Service::report_metrics`.
+    let mut uncollected = Registry::default();
+    let metrics = Metrics::register(&mut uncollected);
+    let audit = Arc::new(AuditTrail::register(audit_key, &mut uncollected));
+    let (trigger, shutdown) = shutdown();
+    let bridge = OwnBridge {
+        handle: service.bridge(),
+        url: urls[Interface::Bridge].clone(),
+        random: Arc::clone(&random),
+        clock: Arc::clone(&clock),
+        audit: Arc::clone(&audit),
+        shutdown: shutdown.clone(),
+    };
+    let sign_in = Arc::new(SignIn {
+        handle: service.sign_in(),
+        appearance: Arc::new(appearance),
+        links: Arc::new(wallet_links),
+        bridge: Arc::new(bridge),
+        streams: EventStreams::new(service.events()),
+    });
+    let public = PublicInterfaces { service, clock: &clock, urls: &urls, cors: &cors, creation, sign_in: &sign_in };
+    let description = openapi::document(interfaces.iter().map(|interface| describe(*interface)));
+    let routes = interfaces.iter().map(|interface| public.routes(*interface, true, &description));
+    let routes = routes.collect::<Option<Vec<_>>>().ok_or(MountError::Operator)?;
+    let site = Site::new(routes, &metrics)?;
+    let random = Box::new(move |bytes: &mut [u8]| random.fill(bytes));
+    Ok(Mounted::new(MountedParts { site, limits, random, audit, access_log, metrics, trigger, shutdown }))
+}
