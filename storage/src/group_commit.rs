@@ -64,6 +64,10 @@ pub struct GroupCommit {
     replica: Option<Arc<Replica>>,
     /// Takes what a replica may not decide to the one that leads; without it, that is refused.
     forward: Option<Arc<dyn Forward>>,
+    /// Commits for work that waits for its own commits ([`commit_at_once`]); `None` when a thread
+    /// commits.
+    #[cfg(feature = "fault-injection")]
+    manual: Option<Committer>,
 }
 
 /// Writes the changes that were handed in to a [`GroupCommit`].
@@ -159,7 +163,9 @@ impl GroupCommit {
     /// writes.
     #[cfg(feature = "fault-injection")]
     pub fn manual(store: Store) -> (Self, Committer) {
-        Self::new(store, None, None)
+        let (mut group_commit, committer) = Self::new(store, None, None);
+        group_commit.manual = Some(committer.clone());
+        (group_commit, committer)
     }
 
     /// A group commit of a replica without a thread, for simulations: the owner of the
@@ -183,6 +189,8 @@ impl GroupCommit {
             measured: Arc::clone(&measured),
             replica: replica.clone(),
             forward,
+            #[cfg(feature = "fault-injection")]
+            manual: None,
         };
         (group_commit, Committer { queue: Arc::new(Mutex::new(queue)), state, measured, replica })
     }
@@ -314,6 +322,10 @@ impl GroupCommit {
         if let Err(HandedIn { job, .. }) = self.jobs.hand_in(handed_in) {
             job.refuse(StoreError::Closing);
         }
+        #[cfg(feature = "fault-injection")]
+        if let Some(committer) = self.manual.as_ref().filter(|_| COMMITS_AT_ONCE.get()) {
+            committer.commit_queued(ManualOutcome::Write);
+        }
     }
 
     /// Refuses what is handed in from now on, through this handle and all its clones, with
@@ -336,6 +348,28 @@ impl GroupCommit {
     }
 }
 
+#[cfg(feature = "fault-injection")]
+thread_local! {
+    /// Whether this thread runs the work of a [`commit_at_once`].
+    static COMMITS_AT_ONCE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Does work that blocks its thread until what it hands in is decided. What it hands in to a
+/// [`GroupCommit::manual`] is committed at once: the owner of the [`Committer`] may be on the same
+/// thread.
+#[cfg(feature = "fault-injection")]
+pub fn commit_at_once<R>(work: impl FnOnce() -> R) -> R {
+    /// Restores the state before, also when the work panics.
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            COMMITS_AT_ONCE.set(self.0);
+        }
+    }
+    let _restore = Restore(COMMITS_AT_ONCE.replace(true));
+    work()
+}
+
 /// Outcome of a group that [`Committer::commit_queued`] commits.
 #[cfg(feature = "fault-injection")]
 #[derive(Clone, Debug)]
@@ -347,6 +381,9 @@ pub enum ManualOutcome {
     /// The group is written, but every callback gets this error: after a failed sync, it is unknown
     /// what reached the disk.
     WriteAndFail(StoreError),
+    /// The group is not written, but every callback gets success: the disk lies. No service can work
+    /// with that, so checks of its histories have to find it.
+    Pretend,
 }
 
 #[cfg(feature = "fault-injection")]
@@ -357,6 +394,7 @@ impl ManualOutcome {
             Self::Write => "written",
             Self::Fail(_) => "failed",
             Self::WriteAndFail(_) => "written and failed",
+            Self::Pretend => "pretended",
         }
     }
 }
@@ -401,6 +439,7 @@ impl Committer {
             ManualOutcome::Write => write(group),
             ManualOutcome::Fail(error) => Err(error),
             ManualOutcome::WriteAndFail(error) => write(group).and(Err(error)),
+            ManualOutcome::Pretend => Ok(()),
         });
         self.finish(taken, result);
         true

@@ -86,7 +86,7 @@ pub use group_commit::{
     OnForwarded, is_certainly_unwritten,
 };
 #[cfg(feature = "fault-injection")]
-pub use group_commit::{Committer, ManualOutcome, TakenGroup};
+pub use group_commit::{Committer, ManualOutcome, TakenGroup, commit_at_once};
 pub use histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 pub use info::{FamilyInfo, StoreStatistics};
 pub use journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term};
