@@ -2,6 +2,8 @@
 # is built once.
 
 CARGO ?= cargo
+# What the tests are built with.
+FAULTS := --features fault-injection,selfsame-actors/simulation
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 # The commit of the sources and its day, for `selfsame --version`; empty outside of a clone. Who
@@ -32,7 +34,7 @@ cluster: build
 FAULT_COVERAGE := $(BUILD_OUTPUT)/fault-coverage
 test: prerequisites lint checks
 	rm -rf $(FAULT_COVERAGE)
-	FAULT_COVERAGE=$(FAULT_COVERAGE) $(CARGO) test --release --workspace --features fault-injection
+	FAULT_COVERAGE=$(FAULT_COVERAGE) $(CARGO) test --release --workspace $(FAULTS)
 	scripts/fault-coverage.py $(FAULT_COVERAGE)
 	$(MAKE) test-models test-embedder public-api test-chain test-cluster test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs
 	$(CARGO) doc --release --workspace --no-deps --quiet
@@ -140,14 +142,14 @@ ANVIL ?= $(CURDIR)/tests/chain/node_modules/@foundry-rs/anvil-linux-amd64/bin/an
 test-chain: prerequisites
 	scripts/prerequisites.sh chain
 	cd tests/chain && npm ci --no-audit --no-fund --silent && node build.mjs --check
-	ANVIL=$(ANVIL) $(CARGO) test --release --workspace --features fault-injection --test it -- local_chain on_anvil --ignored
+	ANVIL=$(ANVIL) $(CARGO) test --release --workspace $(FAULTS) --test it -- local_chain on_anvil --ignored
 
 # Runs the tests that need etcd. They start members of their own. Those of the lease run one after the
 # other: one that is not renewed for three seconds ends, as it should.
 test-cluster: prerequisites
 	scripts/prerequisites.sh cluster
-	$(CARGO) test --release --workspace --features fault-injection --lib -- on_etcd --ignored --test-threads 1
-	$(CARGO) test --release --workspace --features fault-injection --test it -- on_etcd --ignored
+	$(CARGO) test --release --workspace $(FAULTS) --lib -- on_etcd --ignored --test-threads 1
+	$(CARGO) test --release --workspace $(FAULTS) --test it -- on_etcd --ignored
 
 # The daemon as it is released, without the feature `fault-injection`. The second target is built
 # already when the tests were; it makes cargo choose the features of the dependencies as for the
@@ -162,7 +164,7 @@ lint:
 	$(CARGO) fmt --manifest-path tests/models/Cargo.toml --check
 	$(CARGO) fmt --manifest-path tests/public_api/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --release --workspace --all-targets --features fault-injection -- -D warnings
+	$(CARGO) clippy --release --workspace --all-targets $(FAULTS) -- -D warnings
 
 # Spelling; licenses, sources and versions of the dependencies; packages of the published crates.
 checks:
@@ -174,7 +176,7 @@ checks:
 # restores and rebuilds. It prints the seed.
 torture: prerequisites
 	SELFSAME_TORTURE_KILLS=$${KILLS:-300} \
-		$(CARGO) test --release --workspace --features fault-injection --test it torture -- --nocapture
+		$(CARGO) test --release --workspace $(FAULTS) --test it torture -- --nocapture
 
 # Disturbs a cluster 370 times (or DISTURBANCES=…) while clients send requests, more than half of the
 # time by a kill or a pause of the leader, and kills its leader 50 times (or FAILOVERS=…) to measure how
@@ -182,14 +184,14 @@ torture: prerequisites
 torture-cluster: prerequisites
 	scripts/prerequisites.sh cluster
 	SELFSAME_CLUSTER_DISTURBANCES=$${DISTURBANCES:-370} SELFSAME_CLUSTER_FAILOVERS=$${FAILOVERS:-50} \
-		$(CARGO) test --release --workspace --features fault-injection --test it cluster::torture -- --ignored \
+		$(CARGO) test --release --workspace $(FAULTS) --test it cluster::torture -- --ignored \
 		--nocapture --test-threads 1
 
 # Runs hostile clients: ten times the load that the daemon can serve for OVERLOAD_SECONDS=180, and
 # HOSTILE_CASES=1000000 random requests.
 torture-load: prerequisites
 	SELFSAME_OVERLOAD_SECONDS=$${OVERLOAD_SECONDS:-180} SELFSAME_HOSTILE_CASES=$${HOSTILE_CASES:-1000000} \
-		$(CARGO) test --release --workspace --features fault-injection --test it overload hostile_http -- --nocapture
+		$(CARGO) test --release --workspace $(FAULTS) --test it overload hostile_http -- --nocapture
 
 # Measures ratios to the bare hash, the bare server and the disk's sync; see docs/benchmarks.md.
 bench: prerequisites

@@ -29,6 +29,9 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
 struct EmbeddingGuide;
+#[cfg(all(doctest, feature = "simulation"))]
+#[doc = include_str!("../../docs/fault-injection.md")]
+struct FaultInjectionGuide;
 
 /// Passes a fault point in the scope of a service (`FaultScope`), in async code that returns
 /// `Result<_, E>` with `E: From<StoreError>`. Without the feature `fault-injection`, the scope's
@@ -71,8 +74,8 @@ pub mod faults;
 mod key_cipher;
 mod registry;
 mod sign_in;
-#[cfg(all(test, feature = "fault-injection"))]
-mod simulation;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod supervision;
 mod support;
 mod sync;

@@ -191,7 +191,7 @@ impl SessionRegistryState {
         let shared = Arc::clone(&self.shared);
         let sweeping = async move {
             let (swept, now) = (Arc::clone(&shared), shared.clock.unix_seconds());
-            let swept = shared.blocking.run(move || swept.delete_expired(now)).await;
+            let swept = shared.blocking.run_and_commit(move || swept.delete_expired(now)).await;
             let swept = swept.unwrap_or(Err(StoreError::Panicked));
             shared.session_registry.cast(SessionRegistryMessage::Swept(swept));
         };

@@ -1,61 +1,23 @@
-//! A ledger that fails, and to which another appender adds blocks.
+//! A ledger that fails, and a ledger in memory that several services share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use selfsame_protocol::B256;
-use selfsame_protocol::ledger::{Block, Entry, RequestId, Seal};
-use selfsame_protocol::registry::RuleParameters;
-use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{EmbeddedLedger, GroupCommit, Ledger, LedgerError, LedgerReader, OnAppended, Place, StoreError};
+use selfsame_protocol::ledger::{Block, RequestId, Seal};
+use selfsame_storage::{GroupCommit, Ledger, LedgerError, LedgerReader, OnAppended, Place, StoreError};
 
-use super::clients;
-use super::seeded_random::SeededRandom;
+use super::faults::{Faults, INJECTED};
 
-/// The error of every simulated fault.
-pub(super) const INJECTED: StoreError = StoreError::Injected { point: "the simulation" };
-
-/// An embedded ledger with injected faults.
-pub(super) struct FaultyLedger {
-    pub inner: EmbeddedLedger,
-    pub random: SeededRandom,
-    /// No faults are injected while this is true.
-    pub is_fault_free: Arc<AtomicBool>,
-    /// The entries of the blocks that another appender added, or tried to.
-    pub foreign_entries: Arc<Mutex<Vec<ForeignEntry>>>,
-}
-
-/// An entry of another appender's block.
-#[derive(Clone)]
-pub(super) struct ForeignEntry {
-    pub entry: Entry,
-    /// Whether the append was reported as done. A block may be in the ledger without.
-    pub is_reported: bool,
+/// A ledger with the faults of a run: [`super::Run::faulty_ledger`].
+pub struct FaultyLedger {
+    inner: Arc<dyn Ledger>,
+    faults: Faults,
 }
 
 impl FaultyLedger {
-    fn injects_no_fault(&self) -> bool {
-        self.is_fault_free.load(Ordering::Relaxed)
-    }
-
-    /// Appends a block of another appender before the service's own block.
-    fn append_foreign_block(&self, time: UnixSeconds, commits: &GroupCommit) {
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.random.next().to_le_bytes());
-        let entry = Entry { request_id: RequestId::from_random(id), operation: clients::random_creation(&self.random) };
-        let block =
-            Block::seal(&self.inner.head(), super::DOMAIN, time, RuleParameters::default(), vec![entry.clone()]);
-        let number = {
-            let mut entries = self.foreign_entries.lock().unwrap_or_else(PoisonError::into_inner);
-            entries.push(ForeignEntry { entry, is_reported: false });
-            entries.len() - 1
-        };
-        let foreign_entries = Arc::clone(&self.foreign_entries);
-        let appended = move |appended: Result<(), LedgerError>| {
-            let mut entries = foreign_entries.lock().unwrap_or_else(PoisonError::into_inner);
-            entries[number].is_reported = appended.is_ok();
-        };
-        self.inner.append(&block, commits, Box::new(appended));
+    pub(super) fn new(inner: Arc<dyn Ledger>, faults: Faults) -> Self {
+        Self { inner, faults }
     }
 }
 
@@ -65,7 +27,7 @@ impl LedgerReader for FaultyLedger {
     }
 
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
-        if !self.injects_no_fault() && self.random.once_in(16) {
+        if self.faults.strikes(self.faults.rates.failed_reads) {
             return Err(INJECTED);
         }
         self.inner.block(height)
@@ -76,34 +38,114 @@ impl LedgerReader for FaultyLedger {
     }
 
     fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
-        if !self.injects_no_fault() && self.random.once_in(40) {
+        if self.faults.strikes(self.faults.rates.failed_lookups) {
             return Err(INJECTED);
         }
         self.inner.place(request_id)
     }
 
     fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>) {
-        self.inner.listen(listener);
+        let faults = self.faults.clone();
+        self.inner.listen(Box::new(move |height| {
+            if !faults.strikes(faults.rates.lost_notifications) {
+                listener(height);
+            }
+        }));
     }
 }
 
 impl Ledger for FaultyLedger {
     fn append(&self, block: &Block, commits: &GroupCommit, appended: OnAppended) {
-        if self.injects_no_fault() {
-            return self.inner.append(block, commits, appended);
+        let rates = &self.faults.rates;
+        if self.faults.strikes(rates.failed_appends) {
+            return appended(Err(INJECTED.into()));
         }
-        match self.random.below(16) {
-            0 => appended(Err(INJECTED.into())),
-            1 => {
-                // Appended, and reported as failed.
-                let failed = move |result: Result<(), LedgerError>| appended(result.and(Err(INJECTED.into())));
-                self.inner.append(block, commits, Box::new(failed));
-            }
-            2 => {
-                self.append_foreign_block(block.header.time, commits);
-                self.inner.append(block, commits, appended);
-            }
-            _ => self.inner.append(block, commits, appended),
+        if self.faults.strikes(rates.doubtful_appends) {
+            let failed = move |result: Result<(), LedgerError>| appended(result.and(Err(INJECTED.into())));
+            return self.inner.append(block, commits, Box::new(failed));
+        }
+        self.inner.append(block, commits, appended);
+    }
+}
+
+/// A ledger in memory, which outlives the runs of a history. Several services may append to it;
+/// each of them follows the blocks of all. Clones are the same ledger.
+#[derive(Clone, Default)]
+pub struct MemoryLedger(Arc<Inner>);
+
+type Listener = Box<dyn Fn(u64) + Send + Sync>;
+
+#[derive(Default)]
+struct Inner {
+    blocks: Mutex<Blocks>,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+#[derive(Default)]
+struct Blocks {
+    blocks: Vec<Block>,
+    heights: HashMap<B256, u64>,
+    places: HashMap<RequestId, Place>,
+    head: Seal,
+}
+
+impl Blocks {
+    fn append(&mut self, block: &Block) -> Result<u64, LedgerError> {
+        if !block.follows(&self.head) {
+            return Err(LedgerError::NotNext { found: block.header.height, head: self.head.height });
+        }
+        let seal = Seal::of(&block.header);
+        for (position, entry) in (0..).zip(&block.entries) {
+            let place = Place { height: seal.height, position, block_hash: seal.hash };
+            self.places.insert(entry.request_id, place);
+        }
+        self.heights.insert(seal.hash, seal.height);
+        self.blocks.push(block.clone());
+        self.head = seal;
+        Ok(seal.height)
+    }
+}
+
+impl MemoryLedger {
+    fn blocks(&self) -> MutexGuard<'_, Blocks> {
+        self.0.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
+        self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LedgerReader for MemoryLedger {
+    fn head(&self) -> Seal {
+        self.blocks().head
+    }
+
+    fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
+        let index = height.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+        Ok(index.and_then(|index| self.blocks().blocks.get(index).cloned()))
+    }
+
+    fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError> {
+        Ok(self.blocks().heights.get(block_hash).copied())
+    }
+
+    fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
+        Ok(self.blocks().places.get(request_id).copied())
+    }
+
+    fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>) {
+        self.listeners().push(listener);
+    }
+}
+
+impl Ledger for MemoryLedger {
+    fn append(&self, block: &Block, _: &GroupCommit, appended: OnAppended) {
+        let outcome = self.blocks().append(block);
+        let height = outcome.as_ref().ok().copied();
+        appended(outcome.map(drop));
+        if let Some(height) = height {
+            self.listeners().iter().for_each(|listener| listener(height));
         }
     }
 }

@@ -122,7 +122,7 @@ impl Service {
 
     /// Starts a service under a supervisor, with the given group commit and threads, and its
     /// records in its store.
-    #[cfg(all(test, feature = "fault-injection"))]
+    #[cfg(feature = "simulation")]
     pub(crate) async fn start_under(
         parts: Parts,
         supervisor: ActorCell,
@@ -233,7 +233,14 @@ impl Service {
             },
         ));
         let events = EventsHandle::new(Arc::clone(&events_state));
-        let verifier = Arc::new(VerifierState::new(&instance, &verification, Arc::clone(&random), announcer.clone()));
+        let verifier = VerifierState::new(
+            &instance,
+            &verification,
+            Arc::clone(&random),
+            blocking.clone(),
+            announcer.clone(),
+        );
+        let verifier = Arc::new(verifier);
         let verification = VerificationHandle::new(VerificationParts {
             settings: verification,
             verifier: Arc::clone(&verifier),

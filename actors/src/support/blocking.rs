@@ -1,6 +1,6 @@
 //! Where blocking work runs.
 
-#[cfg(all(test, feature = "fault-injection"))]
+#[cfg(feature = "simulation")]
 use std::{sync::Arc, time::Duration};
 
 use tokio::task::{JoinError, spawn_blocking};
@@ -13,7 +13,7 @@ pub(crate) enum Blocking {
     Threads,
     /// On the simulation's only thread, so that all events happen in the same order in each run.
     /// The function returns the simulated time that passes before the work is done.
-    #[cfg(all(test, feature = "fault-injection"))]
+    #[cfg(feature = "simulation")]
     Inline(Arc<dyn Fn() -> Duration + Send + Sync>),
 }
 
@@ -24,7 +24,7 @@ impl Blocking {
         let work = move || span.in_scope(work);
         match self {
             Self::Threads => spawn_blocking(work).await,
-            #[cfg(all(test, feature = "fault-injection"))]
+            #[cfg(feature = "simulation")]
             Self::Inline(pause) => {
                 let pause = pause();
                 let working = async move {
@@ -35,6 +35,19 @@ impl Blocking {
                 };
                 tokio::spawn(working).await
             }
+        }
+    }
+
+    /// The same for work that waits for what it hands in to the group commit.
+    pub async fn run_and_commit<R: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, JoinError> {
+        match self {
+            Self::Threads => self.run(work).await,
+            // The committer is on the same thread, so it could not run meanwhile.
+            #[cfg(feature = "simulation")]
+            Self::Inline(_) => self.run(move || selfsame_storage::commit_at_once(work)).await,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::checker::ProofChecker;
 use super::messages::VerifierPoolMessage;
 use super::settings::VerificationSettings;
 use crate::clock::Random;
+use crate::support::blocking::Blocking;
 use crate::support::service_events::Announcer;
 use crate::support::slot::Slot;
 
@@ -24,6 +25,8 @@ pub(crate) struct VerifierState {
     pub checker: Arc<dyn ProofChecker>,
     pub random: Arc<dyn Random>,
     pub announcer: Announcer,
+    /// Where workers check their batches.
+    pub blocking: Blocking,
     /// Proofs that held, since the start.
     pub good: AtomicU64,
     /// Proofs that did not hold, since the start.
@@ -36,7 +39,13 @@ pub(crate) struct VerifierState {
 
 impl VerifierState {
     /// The state of an instance whose workers have not started.
-    pub fn new(instance: &str, settings: &VerificationSettings, random: Arc<dyn Random>, announcer: Announcer) -> Self {
+    pub fn new(
+        instance: &str,
+        settings: &VerificationSettings,
+        random: Arc<dyn Random>,
+        blocking: Blocking,
+        announcer: Announcer,
+    ) -> Self {
         Self {
             // Calls are bounded by the permits of their proofs, see `handle`.
             pool: Arc::new(Slot::new(format!("{instance}/verifier"), None)),
@@ -44,6 +53,7 @@ impl VerifierState {
             checker: Arc::clone(&settings.checker),
             random,
             announcer,
+            blocking,
             good: AtomicU64::new(0),
             bad: AtomicU64::new(0),
             measured: Measured::default(),

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use selfsame_storage::StoreError;
-use tokio::task::spawn_blocking;
 use tracing::Span;
 
 use super::messages::{Batch, VerifierPoolMessage, WorkerMessage};
@@ -59,7 +58,8 @@ impl Actor for VerifierWorker {
         let span = actor_span(&Span::none(), myself.get_name().as_deref().unwrap_or_default());
         state.verifier.workers[state.index].begin();
         // A panic of the checker makes this actor fail; the process continues.
-        let verdicts = spawn_blocking(move || thread.install(|| span.in_scope(|| check(batch, &verifier)))).await??;
+        let checking = move || thread.install(|| span.in_scope(|| check(batch, &verifier)));
+        let verdicts = state.verifier.blocking.run(checking).await??;
         fault_point!(state.verifier.fault_scope, VerifierWorkerIdle);
         state.verifier.workers[state.index].end();
         state.verifier.pool.cast(VerifierPoolMessage::Idle(myself.get_id(), verdicts));

@@ -4,37 +4,26 @@
 //! has the same blocks and states, checked against the model, and all answers together could be
 //! those of one service.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use ractor::Actor;
-use selfsame_storage::{
-    Committer, EmbeddedLedger, EmbeddedRecords, GroupCommit, JournalCall, JournalFault, MemoryDisk, MemoryJournal,
-    NoProgress, OpenOptions, Replica, Store, fsck,
-};
-use tokio::sync::watch;
+use selfsame_storage::{EmbeddedLedger, JournalCall, JournalFault, MemoryJournal, Store};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::cells::{self, CellLog};
 use super::clients::{self, Answer, ClientLog, LiveService};
-use super::seeded_random::{SeededRandom, SimulatedClock};
-use super::{CLIENTS, DOMAIN, HistoryReport, IgnoringSupervisor, START, kill_actors, model, number_from_environment};
-use crate::supervision::parts::{BlockingParts, Parts};
-use crate::support::blocking::Blocking;
-use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection, LeaderError};
-use crate::support::freshness::Freshness;
-use crate::support::service_events::Announcer;
-use crate::{BatchLimits, RegistryHandle, Service, Settings, VerificationSettings};
+use super::model::Planted;
+use super::{CLIENTS, DOMAIN, check_repeats, checks, finish_requests, play_and_count, seeds, settings};
+use crate::simulation::{FaultRates, Run, SeededRandom, SimulatedService, Simulation};
+use crate::supervision::parts::ClusterParts;
+use crate::support::forwarding::{LeaderConnection, LeaderError};
+use crate::{RegistryHandle, Service};
 
 const REPLICAS: usize = 3;
-
-/// The longest time until blocking work of a dead process has ended.
-const LAST_BREATH: Duration = Duration::from_millis(5);
 
 /// The longest time from one event to the next.
 const MAX_EVENT_PAUSE: Duration = Duration::from_millis(150);
@@ -112,56 +101,40 @@ impl LeaderConnection for Network {
     }
 }
 
-/// The process of a service.
-struct Process {
-    service: Arc<Service>,
-    committer: Committer,
-    tasks: Vec<JoinHandle<()>>,
-}
-
 struct Cluster {
+    run: Run,
     random: SeededRandom,
     log: ClientLog,
     cells: CellLog,
-    clocks: Vec<Arc<SimulatedClock>>,
+    /// How far the clock of each replica is ahead.
+    ahead: Vec<Duration>,
     journal: MemoryJournal,
     is_fault_free: Arc<AtomicBool>,
     stores: Vec<Store>,
-    processes: Vec<Option<Process>>,
+    running: Vec<Option<SimulatedService>>,
     live: Live,
     services: Arc<Mutex<Services>>,
-    /// Number of processes so far, for their names.
-    lives: u64,
     seed: u64,
 }
 
 impl Cluster {
-    fn new(seed: u64, log: ClientLog) -> Self {
-        let store = |_| {
-            let memory = MemoryDisk::new().expect("the memory file system is created");
-            let options = OpenOptions { in_memory: Some(memory), block_cache: 1 << 20, ..OpenOptions::new(DOMAIN) };
-            Store::open(Path::new("/simulated"), &options).expect("the store opens")
-        };
-        let random = SeededRandom::from_seed(seed);
-        let clock = |_| {
-            let ahead = Duration::from_secs(random.below(MOST_AHEAD.as_secs()));
-            Arc::new(SimulatedClock::starting_at(START + ahead))
-        };
-        let clocks = (0..REPLICAS).map(clock).collect();
+    fn new(run: &Run, stores: Vec<Store>, seed: u64) -> Self {
+        let random = run.random().clone();
+        let ahead = (0..REPLICAS).map(|_| Duration::from_secs(random.below(MOST_AHEAD.as_secs()))).collect();
         let live = Live::default();
         live.services().resize_with(REPLICAS, || None);
         Self {
+            run: run.clone(),
             random,
-            log,
+            log: ClientLog::new(run.clock(), run.log()),
             cells: CellLog::default(),
-            clocks,
+            ahead,
             journal: MemoryJournal::default(),
             is_fault_free: Arc::default(),
-            stores: (0..REPLICAS).map(store).collect(),
-            processes: (0..REPLICAS).map(|_| None).collect(),
+            stores,
+            running: (0..REPLICAS).map(|_| None).collect(),
             live,
             services: Arc::new(Mutex::new(Services { running: vec![None; REPLICAS], ..Services::default() })),
-            lives: 0,
             seed,
         }
     }
@@ -184,63 +157,26 @@ impl Cluster {
     }
 
     async fn start(&mut self, number: usize) {
-        static INSTANCES: AtomicU64 = AtomicU64::new(0);
-        self.lives += 1;
         self.log.note(|| format!("replica {number} starts"));
-        let store = self.stores[number].clone();
-        let replica = Replica::open(&store, self.journal.client(self.faults())).expect("the position is read");
-        let replica = Arc::new(replica);
         let network = Network {
             services: Arc::clone(&self.services),
             random: self.random.clone(),
             is_fault_free: Arc::clone(&self.is_fault_free),
         };
-        let forwarding = Forwarding::new(Arc::new(network), Arc::clone(&replica));
-        let writes = Arc::new(ForwardedWrites(Arc::clone(&forwarding)));
-        let (group_commit, committer) =
-            GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica), Some(writes));
-        let records = EmbeddedRecords::new(store.clone(), group_commit.clone());
-        let instance = format!("replica-{}", INSTANCES.fetch_add(1, Ordering::Relaxed));
-        let settings = Settings {
-            verification: VerificationSettings { workers: 1, ..VerificationSettings::default() },
-            batch: BatchLimits {
-                max_operations: 1 + self.random.below(6) as usize,
-                max_wait: Duration::from_micros(self.random.below(6000)),
-            },
-            ..Settings::for_instance(instance.clone())
-        };
-        let committing = tokio::spawn(commit(committer.clone(), self.random.clone()));
-        let (random, is_fault_free) = (self.random.clone(), Arc::clone(&self.is_fault_free));
-        let pause = move || match is_fault_free.load(Ordering::Relaxed) || !random.once_in(4) {
-            true => Duration::ZERO,
-            false => Duration::from_micros(random.below(3000)),
-        };
-        let blocking = Blocking::Inline(Arc::new(pause));
-        let blocking_parts = BlockingParts {
-            group_commit,
-            committing: None,
-            blocking,
-            replica: Some(replica),
+        let cluster = ClusterParts {
+            journal: self.journal.client(self.faults()),
             election: None,
-            forwarding: Some(forwarding),
-            freshness: Some(Arc::new(Freshness::new(Duration::from_secs(2)))),
+            leader: Some(Arc::new(network)),
+            staleness: Duration::from_secs(2),
             bridge_peers: None,
         };
-        let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
-        let parts = Parts {
-            settings,
-            store: store.clone(),
-            ledger: Arc::new(EmbeddedLedger::open(store).expect("the ledger opens")),
-            clock: self.clocks[number].clone(),
-            random: Arc::new(self.random.clone()),
-            announcer: Announcer::default(),
-        };
-        let service = Service::start_under(parts, supervisor.get_cell(), watch::channel(None), blocking_parts);
-        let service = Arc::new(service.await.expect("the service starts"));
-        self.live.services()[number] = Some(LiveService { registry: service.registry(), records });
-        self.services().running[number] = Some(Arc::downgrade(&service));
-        let killing = tokio::spawn(kill_actors(instance, self.random.clone(), self.log.clone()));
-        self.processes[number] = Some(Process { service, committer, tasks: vec![committing, killing] });
+        let clock = self.run.clock().ahead_by(self.ahead[number]);
+        let service = self.run.service(settings("replica", &self.random), &self.stores[number]);
+        let service = service.clock(Arc::new(clock)).replica_of(cluster).start().await.expect("the service starts");
+        let live = LiveService { registry: service.registry(), records: service.records() };
+        self.live.services()[number] = Some(live);
+        self.services().running[number] = Some(Arc::downgrade(&service.share()));
+        self.running[number] = Some(service);
     }
 
     fn services(&self) -> MutexGuard<'_, Services> {
@@ -248,31 +184,27 @@ impl Cluster {
     }
 
     async fn kill(&mut self, number: usize) {
-        let Some(process) = self.processes[number].take() else { return };
+        let Some(service) = self.running[number].take() else { return };
         self.log.note(|| format!("replica {number} dies"));
         self.live.services()[number] = None;
         self.services().running[number] = None;
-        process.tasks.iter().for_each(JoinHandle::abort);
-        process.committer.drop_queued();
-        process.service.root().kill();
-        process.service.stop_actors().await;
-        tokio::time::sleep(LAST_BREATH).await;
+        service.die().await;
     }
 
     /// Begins a term for a replica. The leader before is not told.
     async fn elect(&self, number: usize) -> bool {
-        let Some(process) = &self.processes[number] else { return false };
+        let Some(service) = &self.running[number] else { return false };
         let term = self.journal.begin_term();
         {
             let mut services = self.services();
             services.elected_before = std::mem::replace(&mut services.elected, number);
         }
-        let led = timeout(Duration::from_secs(1), process.service.lead(term)).await;
+        let led = timeout(Duration::from_secs(1), service.lead(term)).await;
         self.log.note(|| format!("replica {number} begins term {term}: {led:?}"));
         matches!(led, Ok(Ok(())))
     }
 
-    async fn play(mut self) -> HistoryReport {
+    async fn play(mut self) -> u64 {
         for number in 0..REPLICAS {
             self.start(number).await;
         }
@@ -295,8 +227,8 @@ impl Cluster {
             self.random.pause(MAX_EVENT_PAUSE).await;
             let number = self.random.below(REPLICAS as u64) as usize;
             match self.random.below(8) {
-                0 | 1 if self.processes[number].is_some() => self.kill(number).await,
-                0..=3 if self.processes[number].is_none() => self.start(number).await,
+                0 | 1 if self.running[number].is_some() => self.kill(number).await,
+                0..=3 if self.running[number].is_none() => self.start(number).await,
                 4 => self.step_down(number),
                 _ => drop(self.elect(number).await),
             }
@@ -307,14 +239,12 @@ impl Cluster {
             self.kill(number).await;
         }
         self.check_stores();
-        let accepted =
-            self.log.requests().iter().filter(|request| matches!(request.answer, Some(Answer::Accepted(_)))).count();
-        HistoryReport { events: self.log.events(), accepted, runs: self.lives }
+        self.log.accepted()
     }
 
     fn step_down(&self, number: usize) {
-        if let Some(process) = &self.processes[number] {
-            process.service.step_down();
+        if let Some(service) = &self.running[number] {
+            service.step_down();
         }
     }
 
@@ -322,9 +252,9 @@ impl Cluster {
     /// request is final everywhere, and checks every replica.
     async fn finish(&mut self, clients: Vec<JoinHandle<()>>) {
         self.is_fault_free.store(true, Ordering::Relaxed);
-        self.log.note(|| "nothing fails from here on".to_owned());
+        self.run.end_faults();
         for number in 0..REPLICAS {
-            if self.processes[number].is_none() {
+            if self.running[number].is_none() {
                 self.start(number).await;
             }
         }
@@ -337,8 +267,8 @@ impl Cluster {
             attempts += 1;
             assert!(attempts < 100, "replica {leader} cannot lead");
         }
-        let service = |number: usize| &self.processes[number].as_ref().expect("every replica runs").service;
-        super::finish_requests(&service(leader).registry(), &self.random, &self.log).await;
+        let service = |number: usize| self.running[number].as_ref().expect("every replica runs");
+        finish_requests(&service(leader).registry(), &self.random, &self.log).await;
         let end = |number: usize| {
             let statistics = service(number).registry().statistics();
             (service(number).position(), statistics.applied_height, statistics.open_requests)
@@ -354,13 +284,13 @@ impl Cluster {
             let registry = service(number).registry();
             clients::observe_head(&registry, &self.log).await;
             let ledger = EmbeddedLedger::open(self.stores[number].clone()).expect("the ledger opens");
-            model::check_history(&registry, &ledger, &self.log, &[]);
+            checks::check_history(&registry, &ledger, &self.log, &[], &[], Planted::Nothing);
             let live = self.live.services()[number].clone().expect("every replica runs");
             cells::read_all(&live, &self.log, &self.cells).await;
         }
         // The ledgers are the same.
         let ledger = EmbeddedLedger::open(self.stores[leader].clone()).expect("the ledger opens");
-        model::check_admission(&ledger, &self.log);
+        checks::check_admission(&ledger, &self.log, Planted::Nothing);
         self.cells.check();
     }
 
@@ -369,26 +299,7 @@ impl Cluster {
         if !self.seed.is_multiple_of(50) {
             return;
         }
-        let scratch = tempfile::tempdir().expect("a folder for temporary files");
-        for store in &self.stores {
-            let report = fsck(store, scratch.path(), &NoProgress).expect("the store is checked");
-            assert_eq!(report.findings, Vec::<String>::new());
-        }
-    }
-}
-
-/// Replaces the committing thread. A group whose outcome is unknown is attempted again before
-/// another one is taken.
-async fn commit(committer: Committer, random: SeededRandom) {
-    let mut taken = None;
-    loop {
-        random.pause(Duration::from_millis(3)).await;
-        if let Some(group) = taken.take().or_else(|| committer.take_queued()) {
-            if random.once_in(3) {
-                random.pause(Duration::from_millis(3)).await;
-            }
-            taken = committer.attempt(group).await;
-        }
+        self.stores.iter().for_each(checks::check_store);
     }
 }
 
@@ -403,11 +314,8 @@ async fn deliver_late(journal: MemoryJournal, random: SeededRandom) {
 async fn run_client(live: Live, random: SeededRandom, log: ClientLog) {
     for _ in 0..=random.below(12) {
         random.pause(Duration::from_millis(50)).await;
-        let change = match live.pick(&random) {
-            Some(service) if random.once_in(2) => clients::random_change(&service.registry, &random),
-            _ => None,
-        };
-        let number = log.add(change.unwrap_or_else(|| clients::random_creation(&random)));
+        let request = live.pick(&random).map(|service| clients::random_request(&service.registry, &random));
+        let number = log.add(request.unwrap_or_else(|| clients::random_creation(&random)));
         for _ in 0..=random.below(6) {
             if let Some(service) = live.pick(&random)
                 && clients::send(&service.registry, &log, number).await
@@ -442,22 +350,19 @@ fn expect_known(registry: &RegistryHandle, log: &ClientLog, number: usize) {
     }
 }
 
-/// Plays a history in a runtime of its own.
-pub(super) fn play(seed: u64, log: ClientLog) -> HistoryReport {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("the runtime is built").block_on(async { Cluster::new(seed, log).play().await })
+/// Plays a history, and returns how many requests were accepted.
+fn play(simulation: &mut Simulation) -> u64 {
+    let stores = (0..REPLICAS).map(|_| simulation.new_store(DOMAIN).expect("the store opens")).collect();
+    let seed = simulation.seed();
+    simulation.run(FaultRates::default(), async |run| Cluster::new(run, stores, seed).play().await)
 }
 
 #[test]
 fn replicas_agree_with_the_model() {
-    let histories = number_from_environment("SELFSAME_CLUSTER_HISTORIES", 500);
-    super::play_all("histories of replicas", histories, play);
+    play_and_count("histories of replicas", seeds("SELFSAME_CLUSTER_HISTORIES", 200), 3, play);
 }
 
 #[test]
 fn a_seed_repeats_its_history_of_replicas() {
-    for seed in [3, 33, 333] {
-        let play = || play(seed, ClientLog::default()).events;
-        assert_eq!(play(), play(), "seed {seed}");
-    }
+    check_repeats([3, 33, 333], play);
 }

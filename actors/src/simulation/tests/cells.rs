@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::clients::{ClientLog, LiveService};
 use super::linearizability::{Call, SequentialObject, linearize};
-use super::seeded_random::SeededRandom;
+use crate::simulation::SeededRandom;
 
 /// Few records, so that the clients meet.
 const CELLS: u8 = 2;

@@ -1,0 +1,158 @@
+//! One life of the process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ractor::registry::where_is;
+use selfsame_storage::{Committer, Ledger, Store};
+
+use super::clock::SimulatedClock;
+use super::events::EventLog;
+use super::faults::{FaultRates, Faults};
+use super::ledger::FaultyLedger;
+use super::random::SeededRandom;
+use super::service::NewService;
+use crate::supervision::settings::Settings;
+
+/// One life of the process: what services, and the actors of an embedder, are started in. Clones
+/// are the same run, for tasks and actors.
+#[derive(Clone)]
+pub struct Run {
+    random: SeededRandom,
+    clock: SimulatedClock,
+    log: EventLog,
+    faults: Faults,
+    committers: Arc<Mutex<Vec<Committer>>>,
+    /// A number that no other run of this process has.
+    number: u64,
+}
+
+impl Run {
+    pub(super) fn new(rates: FaultRates, random: SeededRandom, clock: SimulatedClock, log: EventLog) -> Self {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let (faults, number) = (Faults::new(rates, random.clone()), RUNS.fetch_add(1, Ordering::Relaxed));
+        Self { random, clock, log, faults, committers: Arc::default(), number }
+    }
+
+    /// The random numbers that everything in the history draws from.
+    pub fn random(&self) -> &SeededRandom {
+        &self.random
+    }
+
+    /// The time.
+    pub fn clock(&self) -> &SimulatedClock {
+        &self.clock
+    }
+
+    /// The log of the history.
+    pub fn log(&self) -> &EventLog {
+        &self.log
+    }
+
+    /// Notes an event in the log.
+    pub fn note(&self, event: impl Into<String>) {
+        self.log.note(event);
+    }
+
+    /// A service on a store, to be started. The instance name becomes unique: many histories are
+    /// played in one process.
+    pub fn service(&self, settings: Settings, store: &Store) -> NewService {
+        NewService::new(self.clone(), settings, store.clone())
+    }
+
+    /// A ledger with the faults of this run. The ledger of a service's own store has them already,
+    /// unless the service is started with another ledger.
+    pub fn faulty_ledger(&self, ledger: Arc<dyn Ledger>) -> FaultyLedger {
+        FaultyLedger::new(ledger, self.faults.clone())
+    }
+
+    /// The name for an actor of the embedder in this run: ractor's registry of names is one for the
+    /// whole process, in which many histories are played.
+    pub fn name(&self, actor: &str) -> String {
+        format!("{actor}@{}", self.number)
+    }
+
+    /// Kills the actor that is registered as [`Run::name`] of this name. Returns whether there was
+    /// one.
+    pub fn kill(&self, actor: &str) -> bool {
+        self.kill_named(actor, self.name(actor))
+    }
+
+    /// Kills some of these actors, registered as [`Run::name`] of these names, at times that the
+    /// seed chooses: at most [`FaultRates::deaths`].
+    pub fn kill_by_chance(&self, actors: impl IntoIterator<Item = impl Into<String>>) {
+        let named = |actor: String| (actor.clone(), self.name(&actor));
+        self.kill_some(actors.into_iter().map(Into::into).map(named).collect());
+    }
+
+    /// Ends all faults of this run, deaths included.
+    pub fn end_faults(&self) {
+        self.faults.end();
+        self.note("the faults end");
+    }
+
+    /// Kills the actor with a name in ractor's registry; the log has the first name.
+    pub(super) fn kill_named(&self, actor: &str, name: String) -> bool {
+        let Some(cell) = where_is(name) else { return false };
+        self.note(format!("kill {actor}"));
+        cell.kill();
+        true
+    }
+
+    /// As [`Run::kill_by_chance`], for actors with their names in the log and in ractor's registry.
+    pub(super) fn kill_some(&self, actors: Vec<(String, String)>) {
+        if actors.is_empty() {
+            return;
+        }
+        let run = self.clone();
+        tokio::spawn(async move {
+            for _ in 0..run.random.below(run.faults.rates.deaths + 1) {
+                run.random.pause(run.faults.rates.pause).await;
+                if run.faults.are_over() {
+                    return;
+                }
+                let (actor, name) = run.random.pick(&actors).clone();
+                run.kill_named(&actor, name);
+            }
+        });
+    }
+
+    pub(super) fn jump_by_chance(&self) {
+        let run = self.clone();
+        let FaultRates { jumps, longest_jump, pause, .. } = run.faults.rates;
+        tokio::spawn(async move {
+            for _ in 0..run.random.below(jumps + 1) {
+                run.random.pause(pause).await;
+                if run.faults.are_over() {
+                    return;
+                }
+                let by = run.random.time_below(longest_jump);
+                run.note(format!("{} s pass", by.as_secs()));
+                run.clock.jump(by);
+            }
+        });
+    }
+
+    pub(super) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(super) fn add_committer(&self, committer: Committer) {
+        self.committers().push(committer);
+    }
+
+    /// Drops what is handed in and not committed.
+    pub(super) fn drop_uncommitted(&self) {
+        self.committers().iter().for_each(Committer::drop_queued);
+    }
+
+    fn committers(&self) -> MutexGuard<'_, Vec<Committer>> {
+        self.committers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("number", &self.number).field("rates", &self.faults.rates).finish_non_exhaustive()
+    }
+}

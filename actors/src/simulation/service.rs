@@ -1,0 +1,292 @@
+//! Services of a run.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
+use selfsame_storage::{
+    Committer, EmbeddedLedger, EmbeddedRecords, Forward, GroupCommit, Ledger, Replica, Store, StoreError,
+};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::run::Run;
+use crate::clock::Clock;
+use crate::supervision::error::ServiceError;
+use crate::supervision::parts::{BlockingParts, ClusterParts, Parts};
+use crate::supervision::service::Service;
+use crate::supervision::settings::Settings;
+use crate::support::blocking::Blocking;
+use crate::support::forwarding::{ForwardedWrites, Forwarding};
+use crate::support::freshness::Freshness;
+use crate::support::service_events::Announcer;
+
+/// How often a committer that has nothing to do looks again before it counts as idle.
+const LOOKS: u32 = 64;
+
+/// How many times longer an idle committer waits at most before it looks again.
+const IDLE_FACTOR: u32 = 32;
+
+/// A service that is about to be started in a run ([`Run::service`]). By default its ledger is that
+/// of its own store, with the faults of the run, and its clock that of the history.
+#[must_use = "a service runs once `start` was called"]
+pub struct NewService {
+    run: Run,
+    settings: Settings,
+    store: Store,
+    ledger: Option<Arc<dyn Ledger>>,
+    clock: Arc<dyn Clock>,
+    cluster: Option<ClusterParts>,
+    supervisor: Option<ActorCell>,
+}
+
+impl NewService {
+    pub(super) fn new(run: Run, settings: Settings, store: Store) -> Self {
+        let clock = Arc::new(run.clock().clone());
+        Self { run, settings, store, ledger: None, clock, cluster: None, supervisor: None }
+    }
+
+    /// Takes another ledger than that of the store. For one with faults see [`Run::faulty_ledger`].
+    pub fn ledger(self, ledger: Arc<dyn Ledger>) -> Self {
+        Self { ledger: Some(ledger), ..self }
+    }
+
+    /// Takes another clock, such as one that is ahead
+    /// ([`super::SimulatedClock::ahead_by`]).
+    pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// Makes the service a replica of a journal, such as a
+    /// [`MemoryJournal`](selfsame_storage::MemoryJournal), which has faults of its own; those of
+    /// the run's commits do not strike.
+    pub fn replica_of(self, cluster: ClusterParts) -> Self {
+        Self { cluster: Some(cluster), ..self }
+    }
+
+    /// Takes this supervisor for the service's root. Without one, the end of the root is ignored.
+    pub fn supervisor(self, supervisor: ActorCell) -> Self {
+        Self { supervisor: Some(supervisor), ..self }
+    }
+
+    /// Starts the service, and the deaths of its actors.
+    ///
+    /// # Errors
+    /// Those of [`Service::start`].
+    pub async fn start(self) -> Result<SimulatedService, ServiceError> {
+        let Self { run, mut settings, store, ledger, clock, cluster, supervisor } = self;
+        settings.instance = unique_instance(&settings.instance);
+        let instance = settings.instance.clone();
+        let ledger = match ledger {
+            Some(ledger) => ledger,
+            None => own_ledger(&run, &store, cluster.is_some())?,
+        };
+        let is_replica = cluster.is_some();
+        let (blocking_parts, committer) = blocking_parts(&run, &store, cluster)?;
+        run.add_committer(committer.clone());
+        let group_commit = blocking_parts.group_commit.clone();
+        let committing = match is_replica {
+            true => tokio::spawn(commit_to_journal(committer.clone(), run.clone())),
+            false => tokio::spawn(commit(committer.clone(), run.clone())),
+        };
+        let supervisor = match supervisor {
+            Some(supervisor) => supervisor,
+            None => {
+                let failed = |error: ractor::SpawnErr| ServiceError::Start {
+                    instance: instance.clone(),
+                    reason: error.to_string(),
+                };
+                Actor::spawn(None, IgnoringSupervisor, ()).await.map_err(failed)?.0.get_cell()
+            }
+        };
+        let random = Arc::new(run.random().clone());
+        let parts = Parts { settings, store: store.clone(), ledger, clock, random, announcer: Announcer::default() };
+        let started = Service::start_under(parts, supervisor, watch::channel(None), blocking_parts).await;
+        let service = match started {
+            Ok(service) => Arc::new(service),
+            Err(error) => {
+                committing.abort();
+                return Err(error);
+            }
+        };
+        let named = |actor: &&str| ((*actor).to_owned(), format!("{instance}/{actor}"));
+        run.kill_some(SimulatedService::ACTORS.iter().map(named).collect());
+        Ok(SimulatedService { service, run, instance, store, group_commit, committer, committing })
+    }
+}
+
+/// A service of a run. It goes on when this is dropped, until the run ends.
+pub struct SimulatedService {
+    service: Arc<Service>,
+    run: Run,
+    instance: String,
+    store: Store,
+    group_commit: GroupCommit,
+    committer: Committer,
+    committing: JoinHandle<()>,
+}
+
+impl Deref for SimulatedService {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.service
+    }
+}
+
+impl SimulatedService {
+    /// The actors that die by chance, by their names below that of the service.
+    pub const ACTORS: &[&str] = &[
+        "registry",
+        "registry/tree-maintainer",
+        "registry/batcher",
+        "registry/request-tracker",
+        "session-registry",
+        "verifier",
+        "event-sender",
+        "message-bridge",
+    ];
+
+    /// The service, for tasks of the run.
+    pub fn share(&self) -> Arc<Service> {
+        Arc::clone(&self.service)
+    }
+
+    /// The records of the service's store, written by the service's group commit.
+    pub fn records(&self) -> EmbeddedRecords {
+        EmbeddedRecords::new(self.store.clone(), self.group_commit.clone())
+    }
+
+    /// Kills one of the service's actors, by its name below that of the service. Returns whether it
+    /// was running.
+    pub fn kill(&self, actor: &str) -> bool {
+        self.run.kill_named(actor, format!("{}/{actor}", self.instance))
+    }
+
+    /// Ends the service as the end of a process does, while the run goes on. What was not committed
+    /// is lost. When this returns, another service can be started on the store.
+    pub async fn die(self) {
+        self.committing.abort();
+        self.committer.drop_queued();
+        self.service.root().kill();
+        self.service.stop_actors().await;
+        // Blocking work of the dead process has ended by then, and what it handed in is lost too.
+        tokio::time::sleep(self.run.faults().rates.work_delay + Duration::from_millis(2)).await;
+        self.committer.drop_queued();
+    }
+}
+
+/// An instance name that is unique in this process.
+fn unique_instance(name: &str) -> String {
+    static STARTS: AtomicU64 = AtomicU64::new(0);
+    format!("{name}@{}", STARTS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The ledger of a store, with the faults of the run unless it follows a journal.
+fn own_ledger(run: &Run, store: &Store, is_replica: bool) -> Result<Arc<dyn Ledger>, StoreError> {
+    let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
+    Ok(if is_replica { ledger } else { Arc::new(run.faulty_ledger(ledger)) })
+}
+
+/// The group commit, whose committer the caller drives, and blocking work on the run's thread.
+fn blocking_parts(
+    run: &Run,
+    store: &Store,
+    cluster: Option<ClusterParts>,
+) -> Result<(BlockingParts, Committer), StoreError> {
+    let faults = run.faults().clone();
+    let blocking = Blocking::Inline(Arc::new(move || faults.work_time()));
+    let Some(ClusterParts { journal, election, leader, staleness, bridge_peers }) = cluster else {
+        let (group_commit, committer) = GroupCommit::manual(store.clone());
+        let parts = BlockingParts {
+            group_commit,
+            committing: None,
+            blocking,
+            replica: None,
+            election: None,
+            forwarding: None,
+            freshness: None,
+            bridge_peers: None,
+        };
+        return Ok((parts, committer));
+    };
+    let replica = Arc::new(Replica::open(store, journal)?);
+    let forwarding = leader.map(|leader| Forwarding::new(leader, Arc::clone(&replica)));
+    let forward = forwarding.clone().map(|forwarding| Arc::new(ForwardedWrites(forwarding)) as Arc<dyn Forward>);
+    let (group_commit, committer) = GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica), forward);
+    let parts = BlockingParts {
+        group_commit,
+        committing: None,
+        blocking,
+        replica: Some(replica),
+        election,
+        forwarding,
+        freshness: Some(Arc::new(Freshness::new(staleness))),
+        bridge_peers,
+    };
+    Ok((parts, committer))
+}
+
+/// Takes the place of the committing thread.
+async fn commit(committer: Committer, run: Run) {
+    let faults = run.faults();
+    let mut looks = 0;
+    loop {
+        let delay = faults.rates.commit_delay;
+        run.random().pause(if looks < LOOKS { delay } else { delay * IDLE_FACTOR }).await;
+        let how = faults.commit_outcome();
+        let name = how.name();
+        if committer.commit_queued(how) {
+            run.note(format!("commit: {name}"));
+            looks = 0;
+        } else {
+            looks += 1;
+        }
+    }
+}
+
+/// Takes the place of a replica's committing thread. A group whose outcome is unknown is attempted
+/// again before another one is taken.
+async fn commit_to_journal(committer: Committer, run: Run) {
+    let delay = run.faults().rates.commit_delay;
+    let mut taken = None;
+    loop {
+        run.random().pause(delay).await;
+        if let Some(group) = taken.take().or_else(|| committer.take_queued()) {
+            if run.random().once_in(3) {
+                run.random().pause(delay).await;
+            }
+            taken = committer.attempt(group).await;
+        }
+    }
+}
+
+/// A supervisor that ignores every event.
+struct IgnoringSupervisor;
+
+/// A message to it. Nothing sends one.
+enum SupervisorMessage {}
+
+#[cfg(feature = "cluster")]
+impl ractor::Message for SupervisorMessage {}
+
+impl Actor for IgnoringSupervisor {
+    type Msg = SupervisorMessage;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<SupervisorMessage>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<SupervisorMessage>,
+        _: SupervisionEvent,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+}
