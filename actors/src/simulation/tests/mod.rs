@@ -3,10 +3,15 @@
 //! | module | what it plays |
 //! |---|---|
 //! | [`registry`] | one service that dies again and again, checked against [`model`] ([`checks`]) |
+//! | [`shared_ledger`] | two services on one ledger |
+//! | [`verification`] | one service that counts who has acted how often ([`people`]) |
+//! | [`sign_in`] | one service that people sign in with |
+//! | [`planted`] | the same with a mistake that was planted, which the checks find |
 //! | [`cluster`] | replicas of one journal, all of whose answers could be those of one service ([`linearizability`]), for requests and for single records ([`cells`]) |
 //!
-//! `SELFSAME_SIMULATION_HISTORIES` and `SELFSAME_CLUSTER_HISTORIES` are the numbers of histories,
-//! `SELFSAME_SIMULATION_SEED` is the first seed.
+//! `SELFSAME_SIMULATION_HISTORIES`, `SELFSAME_SHARED_LEDGER_HISTORIES`,
+//! `SELFSAME_VERIFICATION_HISTORIES`, `SELFSAME_SIGN_IN_HISTORIES` and `SELFSAME_CLUSTER_HISTORIES`
+//! are the numbers of histories, `SELFSAME_SIMULATION_SEED` is the first seed.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +22,12 @@ mod cluster;
 mod intruder;
 mod linearizability;
 mod model;
+mod people;
+mod planted;
 mod registry;
+mod shared_ledger;
+mod sign_in;
+mod verification;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
