@@ -381,8 +381,8 @@ pub enum ManualOutcome {
     /// The group is written, but every callback gets this error: after a failed sync, it is unknown
     /// what reached the disk.
     WriteAndFail(StoreError),
-    /// The group is not written, but every callback gets success: the disk lies. No service can work
-    /// with that, so checks of its histories have to find it.
+    /// The group is not written, but every callback gets success: the disk lies. No service can
+    /// work with that, so checks of its histories have to find it.
     Pretend,
 }
 

@@ -61,6 +61,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["verification"],
             &["sign_in"],
             &["supervision"],
+            &["simulation"],
         ],
     ),
     (
@@ -119,7 +120,7 @@ fn modules(sources: &str) -> BTreeMap<Vec<String>, String> {
         let relative = file.strip_prefix(&folder).expect("below the folder").with_extension("");
         let mut path: Vec<String> =
             relative.iter().map(|part| part.to_str().expect("a module's name").to_owned()).collect();
-        let is_test = path.iter().any(|part| ["tests", "simulation", "published_types"].contains(&part.as_str()));
+        let is_test = path.iter().any(|part| ["tests", "published_types"].contains(&part.as_str()));
         if is_test || path == ["main"] {
             continue;
         }

@@ -43,7 +43,8 @@ pub struct FaultRates {
     /// Rate of new blocks of which such a ledger does not notify a listener.
     pub lost_notifications: u64,
     /// The most deaths of actors of each service, and of each list of
-    /// [`crate::simulation::Run::kill_by_chance`].
+    /// [`crate::simulation::Run::kill_by_chance`]. A service whose actors die more often than its
+    /// supervisors restart them ([`crate::SupervisionSettings`]) ends.
     pub deaths: u64,
     /// The most jumps of time forward ([`crate::simulation::SimulatedClock::jump`]).
     pub jumps: u64,

@@ -4,15 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ractor::registry::where_is;
-use selfsame_storage::{Committer, Ledger, Store};
+use selfsame_storage::{Committer, Ledger};
 
 use super::clock::SimulatedClock;
 use super::events::EventLog;
 use super::faults::{FaultRates, Faults};
 use super::ledger::FaultyLedger;
 use super::random::SeededRandom;
-use super::service::NewService;
-use crate::supervision::settings::Settings;
 
 /// One life of the process: what services, and the actors of an embedder, are started in. Clones
 /// are the same run, for tasks and actors.
@@ -52,12 +50,6 @@ impl Run {
     /// Notes an event in the log.
     pub fn note(&self, event: impl Into<String>) {
         self.log.note(event);
-    }
-
-    /// A service on a store, to be started. The instance name becomes unique: many histories are
-    /// played in one process.
-    pub fn service(&self, settings: Settings, store: &Store) -> NewService {
-        NewService::new(self.clone(), settings, store.clone())
     }
 
     /// A ledger with the faults of this run. The ledger of a service's own store has them already,

@@ -29,6 +29,14 @@ const LOOKS: u32 = 64;
 /// How many times longer an idle committer waits at most before it looks again.
 const IDLE_FACTOR: u32 = 32;
 
+impl Run {
+    /// A service on a store, to be started. The instance name becomes unique: many histories are
+    /// played in one process.
+    pub fn service(&self, settings: Settings, store: &Store) -> NewService {
+        NewService::new(self.clone(), settings, store.clone())
+    }
+}
+
 /// A service that is about to be started in a run ([`Run::service`]). By default its ledger is that
 /// of its own store, with the faults of the run, and its clock that of the history.
 #[must_use = "a service runs once `start` was called"]
@@ -43,7 +51,7 @@ pub struct NewService {
 }
 
 impl NewService {
-    pub(super) fn new(run: Run, settings: Settings, store: Store) -> Self {
+    fn new(run: Run, settings: Settings, store: Store) -> Self {
         let clock = Arc::new(run.clock().clone());
         Self { run, settings, store, ledger: None, clock, cluster: None, supervisor: None }
     }

@@ -233,13 +233,8 @@ impl Service {
             },
         ));
         let events = EventsHandle::new(Arc::clone(&events_state));
-        let verifier = VerifierState::new(
-            &instance,
-            &verification,
-            Arc::clone(&random),
-            blocking.clone(),
-            announcer.clone(),
-        );
+        let verifier =
+            VerifierState::new(&instance, &verification, Arc::clone(&random), blocking.clone(), announcer.clone());
         let verifier = Arc::new(verifier);
         let verification = VerificationHandle::new(VerificationParts {
             settings: verification,

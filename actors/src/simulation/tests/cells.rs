@@ -8,12 +8,35 @@ use std::time::Duration;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Decision, RecordKey, RecordKind, RecordWrite, Records, StoredRecord, is_certainly_unwritten};
+use selfsame_storage::{
+    Decision, EmbeddedRecords, OnDecided, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord,
+    is_certainly_unwritten,
+};
 use tokio::sync::oneshot;
 
 use super::clients::{ClientLog, LiveService};
 use super::linearizability::{Call, SequentialObject, linearize};
 use crate::simulation::SeededRandom;
+
+/// Records that a write replaces whatever they are by then: a mistake that is planted.
+pub(super) struct CarelessRecords(pub EmbeddedRecords);
+
+impl Records for CarelessRecords {
+    fn get(&self, key: &RecordKey) -> Result<Option<StoredRecord>, StoreError> {
+        self.0.get(key)
+    }
+
+    fn compare_and_write(&self, mut writes: Vec<RecordWrite>, decided: OnDecided) {
+        for write in &mut writes {
+            write.before = self.get(&write.key).expect("the read succeeds");
+        }
+        self.0.compare_and_write(writes, decided);
+    }
+
+    fn expire(&self, time: UnixSeconds, limit: usize) -> Result<usize, StoreError> {
+        self.0.expire(time, limit)
+    }
+}
 
 /// Few records, so that the clients meet.
 const CELLS: u8 = 2;
@@ -97,11 +120,10 @@ pub(super) async fn run_client(
 ) {
     for _ in 0..=random.below(MAX_CALLS) {
         random.pause(MAX_PAUSE).await;
-        let cell = random.below(CELLS.into()) as u8;
         if let Some(service) = pick() {
             match random.once_in(3) {
-                true => read(&service, cell, &log, &cells).await,
-                false => write(&service, cell, random.once_in(4), &log, &cells).await,
+                true => read(&service, random.below(CELLS.into()) as u8, &log, &cells).await,
+                false => write(&service, &random, &log, &cells).await,
             }
         }
     }
@@ -135,11 +157,14 @@ async fn read(service: &LiveService, cell: u8, log: &ClientLog, cells: &CellLog)
 
 /// Writes a cell if it is still as this service shows it, which may be older than what another one
 /// has.
-async fn write(service: &LiveService, cell: u8, deletes: bool, log: &ClientLog, cells: &CellLog) {
+async fn write(service: &LiveService, random: &SeededRandom, log: &ClientLog, cells: &CellLog) {
+    let (cell, deletes) = (random.below(CELLS.into()) as u8, random.once_in(4));
     let began = log.moment();
     let key = key(cell);
     let before = service.records.get(&key).expect("the read succeeds");
     let after = (!deletes).then_some(began);
+    // The client thinks about it, while others write.
+    random.pause(MAX_PAUSE / 10).await;
     let record = |value: u64| StoredRecord { expires_at: UnixSeconds::NEVER, value: value.to_be_bytes().into() };
     let write = RecordWrite { key, before: before.clone(), after: after.map(record) };
     let (decided, decision) = oneshot::channel();

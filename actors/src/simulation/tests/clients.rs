@@ -10,7 +10,7 @@ use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::ledger::{RequestId, SignedHead, compare_heads};
 use selfsame_protocol::registry::{Operation, RegistryView};
-use selfsame_storage::EmbeddedRecords;
+use selfsame_storage::Records;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, create_account};
 
@@ -102,7 +102,7 @@ pub(super) enum Refusal {
 #[derive(Clone)]
 pub(super) struct LiveService {
     pub registry: RegistryHandle,
-    pub records: EmbeddedRecords,
+    pub records: Arc<dyn Records>,
 }
 
 /// All requests that were sent to a service, and the events of the history in their order.

@@ -6,6 +6,7 @@
 //! | [`shared_ledger`] | two services on one ledger |
 //! | [`verification`] | one service that counts who has acted how often ([`people`]) |
 //! | [`sign_in`] | one service that people sign in with |
+//! | [`public`] | short runs that show what the public module promises |
 //! | [`planted`] | the same with a mistake that was planted, which the checks find |
 //! | [`cluster`] | replicas of one journal, all of whose answers could be those of one service ([`linearizability`]), for requests and for single records ([`cells`]) |
 //!
@@ -24,6 +25,7 @@ mod linearizability;
 mod model;
 mod people;
 mod planted;
+mod public;
 mod registry;
 mod shared_ledger;
 mod sign_in;

@@ -12,7 +12,7 @@ use selfsame_storage::{GroupCommit, Ledger, LedgerReader, OnAppended, Place, Sto
 
 use super::clients::ClientLog;
 use super::model::Planted;
-use super::{DOMAIN, registry, shared_ledger, sign_in, verification};
+use super::{DOMAIN, cluster, registry, shared_ledger, sign_in, verification};
 use crate::clock::Clock;
 use crate::simulation::{
     FaultRates, MemoryLedger, Run, SeededRandom, SimulatedClock, Simulation, find_failure, play_seeds,
@@ -60,8 +60,8 @@ fn commits_that_are_not_made_lose_counts() {
 
 #[test]
 fn a_person_who_acts_too_often_is_found() {
-    // To a model that allows one more, a service that keeps the limit does what one does that counts
-    // a verification too many.
+    // To a model that allows one more, a service that keeps the limit does what one does that
+    // counts a verification too many.
     let play = |extra| move |simulation: &mut Simulation| verification::play(simulation, FaultRates::default(), extra);
     assert_found(&["not those of one counter"], play(1), play(0));
 }
@@ -86,6 +86,12 @@ fn play_model(planted: Planted) -> impl Fn(&mut Simulation) -> ClientLog + Sync 
 
 fn right_clock(run: &Run) -> Arc<dyn Clock> {
     Arc::new(run.clock().clone())
+}
+
+#[test]
+fn records_that_are_written_without_a_comparison_are_found() {
+    let play = |is_careless| move |simulation: &mut Simulation| cluster::play(simulation, is_careless);
+    assert_found(&["is no single record"], play(true), play(false));
 }
 
 /// A clock that is ten times too slow.

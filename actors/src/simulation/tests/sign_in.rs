@@ -1,10 +1,11 @@
 //! Histories of sign-in: authorization requests are begun, opened and answered by people who race,
 //! completed by browsers that race, and their codes are redeemed by clients that race; tokens are
-//! looked up and revoked. Meanwhile commits are refused or their outcome is unknown, actors and the
-//! process die, and time passes until codes, tokens and transactions expire.
+//! looked up and revoked, sessions of browsers looked at and ended. Meanwhile commits are refused or
+//! their outcome is unknown, actors and the process die, and time passes until codes, tokens,
+//! sessions and transactions expire.
 //!
-//! Each transaction is answered once and completed once, each code gives one token, and a token
-//! lives until it is revoked or expires, and no longer.
+//! Each transaction is answered once and completed once, each code gives one token, and a token or
+//! a session lives until it is revoked or expires, and no longer.
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,6 +34,9 @@ const REDIRECT_URI: &str = "https://app.example/callback";
 const TRANSACTION_LIFETIME: Duration = Duration::from_secs(300);
 const CODE_LIFETIME: Duration = Duration::from_secs(60);
 
+/// How long a browser's session lasts by default.
+const SESSION_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+
 /// What expires is counted in whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,8 +46,9 @@ const MAX_RUN: Duration = Duration::from_secs(40);
 /// The longest pause of a client between two steps.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
-/// Longer than any token lives.
-const LONGEST_JUMP: Duration = Duration::from_secs(2 * 3600);
+/// The longest jumps of time of histories: as long as a code is valid, longer than any token lives,
+/// and longer than any session.
+const JUMPS: [Duration; 3] = [CODE_LIFETIME, Duration::from_secs(2 * 3600), Duration::from_secs(25 * 3600)];
 
 /// The stored signing keys, which each history begins with: making them takes much longer than a
 /// history.
@@ -108,6 +113,17 @@ struct KnownSignIn {
     given: Vec<Option<Nullifier>>,
     is_completed: bool,
     code: Option<KnownCode>,
+    session: Option<KnownSession>,
+}
+
+/// A browser's session, which the completion began.
+struct KnownSession {
+    secret: String,
+    /// It began between these times.
+    began: (Duration, Duration),
+    /// Its end was attempted; one was answered with success.
+    may_have_ended: bool,
+    has_ended: bool,
 }
 
 struct KnownCode {
@@ -175,7 +191,7 @@ impl Caller {
         let number = {
             let mut all = self.known.all();
             let (answer, given) = (None, Vec::new());
-            all.push(KnownSignIn { begun, begun_at, answer, given, is_completed: false, code: None });
+            all.push(KnownSignIn { begun, begun_at, answer, given, is_completed: false, code: None, session: None });
             all.len() - 1
         };
         self.run.note(format!("{number} is begun"));
@@ -184,8 +200,10 @@ impl Caller {
         self.race(|caller, _| async move { caller.redeem(number).await }).await;
         for _ in 0..self.run.random().below(4) {
             self.pause().await;
-            if self.run.random().once_in(3) {
-                self.revoke(number).await;
+            match self.run.random().below(6) {
+                0 | 1 => self.revoke(number).await,
+                2 => self.end_session(number).await,
+                _ => {}
             }
             self.look_up(number);
         }
@@ -226,12 +244,14 @@ impl Caller {
         known.answer = Some(given);
     }
 
-    /// The program that began the sign-in completes it.
+    /// The program or the browser that began the sign-in completes it.
     async fn complete(&self, number: usize) {
         let begun = self.known.all()[number].begun.clone();
-        let completed = self.sign_in.complete(begun.id, &begun.secret, None, SessionCookie::Unwanted).await;
-        let delivery = match completed {
-            Ok(completed) => completed.delivery,
+        let cookie = if self.run.random().once_in(2) { SessionCookie::Unwanted } else { SessionCookie::Missing };
+        let began_at = self.now();
+        let completed = self.sign_in.complete(begun.id, &begun.secret, None, cookie).await;
+        let (delivery, session) = match completed {
+            Ok(completed) => (completed.delivery, completed.new_session),
             Err(error) => return self.note_error("it is not completed", number, &error),
         };
         let Delivery::Redirect { location } = delivery else { panic!("{number}: not a redirect") };
@@ -246,6 +266,8 @@ impl Caller {
             assert_eq!(answer.is_some(), code.is_some(), "{number}: {location}");
         }
         known.code = code.map(|code| KnownCode { code: code.to_owned(), issued_at, attempts: 0, token: None });
+        let began = (began_at, issued_at);
+        known.session = session.map(|secret| KnownSession { secret, began, may_have_ended: false, has_ended: false });
     }
 
     /// The application redeems its code.
@@ -294,8 +316,40 @@ impl Caller {
         }
     }
 
-    /// Looks a token up, and checks whether it may be as it is.
+    async fn end_session(&self, number: usize) {
+        let attempt = |session: &mut KnownSession| {
+            session.may_have_ended = true;
+            session.secret.clone()
+        };
+        let Some(secret) = self.known.all()[number].session.as_mut().map(attempt) else { return };
+        match self.sign_in.end_session(&secret).await {
+            Ok(()) => {
+                self.run.note(format!("the session of {number} is ended"));
+                self.known.all()[number].session.iter_mut().for_each(|session| session.has_ended = true);
+            }
+            Err(error) => self.note_error("the session is not ended", number, &error),
+        }
+    }
+
+    /// Looks at a session, and checks whether it may be as it is.
+    fn look_at_session(&self, number: usize) {
+        let all = self.known.all();
+        let Some(session) = &all[number].session else { return };
+        let Ok(sign_ins) = self.sign_in.session_sign_ins(&session.secret) else { return };
+        self.run.note(format!("the session of {number} has {} sign-ins", sign_ins.len()));
+        let now = self.now();
+        if sign_ins.is_empty() {
+            let may_have_expired = now + SECOND >= session.began.0 + SESSION_LIFETIME;
+            assert!(session.may_have_ended || may_have_expired, "the session of {number} is lost");
+        } else {
+            assert!(!session.has_ended, "the session of {number} was ended and lives");
+            assert!(now < session.began.1 + SESSION_LIFETIME + SECOND, "the session of {number} has expired and lives");
+        }
+    }
+
+    /// Looks a token and a session up, and checks whether they may be as they are.
     fn look_up(&self, number: usize) {
+        self.look_at_session(number);
         let all = self.known.all();
         let known = &all[number];
         let Some(token) = known.code.as_ref().and_then(|code| code.token.as_ref()) else { return };
@@ -346,7 +400,7 @@ pub(super) fn play(simulation: &mut Simulation, rates: FaultRates, skew: impl Fn
         let service = run.service(settings(), &store).clock(skew(run)).start().await.expect("the service starts");
         Caller { sign_in: service.sign_in(), run: run.clone(), known: known.clone() }
     };
-    let longest_jump = if simulation.random().once_in(2) { LONGEST_JUMP } else { CODE_LIFETIME };
+    let longest_jump = *simulation.random().pick(&JUMPS);
     let rates = FaultRates { jumps: 2, longest_jump, pause: MAX_RUN / 4, ..rates };
     for _ in 0..=simulation.random().below(2) {
         simulation.run(rates, async |run| {
@@ -367,8 +421,10 @@ pub(super) fn play(simulation: &mut Simulation, rates: FaultRates, skew: impl Fn
     simulation.run(FaultRates::NONE, async |run| {
         let caller = start(run).await;
         caller.look_all_up();
-        run.clock().jump(LONGEST_JUMP);
-        caller.look_all_up();
+        for jump in JUMPS {
+            run.clock().jump(jump);
+            caller.look_all_up();
+        }
         // The session registry deletes everything that has expired.
         tokio::time::sleep(Duration::from_secs(25)).await;
         caller.look_all_up();
