@@ -16,8 +16,8 @@
 //! # async fn example() {
 //! // The third append of this service panics after its block is on disk, and the batcher is
 //! // restarted. Other services of the process go on.
-//! let plan = Plan::for_instance("identity").strike_times(FaultPoint::LedgerAppendAfter, Fault::Panic, 2, 1);
-//! let running = plan.run();
+//! let plan = Plan::for_instance("identity");
+//! let running = plan.strike_times(FaultPoint::LedgerAppendAfter, Fault::Panic, 2, 1).run();
 //! // … drive the service …
 //! running.struck(FaultPoint::LedgerAppendAfter, 1).await;
 //! # }

@@ -10,8 +10,8 @@ use super::{
     FAULTS, FaultTestService, create_accounts, expect_finalized, lock_exclusive, start, start_with, submit, work_under,
 };
 
-/// Does blocking work, in which the fault strikes once at the point. Returns the result of work that
-/// was only slow.
+/// Does blocking work, in which the fault strikes once at the point. Returns the result of work
+/// that was only slow.
 async fn strike_once<T: Send + 'static>(
     point: FaultPoint,
     fault: Fault,
