@@ -23,9 +23,9 @@ impl Strike {
         self.fault
     }
 
-    /// Waits until the step of the plan that struck has ended: the length of a stall.
-    pub async fn until_ended(&self) {
-        self.step.until_ended().await;
+    /// Whether the step of the plan that struck has ended, which ends a stall.
+    pub fn has_ended(&self) -> bool {
+        self.step.has_ended()
     }
 }
 

@@ -56,9 +56,9 @@ impl Step {
         self.end.block_until_come();
     }
 
-    /// Waits until the step has ended.
-    pub(super) async fn until_ended(&self) {
-        self.end.until_come().await;
+    /// Whether the step has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.has_come()
     }
 }
 
