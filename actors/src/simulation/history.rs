@@ -1,5 +1,6 @@
 //! The history of one seed.
 
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -88,7 +89,8 @@ impl Simulation {
     /// dropped, wherever it is, and what was not committed by then is lost.
     ///
     /// # Panics
-    /// When the operating system gives no resources for a runtime.
+    /// With the panic of a task ([`Run::spawn`]); and when the operating system gives no resources
+    /// for a runtime.
     #[expect(clippy::expect_used, reason = "without a runtime there is no simulation")]
     pub fn run<T>(&mut self, rates: FaultRates, life: impl AsyncFnOnce(&Run) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -99,7 +101,11 @@ impl Simulation {
         let outcome = runtime.block_on(async {
             self.clock.resume();
             run.jump_by_chance();
-            let outcome = life(&run).await;
+            let outcome = tokio::select! {
+                biased;
+                panic = run.task_panic() => resume_unwind(panic),
+                outcome = life(&run) => outcome,
+            };
             run.drop_uncommitted();
             self.clock.stop();
             outcome

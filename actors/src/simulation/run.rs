@@ -1,16 +1,28 @@
 //! One life of the process.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use ractor::registry::where_is;
 use selfsame_storage::{Committer, Ledger};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use super::clock::SimulatedClock;
 use super::events::EventLog;
 use super::faults::{FaultRates, Faults};
 use super::ledger::FaultyLedger;
 use super::random::SeededRandom;
+
+/// The panic of a task.
+#[derive(Default)]
+struct TaskPanic {
+    payload: Mutex<Option<Box<dyn Any + Send>>>,
+    happened: Notify,
+}
 
 /// One life of the process: what services, and the actors of an embedder, are started in. Clones
 /// are the same run, for tasks and actors.
@@ -21,6 +33,7 @@ pub struct Run {
     log: EventLog,
     faults: Faults,
     committers: Arc<Mutex<Vec<Committer>>>,
+    panic: Arc<TaskPanic>,
     /// A number that no other run of this process has.
     number: u64,
 }
@@ -29,7 +42,7 @@ impl Run {
     pub(super) fn new(rates: FaultRates, random: SeededRandom, clock: SimulatedClock, log: EventLog) -> Self {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let (faults, number) = (Faults::new(rates, random.clone()), RUNS.fetch_add(1, Ordering::Relaxed));
-        Self { random, clock, log, faults, committers: Arc::default(), number }
+        Self { random, clock, log, faults, committers: Arc::default(), panic: Arc::default(), number }
     }
 
     /// The random numbers that everything in the history draws from.
@@ -50,6 +63,28 @@ impl Run {
     /// Notes an event in the log.
     pub fn note(&self, event: impl Into<String>) {
         self.log.note(event);
+    }
+
+    /// Spawns a task. When it panics, the run ends with that panic: a check in a task fails the play.
+    /// The panic of a task of [`tokio::spawn`] is lost unless its handle is awaited.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        let ended = Arc::clone(&self.panic);
+        tokio::spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+                ended.payload.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+                ended.happened.notify_one();
+            }
+        })
+    }
+
+    /// The panic of the first task that panics. Waits as long as there is none.
+    pub(super) async fn task_panic(&self) -> Box<dyn Any + Send> {
+        loop {
+            self.panic.happened.notified().await;
+            if let Some(panic) = self.panic.payload.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return panic;
+            }
+        }
     }
 
     /// A ledger with the faults of this run. The ledger of a service's own store has them already,
@@ -97,7 +132,7 @@ impl Run {
             return;
         }
         let run = self.clone();
-        tokio::spawn(async move {
+        self.spawn(async move {
             for _ in 0..run.random.below(run.faults.rates.deaths + 1) {
                 run.random.pause(run.faults.rates.pause).await;
                 if run.faults.are_over() {
@@ -112,7 +147,7 @@ impl Run {
     pub(super) fn jump_by_chance(&self) {
         let run = self.clone();
         let FaultRates { jumps, longest_jump, pause, .. } = run.faults.rates;
-        tokio::spawn(async move {
+        self.spawn(async move {
             for _ in 0..run.random.below(jumps + 1) {
                 run.random.pause(pause).await;
                 if run.faults.are_over() {

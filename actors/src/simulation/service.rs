@@ -53,7 +53,13 @@ pub struct NewService {
 impl NewService {
     fn new(run: Run, settings: Settings, store: Store) -> Self {
         let clock = Arc::new(run.clock().clone());
+        let settings = Settings { instance: unique_instance(&settings.instance), ..settings };
         Self { run, settings, store, ledger: None, clock, cluster: None, supervisor: None }
+    }
+
+    /// The instance name that the service will have, which is unique in this process.
+    pub fn instance(&self) -> &str {
+        &self.settings.instance
     }
 
     /// Takes another ledger than that of the store. For one with faults see [`Run::faulty_ledger`].
@@ -84,8 +90,7 @@ impl NewService {
     /// # Errors
     /// Those of [`Service::start`].
     pub async fn start(self) -> Result<SimulatedService, ServiceError> {
-        let Self { run, mut settings, store, ledger, clock, cluster, supervisor } = self;
-        settings.instance = unique_instance(&settings.instance);
+        let Self { run, settings, store, ledger, clock, cluster, supervisor } = self;
         let instance = settings.instance.clone();
         let ledger = match ledger {
             Some(ledger) => ledger,
@@ -96,8 +101,8 @@ impl NewService {
         run.add_committer(committer.clone());
         let group_commit = blocking_parts.group_commit.clone();
         let committing = match is_replica {
-            true => tokio::spawn(commit_to_journal(committer.clone(), run.clone())),
-            false => tokio::spawn(commit(committer.clone(), run.clone())),
+            true => run.spawn(commit_to_journal(committer.clone(), run.clone())),
+            false => run.spawn(commit(committer.clone(), run.clone())),
         };
         let supervisor = match supervisor {
             Some(supervisor) => supervisor,
@@ -156,6 +161,11 @@ impl SimulatedService {
         "event-sender",
         "message-bridge",
     ];
+
+    /// The service's instance name, which is unique in this process.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
 
     /// The service, for tasks of the run.
     pub fn share(&self) -> Arc<Service> {

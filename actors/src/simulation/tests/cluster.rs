@@ -217,12 +217,12 @@ impl Cluster {
         }
         self.elect(0).await;
         let mut clients: Vec<_> = (0..CLIENTS)
-            .map(|_| tokio::spawn(run_client(self.live.clone(), self.random.clone(), self.log.clone())))
+            .map(|_| self.run.spawn(run_client(self.live.clone(), self.random.clone(), self.log.clone())))
             .collect();
         for _ in 0..CELL_CLIENTS {
             let (live, random) = (self.live.clone(), self.random.clone());
             let pick = move || live.pick(&random);
-            clients.push(tokio::spawn(cells::run_client(
+            clients.push(self.run.spawn(cells::run_client(
                 pick,
                 self.random.clone(),
                 self.log.clone(),

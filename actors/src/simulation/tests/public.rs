@@ -31,6 +31,18 @@ fn the_first_seed_that_fails_is_found() {
 }
 
 #[test]
+fn a_panic_in_a_task_of_a_run_fails_the_play() {
+    let failure = find_failure(1..2, |simulation| {
+        simulation.run(FaultRates::NONE, async |run| {
+            run.spawn(async { panic!("a check fails") });
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            panic!("the run goes on");
+        });
+    });
+    assert_eq!(failure.expect("a failure").message, "a check fails");
+}
+
+#[test]
 fn time_passes_in_runs_and_jumps() {
     let mut simulation = Simulation::from_seed(1);
     let (clock, ahead) = (simulation.clock().clone(), simulation.clock().ahead_by(Duration::from_secs(5)));

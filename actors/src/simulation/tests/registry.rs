@@ -57,7 +57,7 @@ impl History {
         if !is_fault_free {
             for _ in 0..CLIENTS {
                 let (random, log) = (run.random().clone(), self.log.clone());
-                tokio::spawn(clients::run_client(registry.clone(), random, log, self.pace));
+                run.spawn(clients::run_client(registry.clone(), random, log, self.pace));
             }
             return run.random().pause(MAX_RUN * self.pace).await;
         }

@@ -42,7 +42,7 @@ impl History {
         let service = self.start(run, number).await;
         let client = |_| {
             let log = self.logs[number].clone();
-            tokio::spawn(clients::run_client(service.registry(), run.random().clone(), log, 1))
+            run.spawn(clients::run_client(service.registry(), run.random().clone(), log, 1))
         };
         Served { clients: (0..CLIENTS / 2).map(client).collect(), service }
     }

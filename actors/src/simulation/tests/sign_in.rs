@@ -14,7 +14,7 @@ use selfsame_protocol::B256;
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client};
 use selfsame_protocol::sign_in::claims::Scopes;
-use selfsame_protocol::sign_in::proof_request::AnswerMode;
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, SignInRequest};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
 use selfsame_storage::{
     Decision, EmbeddedRecords, GroupCommit, RecordKey, RecordKind, RecordWrite, Records, Store, StoredRecord,
@@ -107,6 +107,8 @@ fn authorization_request() -> AuthorizationRequest {
 struct KnownSignIn {
     begun: NewTransaction,
     begun_at: Duration,
+    /// The request as it was shown first, with its signature.
+    opened: Option<(SignInRequest, String)>,
     /// The answer that was accepted: `None` in it for a refusal.
     answer: Option<Option<Nullifier>>,
     /// Those that were given, accepted or not.
@@ -190,11 +192,20 @@ impl Caller {
         let Ok(begun) = self.sign_in.begin(authorization_request(), None, None, None).await else { return };
         let number = {
             let mut all = self.known.all();
-            let (answer, given) = (None, Vec::new());
-            all.push(KnownSignIn { begun, begun_at, answer, given, is_completed: false, code: None, session: None });
+            all.push(KnownSignIn {
+                begun,
+                begun_at,
+                opened: None,
+                answer: None,
+                given: Vec::new(),
+                is_completed: false,
+                code: None,
+                session: None,
+            });
             all.len() - 1
         };
         self.run.note(format!("{number} is begun"));
+        self.race(|caller, _| async move { caller.open(number).await }).await;
         self.race(|caller, racer| async move { caller.answer(number, racer).await }).await;
         self.race(|caller, _| async move { caller.complete(number).await }).await;
         self.race(|caller, _| async move { caller.redeem(number).await }).await;
@@ -213,9 +224,41 @@ impl Caller {
     async fn race<Step: Future<Output = ()> + Send + 'static>(&self, step: impl Fn(Self, usize) -> Step) {
         self.pause().await;
         let racers = [1, 1, 2, 3][self.run.random().below(4) as usize];
-        let racers: Vec<_> = (0..racers).map(|racer| tokio::spawn(step(self.clone(), racer))).collect();
+        let racers: Vec<_> = (0..racers).map(|racer| self.run.spawn(step(self.clone(), racer))).collect();
         for racer in racers {
             racer.await.expect("no panic");
+        }
+    }
+
+    /// An authenticator opens the request. What is signed first is shown to all that open it.
+    async fn open(&self, number: usize) {
+        let id = self.known.all()[number].begun.id;
+        let Ok(asked) = self.sign_in.proof_request(id) else { return };
+        let at = self.now();
+        let request = SignInRequest {
+            app_id: asked.app_id,
+            app_name: asked.app_name,
+            action: asked.action.into_owned(),
+            signal: asked.signal,
+            nonce: asked.nonce,
+            protocol_versions: vec![asked.proof.protocol_version().to_owned()],
+            environment: asked.environment,
+            scopes: asked.scopes.text(),
+            expires_at: asked.expires_at,
+            // Another one each time, to see which of them was recorded.
+            answer_url: format!("https://issuer.example/answer/{}", at.as_micros()),
+            redirect_host: "app.example".to_owned(),
+            initiator: asked.initiator,
+            cross_device: CrossDevice::Allow,
+        };
+        match self.sign_in.open_request(id, request).await {
+            Ok(forms) => {
+                self.run.note(format!("{number} is opened: {}", forms.plain.answer_url));
+                let shown = (forms.plain, forms.signed);
+                let known = &mut self.known.all()[number];
+                assert_eq!(*known.opened.get_or_insert_with(|| shown.clone()), shown, "{number} is shown in two forms");
+            }
+            Err(error) => self.note_error("it is not opened", number, &error),
         }
     }
 
@@ -408,7 +451,7 @@ pub(super) fn play(simulation: &mut Simulation, rates: FaultRates, skew: impl Fn
             caller.look_all_up();
             for _ in 0..CLIENTS {
                 let caller = caller.clone();
-                tokio::spawn(async move {
+                run.spawn(async move {
                     for _ in 0..=caller.run.random().below(3) {
                         caller.sign_in().await;
                     }

@@ -171,7 +171,7 @@ pub(super) fn play(simulation: &mut Simulation, rates: FaultRates, most_extra: u
             let settings = Settings { verification: people::settings(most), ..Settings::for_instance("verification") };
             let service = run.service(settings, &store).start().await.expect("the service starts");
             for _ in 0..CLIENTS {
-                tokio::spawn(run_client(service.verification(), run.clone(), calls.clone()));
+                run.spawn(run_client(service.verification(), run.clone(), calls.clone()));
             }
             run.random().pause(MAX_RUN).await;
         });
