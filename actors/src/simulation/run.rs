@@ -65,8 +65,8 @@ impl Run {
         self.log.note(event);
     }
 
-    /// Spawns a task. When it panics, the run ends with that panic: a check in a task fails the play.
-    /// The panic of a task of [`tokio::spawn`] is lost unless its handle is awaited.
+    /// Spawns a task. When it panics, the run ends with that panic: a check in a task fails the
+    /// play. The panic of a task of [`tokio::spawn`] is lost unless its handle is awaited.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
         let ended = Arc::clone(&self.panic);
         tokio::spawn(async move {

@@ -1,7 +1,7 @@
 //! Histories of sign-in: authorization requests are begun, opened and answered by people who race,
 //! completed by browsers that race, and their codes are redeemed by clients that race; tokens are
-//! looked up and revoked, sessions of browsers looked at and ended. Meanwhile commits are refused or
-//! their outcome is unknown, actors and the process die, and time passes until codes, tokens,
+//! looked up and revoked, sessions of browsers looked at and ended. Meanwhile commits are refused
+//! or their outcome is unknown, actors and the process die, and time passes until codes, tokens,
 //! sessions and transactions expire.
 //!
 //! Each transaction is answered once and completed once, each code gives one token, and a token or
