@@ -30,8 +30,7 @@ use crate::{
 
 const REDIRECT_URI: &str = "https://app.example/callback";
 
-/// How long an authorization request waits, and a code is valid, by default.
-const TRANSACTION_LIFETIME: Duration = Duration::from_secs(300);
+/// How long a code is valid by default.
 const CODE_LIFETIME: Duration = Duration::from_secs(60);
 
 /// How long a browser's session lasts by default.
@@ -106,7 +105,6 @@ fn authorization_request() -> AuthorizationRequest {
 /// What is known of a sign-in.
 struct KnownSignIn {
     begun: NewTransaction,
-    begun_at: Duration,
     /// The request as it was shown first, with its signature.
     opened: Option<(SignInRequest, String)>,
     /// The answer that was accepted: `None` in it for a refusal.
@@ -188,13 +186,11 @@ impl Caller {
     /// Signs in from the begin of a transaction to the revocation of its token, each step several
     /// times at the same time; stops wherever a step does not succeed.
     async fn sign_in(&self) {
-        let begun_at = self.now();
         let Ok(begun) = self.sign_in.begin(authorization_request(), None, None, None).await else { return };
         let number = {
             let mut all = self.known.all();
             all.push(KnownSignIn {
                 begun,
-                begun_at,
                 opened: None,
                 answer: None,
                 given: Vec::new(),
@@ -283,7 +279,7 @@ impl Caller {
         self.run.note(format!("{number} is answered by {given:?}"));
         let known = &mut self.known.all()[number];
         assert_eq!(known.answer, None, "{number} has two answers");
-        assert!(began_at <= known.begun_at + TRANSACTION_LIFETIME + MAX_RUN, "{number} had expired");
+        assert!(began_at < known.begun.expires_at.since_epoch(), "{number} had expired");
         known.answer = Some(given);
     }
 
