@@ -82,12 +82,15 @@ async fn services_survive_faults_and_kills_under_a_supervisor_that_knows_nothing
     let (_first_folder, first_store) = new_store();
     let (_second_folder, second_store) = new_store();
     let (first_instance, first) = start(&host, first_store).await;
-    let (_, second) = start(&host, second_store).await;
-    let plan = Plan::new()
+    let (second_instance, second) = start(&host, second_store).await;
+    // Each service has a plan of its own, and both are in force at the same time.
+    let first_plan = Plan::for_instance(first_instance.as_str())
         .strike_times(FaultPoint::RequestTrackerHandle, Fault::Panic, 20, 1)
         .strike_times(FaultPoint::BatcherSeal, Fault::Panic, 5, 1)
+        .run();
+    let second_plan = Plan::for_instance(second_instance.as_str())
         .strike_times(FaultPoint::TreeMaintainerApply, Fault::Panic, 7, 1)
-        .strike_times(FaultPoint::GroupCommitAfter, Fault::Error, 30, 2)
+        .strike_times(FaultPoint::GroupCommitAfter, Fault::Error, 10, 2)
         .run();
 
     let mut creating = tokio::task::JoinSet::new();
@@ -102,7 +105,10 @@ async fn services_survive_faults_and_kills_under_a_supervisor_that_knows_nothing
     while let Some(created) = timeout(PATIENCE, creating.join_next()).await.expect("every call is answered") {
         created.expect("no account is missing");
     }
-    drop(plan);
+    assert_eq!(first_plan.strikes(FaultPoint::TreeMaintainerApply), 0, "that is in the other one's plan");
+    assert_eq!(second_plan.strikes(FaultPoint::TreeMaintainerApply), 1);
+    assert_eq!(second_plan.strikes(FaultPoint::GroupCommitAfter), 2);
+    drop((first_plan, second_plan));
     for child in [&first, &second] {
         let service = timeout(PATIENCE, child.running()).await.expect("the service runs");
         let registry = service.registry();
