@@ -23,7 +23,7 @@ use list::Section;
 type Error = Box<dyn std::error::Error>;
 
 /// The features of `selfsame-actors` that add items.
-const FEATURES: [&str; 2] = ["cluster", "fault-injection"];
+const FEATURES: [&str; 3] = ["cluster", "fault-injection", "simulation"];
 
 /// What the command line asks for.
 enum Command {
