@@ -38,7 +38,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (mut red_events, mut blue_events) = (red.subscribe(), blue.subscribe());
     let services = vec![("red", red.clone()), ("blue", blue.clone())];
     let (host, hosting) = Actor::spawn(Some("host".to_owned()), Host, services).await?;
-    (red.running().await, blue.running().await);
+    red.running().await;
+    blue.running().await;
 
     // The batcher of one service dies whenever it has something to do.
     let plan = Plan::for_instance("red").strike_always(FaultPoint::BatcherSeal, Fault::Panic).run();
