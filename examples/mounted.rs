@@ -111,7 +111,7 @@ async fn act_as_client(url: &str) -> Result<(), Box<dyn Error>> {
     println!("GET /status: {}", state["status"]["state"]);
     let body = json!({"leaf_index": "0x1"});
     let proof: Value = http.post(format!("{url}/inclusion-proof")).json(&body).send().await?.json().await?;
-    println!("POST /inclusion-proof: root {}", proof["inclusion_proof"]["root"]);
+    println!("POST /inclusion-proof: root {}", proof["root"]);
     let discovery = http.get(format!("{url}/.well-known/openid-configuration")).send().await?;
     let discovery: Value = discovery.json().await?;
     println!("GET /.well-known/openid-configuration: issuer {}", discovery["issuer"]);
