@@ -113,6 +113,7 @@ pub(super) struct ClientLog {
     events: EventLog,
     heads: Arc<Mutex<BTreeMap<u64, SignedHead>>>,
     moments: Arc<AtomicU64>,
+    failed_reads: Arc<AtomicU64>,
 }
 
 impl ClientLog {
@@ -124,12 +125,23 @@ impl ClientLog {
             requests: Arc::default(),
             heads: Arc::default(),
             moments: Arc::default(),
+            failed_reads: Arc::default(),
         }
     }
 
     /// How many requests were accepted.
     pub fn accepted(&self) -> u64 {
         self.requests().iter().filter(|request| matches!(request.answer, Some(Answer::Accepted(_)))).count() as u64
+    }
+
+    /// Adds reads of the store that failed.
+    pub fn add_failed_reads(&self, reads: u64) {
+        self.failed_reads.fetch_add(reads, Ordering::Relaxed);
+    }
+
+    /// How many reads of the store failed.
+    pub fn failed_reads(&self) -> u64 {
+        self.failed_reads.load(Ordering::Relaxed)
     }
 
     pub fn requests(&self) -> MutexGuard<'_, Vec<SentRequest>> {

@@ -1,7 +1,7 @@
 //! Histories of one service on one store.
 //!
-//! During a run, clients send requests of all kinds while faults strike and another appender adds
-//! blocks to the ledger. The process dies at a random moment, which ends the run. In the last run
+//! During a run, clients send requests of all kinds while faults strike, reads of the store fail and
+//! another appender adds blocks to the ledger. The process dies at a random moment, which ends the run. In the last run
 //! nothing fails: every request without an answer is sent again, and the result is checked against
 //! the model. The store is then checked like that of a stopped daemon.
 //!
@@ -21,7 +21,8 @@ use super::clients::{self, Answer, ClientLog, Refusal};
 use super::intruder::{ForeignEntries, IntrudedLedger};
 use super::model::Planted;
 use super::{CLIENTS, DOMAIN, check_repeats, checks, finish_requests, play_and_count, seeds, settings};
-use crate::simulation::{FaultRates, Run, Simulation};
+use crate::faults::{Fault, FaultPoint, Plan, Running};
+use crate::simulation::{FaultRates, Run, SeededRandom, SimulatedService, Simulation};
 
 /// The longest run of a fast history, in simulated time.
 const MAX_RUN: Duration = Duration::from_secs(2);
@@ -59,7 +60,9 @@ impl History {
                 let (random, log) = (run.random().clone(), self.log.clone());
                 run.spawn(clients::run_client(registry.clone(), random, log, self.pace));
             }
-            return run.random().pause(MAX_RUN * self.pace).await;
+            let failing = failing_reads(&service, run.random());
+            run.random().pause(MAX_RUN * self.pace).await;
+            return self.log.add_failed_reads(READS.iter().map(|point| failing.strikes(*point)).sum());
         }
         finish_requests(&registry, run.random(), &self.log).await;
         clients::observe_head(&registry, &self.log).await;
@@ -69,6 +72,22 @@ impl History {
             checks::check_admission(ledger.as_ref(), &self.log, self.planted);
         }
     }
+}
+
+/// The points where records are read.
+const READS: [FaultPoint; 2] = [FaultPoint::StoreRead, FaultPoint::SnapshotRead];
+
+/// Up to how many reads of a kind pass before some fail: about as many as a client makes.
+const MAX_PASSED: u64 = 400;
+
+/// Lets reads of a service fail, as those of a damaged disk do, at visits that the seed chooses.
+fn failing_reads(service: &SimulatedService, random: &SeededRandom) -> Running {
+    let plan = Plan::for_instance(service.instance());
+    let plan = READS.iter().fold(plan, |plan, point| {
+        let (passed, failed) = (random.below(MAX_PASSED), 1 + random.below(3));
+        plan.strike_times(*point, Fault::Error, passed as usize, failed as usize)
+    });
+    plan.run()
 }
 
 /// Plays a history, and returns its requests.
@@ -109,10 +128,13 @@ struct Coverage {
     /// Requests that were the same as one before, and that were not because its key had expired.
     same: usize,
     anew: usize,
+    /// Reads of the store that failed.
+    failed_reads: u64,
 }
 
 impl Coverage {
     fn add(&mut self, log: &ClientLog) {
+        self.failed_reads += log.failed_reads();
         for request in log.requests().iter() {
             let kind = request.signed.operation.kind();
             match (&request.answer, &request.final_state) {
@@ -139,12 +161,12 @@ fn histories_agree_with_the_model() {
         coverage.lock().unwrap().add(&log);
         log.accepted()
     });
-    let Coverage { finalized, refused, gone, same, anew } = coverage.into_inner().unwrap();
-    println!("{gone} requests gone, {same} the same as before, {anew} anew");
+    let Coverage { finalized, refused, gone, same, anew, failed_reads } = coverage.into_inner().unwrap();
+    println!("{gone} requests gone, {same} the same as before, {anew} anew; {failed_reads} reads failed");
     if seeds.end - seeds.start >= COVERING {
         assert_eq!(finalized.len(), 8, "{finalized:?}");
         assert_eq!(refused.len(), 8, "{refused:?}");
-        assert!(gone > 0 && same > 0 && anew > 0);
+        assert!(gone > 0 && same > 0 && anew > 0 && failed_reads > 0);
     }
 }
 
