@@ -170,7 +170,7 @@ mod crossing {
 
     use super::*;
     use crate::registry::forwarded::{decode_answer, decode_submission, encode_answer, encode_submission};
-    use crate::support::crossing::{Crossing, call, decode_json, encode_json, reply};
+    use crate::support::crossing::{call, decode_json, encode_json, receive, reply};
 
     impl Message for RegistryMessage {
         fn serializable() -> bool {
@@ -193,32 +193,33 @@ mod crossing {
         }
 
         fn deserialize(message: SerializedMessage) -> Result<Self, BoxedDowncastErr> {
-            let crossing = match Crossing::read(message) {
-                Ok(crossing) => crossing,
-                Err(reason) => return Ok(Self::Unreadable { reason }),
-            };
-            let Crossing { name, content, answer } = crossing;
-            let read = match name.as_str() {
-                "Submit" => decode_submission(&content).ok().map(|submission| Self::Submit {
-                    submission: Box::new(submission),
-                    reply: reply(answer, encode_answer),
-                }),
-                "Status" => decode(&content)
-                    .ok()
-                    .map(|request_id| Self::Status { request_id, reply: reply(answer, |read| encode_json(&read)) }),
-                "WaitUntilFinal" => decode_json(&content).map(|(request_id, patience)| Self::WaitUntilFinal {
-                    request_id,
-                    patience,
-                    reply: reply(answer, |read| encode_json(&read)),
-                }),
-                "Tip" if content.is_empty() => Some(Self::Tip { reply: reply(answer, |tip| encode(&tip)) }),
-                "Account" => decode(&content)
-                    .ok()
-                    .map(|leaf_index| Self::Account { leaf_index, reply: reply(answer, encode_account) }),
-                _ => None,
-            };
-            Ok(read.unwrap_or_else(|| Self::Unreadable { reason: format!("`{name}` of {} bytes", content.len()) }))
+            Ok(receive(message, read, |reason| Self::Unreadable { reason }))
         }
+    }
+
+    /// Reads a message by its name.
+    fn read(name: &str, content: &[u8], answer: RpcReplyPort<Vec<u8>>) -> Option<RegistryMessage> {
+        Some(match name {
+            "Submit" => {
+                let submission = Box::new(decode_submission(content).ok()?);
+                RegistryMessage::Submit { submission, reply: reply(answer, encode_answer) }
+            }
+            "Status" => {
+                let request_id = decode(content).ok()?;
+                RegistryMessage::Status { request_id, reply: reply(answer, |status| encode_json(&status)) }
+            }
+            "WaitUntilFinal" => {
+                let (request_id, patience) = decode_json(content)?;
+                let reply = reply(answer, |status| encode_json(&status));
+                RegistryMessage::WaitUntilFinal { request_id, patience, reply }
+            }
+            "Tip" if content.is_empty() => RegistryMessage::Tip { reply: reply(answer, |tip| encode(&tip)) },
+            "Account" => {
+                let leaf_index = decode(content).ok()?;
+                RegistryMessage::Account { leaf_index, reply: reply(answer, encode_account) }
+            }
+            _ => return None,
+        })
     }
 
     fn encode_account(read: Result<Option<Account>, ReadError>) -> Vec<u8> {

@@ -109,7 +109,7 @@ pub enum SignInMessage {
         /// Takes the response for the application.
         reply: RpcReplyPort<Result<CompletedTransaction, SignInCallError>>,
     },
-    /// Answer whether a client has this secret, or is a public client when there is none.
+    /// Answer whether a client has this secret; without a secret, whether it is a public client.
     Authenticate {
         /// The client.
         client_id: String,
@@ -400,7 +400,7 @@ mod crossing {
     use selfsame_protocol::time::UnixSeconds;
 
     use super::*;
-    use crate::support::crossing::{Crossing, call, decode_json, encode_json, reply};
+    use crate::support::crossing::{call, decode_json, encode_json, receive, reply};
 
     impl Message for SignInMessage {
         fn serializable() -> bool {
@@ -448,12 +448,7 @@ mod crossing {
         }
 
         fn deserialize(message: SerializedMessage) -> Result<Self, BoxedDowncastErr> {
-            let Crossing { name, content, answer } = match Crossing::read(message) {
-                Ok(crossing) => crossing,
-                Err(reason) => return Ok(Self::Unreadable { reason }),
-            };
-            let unreadable = Self::Unreadable { reason: format!("`{name}` of {} bytes", content.len()) };
-            Ok(read(&name, &content, answer).unwrap_or(unreadable))
+            Ok(receive(message, read, |reason| Self::Unreadable { reason }))
         }
     }
 

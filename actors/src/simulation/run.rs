@@ -77,7 +77,7 @@ impl Run {
         })
     }
 
-    /// The panic of the first task that panics. Waits as long as there is none.
+    /// The panic of the first task that panics. Waits until a task does.
     pub(super) async fn task_panic(&self) -> Box<dyn Any + Send> {
         loop {
             self.panic.happened.notified().await;

@@ -13,26 +13,21 @@ use serde::de::DeserializeOwned;
 /// How long an answer may take when its caller set no bound. A node that has gone gives none.
 const LONGEST_CALL: Duration = Duration::from_secs(600);
 
-/// A call that came from another node.
-pub(crate) struct Crossing {
-    /// The kind of the message.
-    pub name: String,
-    /// Its content.
-    pub content: Vec<u8>,
-    /// Takes the bytes of the answer.
-    pub answer: RpcReplyPort<Vec<u8>>,
-}
-
-impl Crossing {
-    /// Reads a message; the error says what it is instead of a call.
-    pub fn read(message: SerializedMessage) -> Result<Self, String> {
-        match message {
-            SerializedMessage::Call { variant, args, reply, .. } => {
-                Ok(Self { name: variant, content: args, answer: reply })
-            }
-            SerializedMessage::Cast { variant, .. } => Err(format!("`{variant}` has no port for its answer")),
-            SerializedMessage::CallReply(..) => Err("it is an answer".to_owned()),
-        }
+/// Reads a call of another node: `read` gets its name, its content and the port for the bytes of
+/// its answer. What `read` does not know, or what is no call, becomes `unreadable` with a text that
+/// says what it is.
+pub(crate) fn receive<M>(
+    message: SerializedMessage,
+    read: impl FnOnce(&str, &[u8], RpcReplyPort<Vec<u8>>) -> Option<M>,
+    unreadable: impl FnOnce(String) -> M,
+) -> M {
+    match message {
+        SerializedMessage::Call { variant, args, reply, .. } => match read(&variant, &args, reply) {
+            Some(message) => message,
+            None => unreadable(format!("`{variant}` of {} bytes", args.len())),
+        },
+        SerializedMessage::Cast { variant, .. } => unreadable(format!("`{variant}` has no port for its answer")),
+        SerializedMessage::CallReply(..) => unreadable("it is an answer".to_owned()),
     }
 }
 

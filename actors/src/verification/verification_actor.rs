@@ -177,7 +177,7 @@ mod crossing {
     use selfsame_protocol::verification::roots::RootTrust;
 
     use super::*;
-    use crate::support::crossing::{Crossing, call, decode_json, encode_json, reply};
+    use crate::support::crossing::{call, decode_json, encode_json, receive, reply};
 
     impl Message for VerificationMessage {
         fn serializable() -> bool {
@@ -199,28 +199,28 @@ mod crossing {
         }
 
         fn deserialize(message: SerializedMessage) -> Result<Self, BoxedDowncastErr> {
-            let Crossing { name, content, answer } = match Crossing::read(message) {
-                Ok(crossing) => crossing,
-                Err(reason) => return Ok(Self::Unreadable { reason }),
-            };
-            let read = match name.as_str() {
-                "Verify" => decode_json(&content).map(|(relying_party, body, source, patience)| Self::Verify {
-                    relying_party,
-                    body,
-                    source,
-                    patience,
-                    reply: reply(answer, |verified| encode_json(&verified)),
-                }),
-                "TrustRoot" => decode::<(RootKey, RootTrust)>(&content).ok().map(|(key, trust)| Self::TrustRoot {
-                    root: TrustedRoot { key, trust },
-                    reply: reply(answer, |outcome| encode_json(&outcome)),
-                }),
-                "RemoveRoot" => decode(&content)
-                    .ok()
-                    .map(|root| Self::RemoveRoot { root, reply: reply(answer, |outcome| encode_json(&outcome)) }),
-                _ => None,
-            };
-            Ok(read.unwrap_or_else(|| Self::Unreadable { reason: format!("`{name}` of {} bytes", content.len()) }))
+            Ok(receive(message, read, |reason| Self::Unreadable { reason }))
         }
+    }
+
+    /// Reads a message by its name.
+    fn read(name: &str, content: &[u8], answer: RpcReplyPort<Vec<u8>>) -> Option<VerificationMessage> {
+        Some(match name {
+            "Verify" => {
+                let (relying_party, body, source, patience) = decode_json(content)?;
+                let reply = reply(answer, |verified| encode_json(&verified));
+                VerificationMessage::Verify { relying_party, body, source, patience, reply }
+            }
+            "TrustRoot" => {
+                let (key, trust): (RootKey, RootTrust) = decode(content).ok()?;
+                let reply = reply(answer, |outcome| encode_json(&outcome));
+                VerificationMessage::TrustRoot { root: TrustedRoot { key, trust }, reply }
+            }
+            "RemoveRoot" => {
+                let root = decode(content).ok()?;
+                VerificationMessage::RemoveRoot { root, reply: reply(answer, |outcome| encode_json(&outcome)) }
+            }
+            _ => return None,
+        })
     }
 }
