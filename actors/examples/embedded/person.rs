@@ -11,8 +11,8 @@ use selfsame_actors::{Authorization, AuthorizationOrigin, OwnedSessionCookie, Si
 
 use super::application::{APP, CALLBACK, authorization_request, sign_in_answer, verification_request};
 
-/// How long the answer to one message may take, in milliseconds. The first sign-in makes the signing
-/// keys, which takes seconds, and many in a build without optimization.
+/// How long the answer to one message may take, in milliseconds. The first sign-in makes the
+/// signing keys, which takes seconds, and many in a build without optimization.
 const PATIENCE_MS: u64 = 60_000;
 
 const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);

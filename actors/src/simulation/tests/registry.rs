@@ -1,9 +1,9 @@
 //! Histories of one service on one store.
 //!
-//! During a run, clients send requests of all kinds while faults strike, reads of the store fail and
-//! another appender adds blocks to the ledger. The process dies at a random moment, which ends the run. In the last run
-//! nothing fails: every request without an answer is sent again, and the result is checked against
-//! the model. The store is then checked like that of a stopped daemon.
+//! During a run, clients send requests of all kinds while faults strike, reads of the store fail
+//! and another appender adds blocks to the ledger. The process dies at a random moment, which ends
+//! the run. In the last run nothing fails: every request without an answer is sent again, and the
+//! result is checked against the model. The store is then checked like that of a stopped daemon.
 //!
 //! In fast histories a run takes up to two seconds. Slow ones last until the tracker has deleted
 //! what has expired a few times, and time jumps past the cooldown of recovery agents and the
