@@ -59,14 +59,17 @@ impl SignInHandle {
             return Ok(None);
         }
         self.count_unprotected(request);
-        self.announce_sign_in(&kept.client_id, session.person.subject(), true);
+        self.announce_sign_in(&kept.client_id, session.person, true);
         Ok(Some(kept.target.deliver(fields, &self.provider().issuer)))
     }
 
     /// Tells embedders who signed in where.
-    pub(super) fn announce_sign_in(&self, client_id: &str, subject: String, from_session: bool) {
-        let client_id = client_id.to_owned();
-        self.state.announcer.announce(|| ServiceEvent::SignedIn { client_id, subject, from_session });
+    pub(super) fn announce_sign_in(&self, client_id: &str, person: Person, from_session: bool) {
+        self.state.announcer.announce(|| ServiceEvent::SignedIn {
+            client_id: client_id.to_owned(),
+            subject: person.subject(),
+            from_session,
+        });
     }
 
     /// Returns the parameters of a successful response, and adds the writes of their records to

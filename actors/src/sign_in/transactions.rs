@@ -324,14 +324,14 @@ impl SignInHandle {
             }
             Answer::Proved(person) => {
                 new_session = self.add_session_writes(&value.request, person, session, &mut writes)?;
-                granted = Some(person.subject());
+                granted = Some(person);
                 self.grant(&value.request, person, &mut writes).await?
             }
         };
         match self.state.write(writes).await? {
             Decision::Written => {
-                if let Some(subject) = granted {
-                    self.announce_sign_in(&value.request.client_id, subject, false);
+                if let Some(person) = granted {
+                    self.announce_sign_in(&value.request.client_id, person, false);
                 }
                 Ok(CompletedTransaction { delivery: target.deliver(fields, &self.provider().issuer), new_session })
             }
