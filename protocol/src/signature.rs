@@ -163,6 +163,8 @@ impl<'de> Deserialize<'de> for Signature {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// A signature by the key 1 over a digest of bytes 7, made by an independent implementation
@@ -234,6 +236,75 @@ mod tests {
         assert_eq!(with(r, U256::ZERO), Err(SignatureError::Invalid));
         assert_eq!(with(U256::ZERO, U256::from(5)), Err(SignatureError::Invalid));
         assert_eq!(with(U256::MAX, U256::from(5)), Err(SignatureError::Invalid));
+    }
+
+    /// What another implementation recovers, with the rules of [`Signature::recover`].
+    fn recover_with_k256(signature: &Signature, digest: &B256) -> Result<Address, SignatureError> {
+        use k256::ecdsa::{RecoveryId, VerifyingKey};
+        if U256::from_be_slice(&signature.0[32..64]) > HALF_ORDER {
+            return Err(SignatureError::HighS);
+        }
+        let id = match signature.0[64] {
+            0 | 27 => RecoveryId::new(false, false),
+            1 | 28 => RecoveryId::new(true, false),
+            _ => return Err(SignatureError::Invalid),
+        };
+        let parts = k256::ecdsa::Signature::from_slice(&signature.0[..64]).map_err(|_| SignatureError::Invalid)?;
+        let key = VerifyingKey::recover_from_prehash(digest.as_slice(), &parts, id);
+        key.map(|key| Address::from_public_key(&key)).map_err(|_| SignatureError::Invalid)
+    }
+
+    /// Numbers at the edges of what r, s and a digest can be.
+    fn edges() -> impl Strategy<Value = U256> {
+        let order = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
+        let field = uint!(0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f_U256);
+        // The x coordinate of the generator, which is a point's; 5 is none's.
+        let generator = uint!(0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798_U256);
+        let of = vec![U256::ZERO, U256::ONE, U256::from(5), HALF_ORDER, order, field, generator, U256::MAX];
+        let near = (proptest::sample::select(of), 0u64..3, any::<bool>()).prop_map(|(edge, by, is_above)| {
+            let by = U256::from(by);
+            if is_above { edge.wrapping_add(by) } else { edge.wrapping_sub(by) }
+        });
+        prop_oneof![near, any::<[u8; 32]>().prop_map(U256::from_be_bytes)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn hostile_parts_recover_as_in_another_implementation(r in edges(), s in edges(), digest in edges(), v in any::<u8>(), is_v in any::<bool>()) {
+            let mut bytes = [0; 65];
+            bytes[..32].copy_from_slice(&r.to_be_bytes::<32>());
+            bytes[32..64].copy_from_slice(&s.to_be_bytes::<32>());
+            bytes[64] = if is_v { [0, 1, 27, 28][usize::from(v % 4)] } else { v };
+            let (signature, digest) = (Signature(bytes), B256::from(digest));
+            prop_assert_eq!(signature.recover(&digest), recover_with_k256(&signature, &digest));
+        }
+
+        #[test]
+        fn signatures_recover_as_in_another_implementation(key in any::<[u8; 32]>(), digest in any::<[u8; 32]>(), flip in 0usize..65 * 8, is_changed in any::<bool>()) {
+            let Ok(key) = SecretKey::from_bytes(&Zeroizing::new(key)) else { return Ok(()) };
+            let digest = B256::from(digest);
+            let mut signature = key.sign(&digest).expect("a signature");
+            if is_changed {
+                signature.0[flip / 8] ^= 1 << (flip % 8);
+            }
+            let recovered = signature.recover(&digest);
+            prop_assert_eq!(recovered, recover_with_k256(&signature, &digest));
+            prop_assert!(is_changed || recovered == Ok(key.address()));
+        }
+    }
+
+    /// A signature whose key would be the point at infinity: r·Q = s·R − z·G with s·R = z·G.
+    #[test]
+    fn the_point_at_infinity_is_no_signer() {
+        let r = uint!(0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798_U256);
+        for s in [U256::ONE, U256::from(2), HALF_ORDER] {
+            let mut bytes = [0; 65];
+            bytes[..32].copy_from_slice(&r.to_be_bytes::<32>());
+            bytes[32..64].copy_from_slice(&s.to_be_bytes::<32>());
+            // R is the generator: its y is even.
+            assert_eq!(Signature(bytes).recover(&B256::from(s)), Err(SignatureError::Invalid));
+        }
     }
 
     #[test]
