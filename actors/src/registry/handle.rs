@@ -12,7 +12,7 @@ use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse, che
 use selfsame_protocol::ledger::{
     Block, BlockReceipts, BlockResult, Outcome, Receipt, RequestId, SignedHead, check_signature, is_valid_root,
 };
-use selfsame_protocol::registry::RuleParameters;
+use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
 use selfsame_protocol::tree::Root;
 use selfsame_storage::{AppliedBlock, CommitMeasurements, GroupCommit, Snapshot, StoreError, StoreStatistics};
 use serde::Serialize;
@@ -113,6 +113,8 @@ struct Inner {
     head_signer: HeadSigner,
     /// Permits for work that reads much, one per core.
     reading: Arc<Semaphore>,
+    /// Permits for the recovery of a signature, one per core.
+    recovering: Semaphore,
     /// The blocks that were last read for receipts, newest first.
     receipts: Mutex<VecDeque<(u64, Arc<BlockReceipts>)>>,
 }
@@ -138,6 +140,7 @@ impl RegistryHandle {
                 catching_up,
                 head_signer,
                 reading: Arc::new(Semaphore::new(cores)),
+                recovering: Semaphore::new(cores),
                 receipts: Mutex::default(),
             }),
         }
@@ -169,7 +172,7 @@ impl RegistryHandle {
         let forwarding = self.inner.forwarding.as_deref().filter(|_| !self.inner.group_commit.leads());
         let Some(forwarding) = forwarding else { return self.submit_at_leader(submission).await };
         check_request(&submission.operation, &self.inner.reader.rules)?;
-        check_signature(&submission.operation, &self.inner.reader.domain())?;
+        let (submission, _) = self.recover(submission).await?;
         forwarded::submit(forwarding, submission).await
     }
 
@@ -215,7 +218,7 @@ impl RegistryHandle {
         if !has_key {
             self.check_queue()?;
         }
-        let signer = check_signature(&submission.operation, &reader.domain())?;
+        let (submission, signer) = self.recover(submission).await?;
         let kind = submission.operation.kind();
         let admit = |reply| RequestTrackerMessage::Admit(Box::new(submission), signer, reply);
         let admitted = self.inner.request_tracker.call(admit, Instant::now() + RESTART_PATIENCE).await;
@@ -238,6 +241,25 @@ impl RegistryHandle {
             };
         }
         Ok(GatewayStatusResponse { request_id, kind, status: GatewayRequestState::Queued })
+    }
+
+    /// Recovers the signer of a submission, if it is signed: not on a thread that serves
+    /// connections, and at most as many at a time as there are cores, so that a flood of signatures
+    /// leaves room for what is quick.
+    async fn recover(&self, submission: Submission) -> Result<(Submission, RecoveredSigner), SubmitError> {
+        if submission.operation.signature().is_none() {
+            return Ok((submission, None));
+        }
+        let domain = self.inner.reader.domain();
+        // The semaphore is never closed.
+        let _permit = self.inner.recovering.acquire().await;
+        let recovering = move || {
+            let signer = check_signature(&submission.operation, &domain);
+            (submission, signer)
+        };
+        let recovered = self.inner.reader.blocking.run(recovering).await;
+        let (submission, signer) = recovered.map_err(|_| StoreError::Panicked)?;
+        Ok((submission, signer?))
     }
 
     /// Counts a request of `source` that its front-end refuses and does not submit, so that a

@@ -10,6 +10,7 @@
 //! | [`submission`] | a request as it is submitted, and why it is refused |
 //! | [`forwarded`] | requests that a replica forwards to the one that leads |
 //! | [`open_operations`] | the way of each open request, for logs, traces and measurements |
+//! | [`recovered_signers`] | the signers of open requests, so that a signature is recovered once |
 //! | [`used_work`] | the proofs of work that requests were admitted with |
 //! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order of their work |
 //! | [`handle`], [`following`] | the registry's handle; the applied blocks as a stream |
@@ -23,6 +24,7 @@ pub(crate) mod head_signer;
 pub(crate) mod messages;
 pub(crate) mod open_operations;
 pub(crate) mod publication;
+mod recovered_signers;
 pub(crate) mod registry_actor;
 pub(crate) mod request_tracker;
 pub(crate) mod state;

@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Entry, RequestId};
 use selfsame_protocol::net::network_of;
@@ -24,6 +23,7 @@ use tracing::{Instrument, Span};
 
 use super::messages::{RequestTrackerMessage, SweepProgress};
 use super::open_operations::log_step;
+use super::recovered_signers::hash_operation;
 use super::state::Admitter;
 use super::submission::{RateLimitScope, Submission, SubmitError};
 use super::used_work::UsedWork;
@@ -151,6 +151,8 @@ impl RequestTrackerState {
             open.insert(request_id, request);
         }
         admitter.reader.operations.begin_again(open.keys().copied());
+        // Those of requests that are no longer open would stay for ever.
+        admitter.reader.signers.clear();
         admitter.reader.publication.mark_durable(last_sequence);
         let state = Self {
             admitter,
@@ -195,7 +197,10 @@ impl RequestTrackerState {
             Err(error) => Err(error),
         };
         match checked {
-            Ok(()) => self.accept(submission, key_hash, operation_hash, caller, reply),
+            Ok(()) => {
+                self.admitter.reader.signers.keep(operation_hash, signer);
+                self.accept(submission, key_hash, operation_hash, caller, reply);
+            }
             Err(SubmitError::Duplicate { lock, same_as }) => self.refuse_when_durable(lock, same_as, reply),
             // An error of `send` means that the caller no longer waits.
             Err(error) => drop(reply.send(Err(error))),
@@ -385,6 +390,7 @@ impl RequestTrackerState {
     fn close(&mut self, request_id: &RequestId) -> Option<OpenRequest> {
         let closed = self.open.remove(request_id)?;
         self.admitter.reader.operations.end(request_id);
+        self.admitter.reader.signers.forget(&closed.operation_hash);
         if let Some(key_hash) = closed.key_hash
             && self.open_keys.get(&key_hash).is_some_and(|record| record.request_id == *request_id)
         {
@@ -438,9 +444,4 @@ fn hash_key(key: &str, signer: &RecoveredSigner, source: Option<IpAddr>) -> B256
     };
     // The client's text has no line break, so that the texts of different pairs differ.
     keccak256(format!("{client}\n{key}"))
-}
-
-/// Hash of an operation's kind and all its fields.
-fn hash_operation(operation: &Operation) -> B256 {
-    keccak256(encode(operation))
 }

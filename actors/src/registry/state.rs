@@ -12,15 +12,15 @@
 //! acknowledged.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use selfsame_protocol::B256;
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, Seal, apply_block, recover_signers};
+use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, Seal, apply_block};
 use selfsame_protocol::rate_limit::RateLimit;
-use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
+use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::time::{ClockGuard, ClockStep, UnixSeconds};
 use selfsame_storage::{
     AppliedBlock, BlockWriter, FaultScope, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError,
@@ -32,6 +32,7 @@ use tracing::Span;
 use super::messages::{BatcherMessage, RequestTrackerMessage, SealedBlock, SweepProgress, TreeMaintainerMessage};
 use super::open_operations::OpenOperations;
 use super::publication::Publication;
+use super::recovered_signers::RecoveredSigners;
 use super::wakeup::Wakeup;
 use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;
@@ -138,6 +139,9 @@ pub(crate) struct Reader {
     pub publication: Publication,
     pub counters: Counters,
     pub operations: OpenOperations,
+    pub signers: RecoveredSigners,
+    /// The last block that this service appended: it is applied without a read of the ledger.
+    appended: Mutex<Option<Arc<Block>>>,
     pub limits: ArcSwap<AdmissionLimits>,
     pub rules: RuleParameters,
     pub clock: Arc<dyn Clock>,
@@ -203,6 +207,32 @@ impl Reader {
     /// Height of the ledger's last block, of which its listeners may not have been notified yet.
     pub fn sealed_height(&self) -> u64 {
         self.ledger.head().height
+    }
+
+    /// The block that this service appended last, if it is linked to `seal`.
+    fn appended_after(&self, seal: &Seal) -> Option<Arc<Block>> {
+        self.lock_appended().clone().filter(|block| block.is_linked_to(seal))
+    }
+
+    /// The block of the ledger that follows `seal`.
+    ///
+    /// # Errors
+    /// [`StoreError::UnfitBlock`] when it is not the next one of this registry.
+    fn ledgers_block_after(&self, seal: &Seal) -> Result<Option<Arc<Block>>, StoreError> {
+        let height = seal.height + 1;
+        let Some(block) = self.block(height)? else { return Ok(None) };
+        let unfit = |reason| StoreError::UnfitBlock { height, reason };
+        if !block.belongs_to(&self.domain()) {
+            return Err(unfit("it belongs to another registry, its header names another chain or contract"));
+        }
+        if !block.follows(seal) {
+            return Err(unfit("it does not follow the last applied block, or its header does not fit its operations"));
+        }
+        Ok(Some(Arc::new(block)))
+    }
+
+    fn lock_appended(&self) -> MutexGuard<'_, Option<Arc<Block>>> {
+        self.appended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_ledger_height(&self, height: u64) {
@@ -361,6 +391,7 @@ impl Sealer {
                 let _entered = actor_span(&Span::none(), told.slot.name()).entered();
                 // Here and not by the batcher: the block may be applied before it has the message.
                 if appended.is_ok() {
+                    *reader.lock_appended() = Some(Arc::clone(&block));
                     reader.operations.seal_seconds.observe_duration(started.elapsed());
                     reader.operations.record_sealed(told.slot.name(), &block);
                     let height = block.header.height;
@@ -432,16 +463,17 @@ impl Applier {
         let Reader { store, publication, .. } = &*self.reader;
         let snapshot = publication.snapshot();
         let seal = snapshot.tip().seal;
-        let Some(block) = self.reader.block(seal.height + 1)? else { return Ok(None) };
-        let unfit = |reason| StoreError::UnfitBlock { height: seal.height + 1, reason };
-        if !block.belongs_to(&store.domain()) {
-            return Err(unfit("it belongs to another registry, its header names another chain or contract"));
-        }
-        if !block.follows(&seal) {
-            return Err(unfit("it does not follow the last applied block, or its header does not fit its operations"));
-        }
+        // What this service has sealed and appended itself is not read and checked again.
+        let appended = self.reader.appended_after(&seal);
+        let block = match appended {
+            Some(block) => block,
+            None => match self.reader.ledgers_block_after(&seal)? {
+                Some(block) => block,
+                None => return Ok(None),
+            },
+        };
         let started = Instant::now();
-        let signers = recover_in_parallel(&block.entries, &store.domain());
+        let signers = self.reader.signers.signers_of(&block.entries, &store.domain());
         let effects: BlockEffects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;
         blocking_fault_point!(store.fault_scope(), TreeMaintainerApply);
         self.writer.commit(&block, &effects)?;
@@ -461,7 +493,7 @@ impl Applier {
             root = %effects.tip.root,
             "applied a block"
         );
-        Ok(Some(Arc::new(block)))
+        Ok(Some(block))
     }
 
     /// Tells embedders what became of the requests of a published block.
@@ -513,29 +545,6 @@ impl Applier {
 
 /// Time from one line about the heights to the next, while blocks are applied at the start.
 const CATCH_UP_LOG_INTERVAL: Duration = Duration::from_secs(10);
-
-/// With fewer signatures than this per thread, starting a thread costs more than it saves.
-const SIGNATURES_PER_THREAD: usize = 8;
-
-/// [`recover_signers`] on all cores.
-fn recover_in_parallel(entries: &[Entry], domain: &RegistryDomain) -> Vec<RecoveredSigner> {
-    let signed = entries.iter().filter(|entry| entry.operation.signature().is_some()).count();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(signed / SIGNATURES_PER_THREAD);
-    if threads < 2 {
-        return recover_signers(entries, domain);
-    }
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = entries
-            .chunks(entries.len().div_ceil(threads))
-            .map(|chunk| scope.spawn(move || recover_signers(chunk, domain)))
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    })
-}
 
 /// The parts that the registry is built from.
 pub(crate) struct RegistryParts {
@@ -589,6 +598,8 @@ impl RegistryState {
             publication,
             counters: Counters::default(),
             operations: OpenOperations::default(),
+            signers: RecoveredSigners::default(),
+            appended: Mutex::default(),
             limits: ArcSwap::from_pointee(limits),
             rules,
             clock,

@@ -177,6 +177,12 @@ impl Block {
         header_of(previous, domain, time, rules, &self.entries) == self.header
     }
 
+    /// Whether this block is linked to `previous`: its height and the hash that it names. Whether
+    /// its header matches its entries is not checked.
+    pub fn is_linked_to(&self, previous: &Seal) -> bool {
+        self.header.height == previous.height.saturating_add(1) && self.header.previous_hash == previous.hash
+    }
+
     /// Whether the block is one of the registry `domain`.
     pub fn belongs_to(&self, domain: &RegistryDomain) -> bool {
         self.header.domain == *domain
