@@ -484,7 +484,11 @@ fn settings(config: &Config) -> Settings {
             root_validity_window: config.registry.root_validity_window.as_secs(),
             commitment_check: config.registry.commitment_check,
         },
-        batch: BatchLimits { max_operations: config.batcher.max_operations, max_wait: config.batcher.max_wait },
+        batch: BatchLimits {
+            max_operations: config.batcher.max_operations,
+            min_wait: config.batcher.min_wait,
+            max_wait: config.batcher.max_wait,
+        },
         limits: admission_limits(config),
         ..Settings::for_instance(instance_name())
     }

@@ -122,6 +122,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("registry.root_validity_window", registry.root_validity_window, Duration::ZERO, TEN_YEARS),
         ("registry.recovery_agent_update_cooldown", registry.recovery_agent_update_cooldown, Duration::ZERO, TEN_YEARS),
         ("registry.request_retention", registry.request_retention, SECOND, TEN_YEARS),
+        ("batcher.min_wait", batcher.min_wait, Duration::ZERO, batcher.max_wait.min(10 * SECOND)),
         ("batcher.max_wait", batcher.max_wait, Duration::ZERO, 10 * SECOND),
         ("limits.request_timeout", limits.request_timeout, MILLISECOND, HOUR),
         ("limits.header_timeout", limits.header_timeout, MILLISECOND, HOUR),

@@ -116,7 +116,11 @@ impl Default for Registry {
 pub struct Batcher {
     /// The most operations in one block.
     pub max_operations: usize,
-    /// How long the first operation of a block waits for others.
+    /// How long the first operation of a block waits for others, at least.
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
+    pub min_wait: Duration,
+    /// How long the first operation of a block waits for others, at most.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     #[schemars(with = "formats::Duration")]
     pub max_wait: Duration,
@@ -124,8 +128,8 @@ pub struct Batcher {
 
 impl Default for Batcher {
     fn default() -> Self {
-        let BatchLimits { max_operations, max_wait } = BatchLimits::default();
-        Self { max_operations, max_wait }
+        let BatchLimits { max_operations, min_wait, max_wait } = BatchLimits::default();
+        Self { max_operations, min_wait, max_wait }
     }
 }
 

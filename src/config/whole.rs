@@ -235,7 +235,7 @@ impl Config {
             chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
             commitment_check, request_retention, create_account, create_account_token_hash, create_account_difficulty
         });
-        compare!(needs_restart, batcher: Batcher { max_operations, max_wait });
+        compare!(needs_restart, batcher: Batcher { max_operations, min_wait, max_wait });
         compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains, ready_everywhere, drain_delay });
         compare!(needs_restart, cluster);
         compare!(needs_restart, backup: Backup { every, keep, folder });

@@ -137,6 +137,7 @@ async fn watch(client: Client, request_id: RequestId) -> Vec<GatewayRequestState
 async fn states_only_move_forward() {
     let folder = folder();
     let daemon = TestDaemon::start_with(folder.path(), |config| {
+        config.batcher.min_wait = Duration::from_millis(20);
         config.batcher.max_wait = Duration::from_millis(20);
         config.batcher.max_operations = 16;
     })
@@ -180,6 +181,7 @@ async fn one_bad_operation_fails_alone_among_ninety_nine_good_ones() {
     let cooldown = Duration::from_secs(14 * 24 * 3600);
     let daemon = TestDaemon::start_at(folder.path(), START + cooldown, |config| {
         config.batcher.max_operations = 100;
+        config.batcher.min_wait = Duration::from_secs(3600);
         config.batcher.max_wait = Duration::from_secs(3600);
     })
     .await;

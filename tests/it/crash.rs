@@ -18,7 +18,11 @@ fn assert_sound(data: &Path) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopping_daemon_sends_the_answers_in_flight() {
     let folder = folder();
-    let process = DaemonProcess::start(folder.path(), &[], &[("SELFSAME_BATCHER__MAX_WAIT", "10s")]);
+    let process = DaemonProcess::start(
+        folder.path(),
+        &[],
+        &[("SELFSAME_BATCHER__MIN_WAIT", "10s"), ("SELFSAME_BATCHER__MAX_WAIT", "10s")],
+    );
     let client = process.client();
     let step = create_account(&[key("waiting").authenticator()], Address::ZERO);
     let request_id = client.submit(&step.operation, &seed("key")).await.expect("accepted").request_id;

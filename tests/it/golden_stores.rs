@@ -92,8 +92,9 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The requests of a golden store stay in its queue.
+/// Requests stay in the queue.
 fn hold(config: &mut Config) {
+    config.batcher.min_wait = Duration::from_secs(3600);
     config.batcher.max_wait = Duration::from_secs(3600);
 }
 

@@ -232,7 +232,8 @@ async fn a_service_of_tower_answers_any_kind_of_body_within_the_limits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_ends_what_keeps_clients_waiting() {
     // No block is sealed, so the request stays open.
-    let batch = BatchLimits { max_wait: Duration::from_secs(3600), ..BatchLimits::default() };
+    let hour = Duration::from_secs(3600);
+    let batch = BatchLimits { min_wait: hour, max_wait: hour, ..BatchLimits::default() };
     let settings = Settings { batch, ..Settings::for_instance("mounted-stopping") };
     let host = host_with(settings, "http://id.example", |_| {}).await;
     let body = Full::new(Bytes::from(creation().to_string()));

@@ -155,6 +155,7 @@ impl RegistryClient {
 /// Makes the daemon seal a block when this many requests wait, and not earlier.
 pub fn hold(config: &mut Config, operations: usize) {
     config.batcher.max_operations = operations;
+    config.batcher.min_wait = HOUR;
     config.batcher.max_wait = HOUR;
 }
 

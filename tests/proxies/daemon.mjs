@@ -36,6 +36,7 @@ export async function startDaemon(folder, root, variables = {}) {
       ...Object.fromEntries(listen),
       SELFSAME_BACKUP__FOLDER: backups,
       // A wait for an operation's final state is held as long as its block is open.
+      SELFSAME_BATCHER__MIN_WAIT: "2s",
       SELFSAME_BATCHER__MAX_WAIT: "2s",
       // An account of these tests has no keys.
       SELFSAME_REGISTRY__COMMITMENT_CHECK: "off",

@@ -1,4 +1,8 @@
 //! The batcher: turns the durable queue into sealed blocks, by size and age.
+//!
+//! A block costs more than its operations: a commit, the path to the root, a snapshot. So it pays
+//! to wait for others where others come. A batcher that has little to do does not wait: a lone
+//! request is final as soon as the disk and the hash allow.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,7 +15,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::messages::{BatcherMessage, SealedBlock};
-use super::state::Sealer;
+use super::state::{BatchLimits, Sealer};
 use crate::support::retry::RETRY_INTERVAL;
 use crate::support::traced::{Opened, Traced};
 
@@ -19,6 +23,10 @@ use crate::support::traced::{Opened, Traced};
 /// is applied, but not a third, so that the next block takes the requests that come in the
 /// meantime.
 const BLOCKS_AHEAD: u64 = 2;
+
+/// A block of at most this many operations is a sign of little load: a wait would have gained
+/// little.
+const SMALL_BLOCK: usize = 16;
 
 /// Why a block is not sealed.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +76,10 @@ pub(crate) struct BatcherState {
     uncertain: u64,
     /// When the oldest waiting request was first seen.
     waiting_since: Option<Instant>,
+    /// When the last block was sealed, if it had more than [`SMALL_BLOCK`] operations.
+    large_block_at: Option<Instant>,
+    /// The time of the last timer that was set.
+    timer_at: Option<Instant>,
     /// Sealing failed, and a [`BatcherMessage::Retry`] is on its way. Wake-ups before it are
     /// ignored.
     awaits_retry: bool,
@@ -153,6 +165,8 @@ impl BatcherState {
             sealed,
             uncertain,
             waiting_since: None,
+            large_block_at: None,
+            timer_at: None,
             awaits_retry: false,
         })
     }
@@ -175,21 +189,23 @@ impl BatcherState {
         if waiting == 0 {
             return Ok(());
         }
-        let limits = sealer.limits;
-        let since = *self.waiting_since.get_or_insert_with(|| {
-            // `now` is read before the timer starts. Otherwise the timer could fire before
-            // `max_wait` has passed since `now`, and no later wake-up would come.
-            let now = Instant::now();
-            myself.send_after(limits.max_wait, || BatcherMessage::Wake.into());
-            now
-        });
-        let is_due = waiting >= limits.max_operations || since.elapsed() >= limits.max_wait;
+        // `now` is read before a timer starts. Otherwise the timer could fire before the wait has
+        // passed since `now`, and no later wake-up would come.
+        let now = Instant::now();
+        let due_at = self.due_at(now);
         let ahead = sealer.reader.ledger_height().saturating_sub(sealer.reader.publication.height());
+        let due_at = if ahead == 0 { due_at.alone } else { due_at.behind_others };
+        let is_due = waiting >= sealer.limits.max_operations || now >= due_at;
         if !is_due || ahead >= BLOCKS_AHEAD {
             // The timer, or the next applied block, wakes this actor again.
+            if !is_due && self.timer_at != Some(due_at) {
+                self.timer_at = Some(due_at);
+                myself.send_after(due_at - now, || BatcherMessage::Wake.into());
+            }
             return Ok(());
         }
         self.waiting_since = None;
+        self.large_block_at = (waiting > SMALL_BLOCK).then_some(now);
         let range = Range { after: self.sealed, durable, uncertain: self.uncertain };
         match self.sealer.work.run(move || seal(&sealer, range)).await? {
             Ok(Sealing::Nothing { last }) => self.continue_after(last, myself),
@@ -199,6 +215,16 @@ impl BatcherState {
             }
             Err(error) => self.fail(durable, &error, myself),
         }
+    }
+
+    /// When the requests that wait are to be sealed, if no more than they come.
+    fn due_at(&mut self, now: Instant) -> DueAt {
+        let BatchLimits { min_wait, max_wait, .. } = self.sealer.limits;
+        let since = *self.waiting_since.get_or_insert(now);
+        let is_busy = self.large_block_at.is_some_and(|large_block_at| since < large_block_at + max_wait);
+        let behind_others = since + max_wait;
+        let alone = if is_busy { behind_others } else { since + min_wait.min(max_wait) };
+        DueAt { alone, behind_others }
     }
 
     /// An attempt to append a block ended. Those of predecessors are of no interest: what they
@@ -257,6 +283,14 @@ impl BatcherState {
         }
         Ok(())
     }
+}
+
+/// When a block is due.
+struct DueAt {
+    /// If every sealed block is applied.
+    alone: Instant,
+    /// If one is not. Then its end wakes the batcher, so little is gained by sealing before it.
+    behind_others: Instant,
 }
 
 /// The requests that may be sealed, by their sequence numbers.

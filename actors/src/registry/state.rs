@@ -81,13 +81,17 @@ impl Default for AdmissionLimits {
 pub struct BatchLimits {
     /// The most operations in a block, inclusive.
     pub max_operations: usize,
-    /// How long the first request of a block waits for others before the batcher seals it.
+    /// How long the first request of a block waits for others, at least, before the batcher seals
+    /// it: while it has little to do.
+    pub min_wait: Duration,
+    /// How long the first request of a block waits for others, at most, unless blocks wait to be
+    /// applied.
     pub max_wait: Duration,
 }
 
 impl Default for BatchLimits {
     fn default() -> Self {
-        Self { max_operations: 1024, max_wait: Duration::from_millis(5) }
+        Self { max_operations: 1024, min_wait: Duration::ZERO, max_wait: Duration::from_millis(5) }
     }
 }
 

@@ -252,7 +252,9 @@ async fn actors_after_a_dead_actor_restart_with_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_request_tracker_keeps_locks_and_idempotency_keys() {
     // No block is sealed, so requests stay open.
-    let running = start_with("keeps-locks", |settings| settings.batch.max_wait = Duration::from_secs(3600)).await;
+    let hour = Duration::from_secs(3600);
+    let hold = |settings: &mut Settings| (settings.batch.min_wait, settings.batch.max_wait) = (hour, hour);
+    let running = start_with("keeps-locks", hold).await;
     let registry = running.service.registry();
     let first = registry.submit(submission(1, "one")).await.expect("the request is accepted");
     let GatewayStatusResponse { request_id, .. } = first;

@@ -40,6 +40,7 @@ pub(super) fn everything() -> String {
         create_account_difficulty = 7
         [batcher]
         max_operations = 9
+        min_wait = "700us"
         max_wait = "1500us"
         [limits]
         request_timeout = "1s"

@@ -27,6 +27,7 @@ fn every_kind_of_value_is_read_from_a_file() {
         listen = {{ gateway = "[::1]:1", indexer = "[::1]:1" }}
         urls.gateway_url = "https://example.org/gateway"
         registry = {{ verifying_contract = "0x00000000000000000000000000000000000000FF", recovery_agent_update_cooldown = "0s" }}
+        batcher.min_wait = "700us"
         batcher.max_wait = "1500us"
         limits.per_source = {{ requests = 60, window = "1m" }}
         verifier.keys.staging = {{ legacy = "keys/mine.json", current = "simulator" }}
@@ -68,6 +69,7 @@ fn every_kind_of_value_is_read_from_a_file() {
     assert_eq!(config.public_urls(&config.listen)[Interface::Indexer], "http://[::1]:1");
     assert_eq!(config.public_urls(&config.listen)[Interface::Gateway], "https://example.org/gateway");
     assert_eq!(config.registry.recovery_agent_update_cooldown, Duration::ZERO);
+    assert_eq!(config.batcher.min_wait, Duration::from_micros(700));
     assert_eq!(config.batcher.max_wait, Duration::from_micros(1500));
     assert_eq!(config.limits.per_source, Some(RateLimit { requests: 60, window: Duration::from_secs(60) }));
     assert_eq!(config.verifier.keys.staging.legacy, StagingKey::Real(ProductionKey::File("keys/mine.json".into())));
@@ -143,6 +145,8 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
         ("registry.request_retention = '0s'", &["registry.request_retention: ", "give 1s"]),
         ("batcher.max_operations = 10001", &["batcher.max_operations: 10001", "1 to 10000"]),
         ("batcher.max_wait = '11s'", &["batcher.max_wait: 11s", "0s to 10s"]),
+        ("batcher.min_wait = '6ms'", &["batcher.min_wait: 6ms", "0s to 5ms"]),
+        ("batcher = { min_wait = '11s', max_wait = '10s' }", &["batcher.min_wait: 11s", "0s to 10s"]),
         ("limits.max_connections = 0", &["limits.max_connections: 0", "1 to "]),
         ("limits.request_timeout = '0s'", &["limits.request_timeout: 0s", "1ms to 1h"]),
         ("bridge.memory_mib = 31", &["bridge.memory_mib: 31 is out of range", "32 to 1048576"]),

@@ -195,7 +195,11 @@ async fn a_restore_ends_every_sign_in_of_the_backup() {
 async fn a_restored_daemon_seals_the_requests_that_waited() {
     let workplace = BackupWorkplace::new();
     let http = reqwest::Client::new();
-    let daemon = DaemonProcess::start(&workplace.path("data"), &[], &[("SELFSAME_BATCHER__MAX_WAIT", "10s")]);
+    let daemon = DaemonProcess::start(
+        &workplace.path("data"),
+        &[],
+        &[("SELFSAME_BATCHER__MIN_WAIT", "10s"), ("SELFSAME_BATCHER__MAX_WAIT", "10s")],
+    );
     let request_id = submit(&http, &daemon.gateway, 0).await.expect("accepted");
     workplace.back_up("data", "backup");
     daemon.kill();

@@ -204,7 +204,7 @@ async fn a_deep_check_rebuilds_the_store_of_the_backup() {
     daemon.kill();
     // Two queued requests hold one lock, which a daemon never admits.
     crate::commands::queue_two_requests_with_one_lock(&workplace.path("data"));
-    let variables = [("SELFSAME_BATCHER__MAX_WAIT", "10s")];
+    let variables = [("SELFSAME_BATCHER__MIN_WAIT", "10s"), ("SELFSAME_BATCHER__MAX_WAIT", "10s")];
     let daemon = crate::harness::DaemonProcess::start(&workplace.path("data"), &[], &variables);
     workplace.back_up("data", "backup");
     daemon.kill();

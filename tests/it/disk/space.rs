@@ -182,7 +182,11 @@ async fn a_full_disk_is_reported_and_survived() {
 async fn a_request_that_does_not_fit_on_the_disk_is_refused() {
     let Some(disk) = SmallDisk::mount() else { return };
     disk.fill(1 << 20);
-    let waiting = [("SELFSAME_BATCHER__MAX_WAIT", "1s"), ("SELFSAME_BATCHER__MAX_OPERATIONS", "10000")];
+    let waiting = [
+        ("SELFSAME_BATCHER__MIN_WAIT", "1s"),
+        ("SELFSAME_BATCHER__MAX_WAIT", "1s"),
+        ("SELFSAME_BATCHER__MAX_OPERATIONS", "10000"),
+    ];
     let daemon = DiskTestDaemon::try_start(&disk.data(), &waiting).expect("it starts");
     disk.fill_all();
     let mut accepted = Vec::new();

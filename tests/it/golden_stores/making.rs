@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
 use selfsame::config::Config;
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::asking::{Expected, answers, wait_for_events, wait_until_followed};
-use super::{NOW, configure};
+use super::{NOW, configure, hold};
 use crate::chain_contracts::GENERATOR;
 use crate::chain_following::{WINDOW, legacy_proof};
 use crate::fake_contracts::{FakeOprfKey, deployment, issuer_key, oprf_key, registry_root};
@@ -147,7 +146,7 @@ async fn a_golden_store_of_the_present_schema_is_made() {
     daemon.stop().await;
 
     // Two requests that wait in the queue.
-    let daemon = start(&data, &node.url, |config| config.batcher.max_wait = Duration::from_secs(3600)).await;
+    let daemon = start(&data, &node.url, hold).await;
     for number in 10..12 {
         let body = serde_json::to_value(creation(number)).expect("JSON");
         let id = submit(&http, &daemon, "/create-account", body, &format!("second {number}")).await;

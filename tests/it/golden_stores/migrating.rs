@@ -20,8 +20,11 @@ fn store_info(data: &Path) -> Value {
 
 /// Starts a daemon that leaves the queue alone, and stops it.
 fn start_and_stop(data: &Path) {
-    let daemon =
-        DaemonProcess::start(data, &["--clock", "2027-01-15T08:01:00Z"], &[("SELFSAME_BATCHER__MAX_WAIT", "10s")]);
+    let daemon = DaemonProcess::start(
+        data,
+        &["--clock", "2027-01-15T08:01:00Z"],
+        &[("SELFSAME_BATCHER__MIN_WAIT", "10s"), ("SELFSAME_BATCHER__MAX_WAIT", "10s")],
+    );
     assert!(daemon.terminate().success());
 }
 

@@ -52,6 +52,7 @@ fn settings(instance: &str, random: &SeededRandom) -> Settings {
         verification: VerificationSettings { workers: 1, ..VerificationSettings::default() },
         batch: BatchLimits {
             max_operations: 1 + random.below(6) as usize,
+            min_wait: Duration::from_micros(random.below(3000)),
             max_wait: Duration::from_micros(random.below(6000)),
         },
         ..Settings::for_instance(instance)
