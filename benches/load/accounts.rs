@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ids::{LeafIndex, Nonce, PubkeyId};
-use selfsame_protocol::registry::Operation;
+use selfsame_protocol::registry::{CreateAccount, Operation};
 use selfsame_protocol::{Address, B256, U256, keccak256};
 use selfsame_wallet::keys::{Authenticator, AuthenticatorKey};
 use selfsame_wallet::operations::{AccountState, create_account};
@@ -16,42 +16,46 @@ use crate::client::Call;
 /// and making a key takes longer than creating an account.
 const SHARED_KEYS: usize = 16;
 
-/// The accounts of a run.
+/// The accounts that every run has, by their number from 0.
 pub struct Accounts {
-    /// Keys of the first accounts.
+    /// Keys of every [`Accounts::apart`]th account, beginning with the first.
     signers: Vec<AuthenticatorKey>,
-    /// Authenticators of all accounts, those of the signers first.
-    authenticators: Vec<Authenticator>,
+    apart: u64,
+    /// Creations with the shared keys.
+    shared: Vec<CreateAccount>,
 }
 
 impl Accounts {
-    /// `count` accounts, the first `signers` of them with keys of their own. Every run has the same
-    /// accounts.
-    pub fn new(count: usize, signers: usize) -> Result<Self, Failure> {
+    /// `signers` of the accounts have keys of their own: every `apart`th.
+    pub fn new(signers: usize, apart: u64) -> Result<Self, Failure> {
         let mut seed = B256::ZERO;
         let mut next = |bytes: &mut [u8; 32]| {
             seed = keccak256(seed);
             *bytes = seed.0;
         };
-        let keys = SHARED_KEYS.max(signers);
-        let mut signers_and_shared =
-            (0..keys).map(|_| AuthenticatorKey::generate(&mut next)).collect::<Result<Vec<_>, _>>()?;
-        let mut authenticators: Vec<_> = signers_and_shared.iter().map(AuthenticatorKey::authenticator).collect();
-        let public_keys: Vec<_> = authenticators.iter().take(SHARED_KEYS).map(|own| own.public_key).collect();
-        let unsigned = std::iter::zip(0u64.., public_keys.iter().cycle()).map(|(number, public_key)| Authenticator {
-            address: Address::from_word(keccak256(number.to_be_bytes())),
-            public_key: *public_key,
-        });
+        let mut signers_and_shared = (0..SHARED_KEYS.max(signers))
+            .map(|_| AuthenticatorKey::generate(&mut next))
+            .collect::<Result<Vec<_>, _>>()?;
+        let shared = signers_and_shared.iter().take(SHARED_KEYS).map(creation).collect::<Result<_, _>>()?;
         signers_and_shared.truncate(signers);
-        authenticators.truncate(signers);
-        authenticators.extend(unsigned.take(count.saturating_sub(signers)));
-        Ok(Self { signers: signers_and_shared, authenticators })
+        Ok(Self { signers: signers_and_shared, apart: apart.max(1), shared })
     }
 
-    /// The bodies that create the accounts.
-    pub fn creates(&self) -> Result<Vec<Call>, Failure> {
-        let create = |own: &Authenticator| body("/create-account", &create_account(&[*own], Address::ZERO).operation);
-        self.authenticators.iter().map(create).collect()
+    /// The operation that creates an account.
+    pub fn create(&self, number: u64) -> Result<CreateAccount, Failure> {
+        let signer = usize::try_from(number / self.apart).ok().and_then(|signer| self.signers.get(signer));
+        if let Some(signer) = signer.filter(|_| number.is_multiple_of(self.apart)) {
+            return creation(signer);
+        }
+        let shared = &self.shared[(number % self.shared.len() as u64) as usize];
+        let address = Address::from_word(keccak256(number.to_be_bytes()));
+        Ok(CreateAccount { authenticator_addresses: vec![address], ..shared.clone() })
+    }
+
+    /// The bodies that create `count` accounts, the first one with the number `first`.
+    pub fn creates(&self, first: u64, count: usize) -> Result<Vec<Call>, Failure> {
+        let create = |number| body("/create-account", &Operation::CreateAccount(self.create(number)?));
+        (first..).take(count).map(create).collect()
     }
 
     /// The queries for the signers' leaf indices.
@@ -85,6 +89,13 @@ pub fn queries(path: &str, accounts: u64, count: u64) -> Vec<(u64, Call)> {
         (leaf_index, Call::post(path, format!("{{\"leaf_index\":\"{leaf_index:#x}\"}}")))
     };
     (0..count).map(ask).collect()
+}
+
+fn creation(key: &AuthenticatorKey) -> Result<CreateAccount, Failure> {
+    match create_account(&[key.authenticator()], Address::ZERO).operation {
+        Operation::CreateAccount(creation) => Ok(creation),
+        other => Err(format!("a creation was expected, and not {other:?}").into()),
+    }
 }
 
 fn body(path: &str, operation: &Operation) -> Result<Call, Failure> {

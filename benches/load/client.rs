@@ -21,16 +21,16 @@ use crate::Failure;
 #[derive(Clone, Debug)]
 pub struct Call {
     pub method: Method,
-    pub path: String,
+    pub path: Arc<str>,
     pub body: Bytes,
 }
 
 impl Call {
-    pub fn post(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
+    pub fn post(path: impl Into<Arc<str>>, body: impl Into<Bytes>) -> Self {
         Self { method: Method::POST, path: path.into(), body: body.into() }
     }
 
-    pub fn get(path: impl Into<String>) -> Self {
+    pub fn get(path: impl Into<Arc<str>>) -> Self {
         Self { method: Method::GET, path: path.into(), body: Bytes::new() }
     }
 }
@@ -60,7 +60,7 @@ impl Connection {
     pub async fn call(&mut self, call: &Call) -> Result<Answer, Failure> {
         let request = Request::builder()
             .method(call.method.clone())
-            .uri(call.path.as_str())
+            .uri(&*call.path)
             .header(HOST, self.address.to_string())
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(call.body.clone()))?;
@@ -70,6 +70,25 @@ impl Connection {
     }
 }
 
+/// How calls are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    pub connections: usize,
+    /// No call is started after this time.
+    pub limit: Duration,
+    /// Whether the calls begin again when all are made.
+    pub repeats: bool,
+    /// The most calls a second; `None` for as many as there can be.
+    pub per_second: Option<f64>,
+}
+
+/// Answers that are kept of a run: these first, and one in [`KEPT_EVERY`] after them. The memory
+/// of all would not suffice for a long run.
+const KEPT: usize = 50_000;
+
+/// See [`KEPT`].
+const KEPT_EVERY: usize = 50;
+
 /// Result of a run.
 pub struct Run {
     /// When the first call was made.
@@ -78,21 +97,18 @@ pub struct Run {
     pub elapsed: Duration,
     /// Times from call to answer, sorted.
     pub latencies: Vec<Duration>,
-    /// The answers with the positions of their calls. Calls that were not made within the limit
-    /// have no answer.
+    /// How many answers were no success.
+    pub refused: usize,
+    /// Bytes of all bodies.
+    pub bytes: usize,
+    /// Answers with the positions of their calls: see [`KEPT`].
     pub answers: Vec<(usize, Answer)>,
 }
 
-/// Makes calls in their order over `connections` connections, until all are answered. Starts no
-/// call after `limit`.
-pub async fn run(
-    address: SocketAddr,
-    calls: Arc<Vec<Call>>,
-    connections: usize,
-    limit: Duration,
-) -> Result<Run, Failure> {
-    let mut open = Vec::with_capacity(connections);
-    for _ in 0..connections {
+/// Makes calls in their order, until all are answered or the time is over.
+pub async fn run(address: SocketAddr, calls: Arc<Vec<Call>>, pace: Pace) -> Result<Run, Failure> {
+    let mut open = Vec::with_capacity(pace.connections);
+    for _ in 0..pace.connections {
         open.push(Connection::open(address).await?);
     }
     let next = Arc::new(AtomicUsize::new(0));
@@ -101,27 +117,38 @@ pub async fn run(
     for mut connection in open {
         let (calls, next) = (Arc::clone(&calls), Arc::clone(&next));
         working.spawn(async move {
-            let mut done = Vec::new();
-            while started.elapsed() < limit {
-                let position = next.fetch_add(1, Ordering::Relaxed);
+            let mut done =
+                Run { started, elapsed: Duration::ZERO, latencies: vec![], refused: 0, bytes: 0, answers: vec![] };
+            while started.elapsed() < pace.limit {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let position = if pace.repeats { number % calls.len() } else { number };
                 let Some(call) = calls.get(position) else { break };
+                if let Some(per_second) = pace.per_second {
+                    let due = started + Duration::from_secs_f64(number as f64 / per_second);
+                    tokio::time::sleep_until(due.into()).await;
+                }
                 let called = Instant::now();
                 let answer = connection.call(call).await?;
-                done.push((position, called.elapsed(), answer));
+                done.latencies.push(called.elapsed());
+                done.refused += usize::from(!answer.status.is_success());
+                done.bytes += answer.body.len();
+                if number < KEPT || number % KEPT_EVERY == 0 {
+                    done.answers.push((position, answer));
+                }
             }
+            done.elapsed = started.elapsed();
             Ok::<_, Failure>(done)
         });
     }
-    let mut latencies = Vec::with_capacity(calls.len());
-    let mut answers = Vec::with_capacity(calls.len());
-    let mut ended = started;
+    let mut all = Run { started, elapsed: Duration::ZERO, latencies: vec![], refused: 0, bytes: 0, answers: vec![] };
     while let Some(done) = working.join_next().await {
-        ended = Instant::now();
-        for (position, latency, answer) in done?? {
-            latencies.push(latency);
-            answers.push((position, answer));
-        }
+        let done = done??;
+        all.elapsed = all.elapsed.max(done.elapsed);
+        all.latencies.extend(done.latencies);
+        all.refused += done.refused;
+        all.bytes += done.bytes;
+        all.answers.extend(done.answers);
     }
-    latencies.sort_unstable();
-    Ok(Run { started, elapsed: ended - started, latencies, answers })
+    all.latencies.sort_unstable();
+    Ok(all)
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::Failure;
+use crate::client::{Call, Connection};
 use crate::process::Running;
+use crate::{Failure, LOOK_AGAIN};
 
 /// A running daemon.
 pub struct Daemon {
@@ -31,7 +32,7 @@ impl Daemon {
     }
 
     /// Starts the daemon on a store in `data`, each interface at a loopback address of its own.
-    fn start(data: &Path) -> Result<Self, Failure> {
+    pub fn start(data: &Path) -> Result<Self, Failure> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
         command
             .args(["serve", "--dev", "--data"])
@@ -52,6 +53,30 @@ impl Daemon {
         };
         let (gateway, indexer, operator) = (address("gateway")?, address("indexer")?, address("operator")?);
         Ok(Self { gateway, indexer, operator, process: Some(process) })
+    }
+
+    /// Waits until the daemon says that it is ready.
+    pub async fn wait_until_ready(&self) -> Result<(), Failure> {
+        let mut operator = Connection::open(self.operator).await?;
+        while !operator.call(&Call::get("/ready")).await?.status.is_success() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// Whether this program has started the daemon.
+    pub fn is_own(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Stops the daemon as an operator does.
+    pub fn stop(self) -> Result<(), Failure> {
+        Ok(self.process.map_or(Ok(()), Running::stop)?)
+    }
+
+    /// Memory that the daemon uses, in bytes; `None` when it is not known.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        self.process.as_ref()?.resident_bytes()
     }
 
     /// Processor time that the daemon has used; `None` when it is not known.

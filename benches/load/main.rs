@@ -15,20 +15,22 @@ mod bare_server;
 mod client;
 mod daemon;
 mod disk;
+mod large_store;
 mod process;
 mod report;
+mod settings;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use accounts::{Accounts, queries};
-use bare_server::BareServer;
-use client::{Answer, Call, Connection, Run, run};
+use bare_server::{BareServer, Work};
+use client::{Answer, Call, Connection, Pace, Run, run};
 use daemon::Daemon;
-use report::{Figures, print_heading, print_line};
+use report::{Figures, print_fact, print_heading, print_line};
 use selfsame_protocol::commitment::{commitment, decompress_slots};
 use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse};
 use selfsame_protocol::ids::{LeafIndex, Nonce};
@@ -39,6 +41,7 @@ use selfsame_protocol::{B256, U256};
 use selfsame_wallet::account::Registry;
 use selfsame_wallet::client::Client;
 use serde::de::DeserializeOwned;
+use settings::Settings;
 
 /// Any error that ends a run early.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -79,48 +82,41 @@ fn measure() -> Result<(), Failure> {
     let settings = Settings::from_environment()?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let folder = tempfile::tempdir_in(&settings.folder)?;
-        let bare = BareServer::start()?;
-        let daemon = Daemon::of_environment(&folder.path().join("data"))?;
-        let mut load = Load { settings, daemon, bare, wrong_answers: Vec::new() };
+        let data = folder.path().join("data");
         println!(
-            "{} cores, {} connections, at most {} s a measurement",
+            "{} cores, {} connections, {} s a measurement",
             std::thread::available_parallelism()?,
-            load.settings.connections,
-            load.settings.limit.as_secs()
+            settings.connections,
+            settings.limit.as_secs()
         );
+        let before = settings.large.as_ref().map_or(0, |large| large.accounts);
+        let accounts = Accounts::new(settings.inserts, before / settings.inserts.max(1) as u64)?;
+        if let Some(large) = &settings.large {
+            large_store::provide(large, &accounts, &data)?;
+            print_fact("disk, an account", format!("{} bytes", bytes_of(&data)? / large.accounts));
+        }
+        let bare = BareServer::start()?;
+        let started = Instant::now();
+        let daemon = Daemon::of_environment(&data)?;
+        daemon.wait_until_ready().await?;
+        print_fact("ready after a clean stop", format!("{:.2} s", started.elapsed().as_secs_f64()));
+        let mut load = Load { settings, daemon, bare, accounts, present: before, wrong_answers: Vec::new() };
         print_heading();
         let synced = disk::sync_latencies(folder.path(), SINGLE_CALLS)?;
         print_line("write and sync 512 bytes", &Figures::of(&synced), &Figures::default());
-        load.measure().await
+        load.measure().await?;
+        load.end(&data).await
     })
 }
 
-/// The sizes of a run, from the environment variables `LOAD_…`.
-struct Settings {
-    accounts: usize,
-    inserts: usize,
-    reads: u64,
-    connections: usize,
-    limit: Duration,
-    folder: PathBuf,
-}
-
-impl Settings {
-    fn from_environment() -> Result<Self, Failure> {
-        let number = |name: &str, default: u32| match std::env::var(name) {
-            Ok(text) => text.parse().map_err(|_| format!("{name} is {text:?}, it must be a whole number")),
-            Err(_) => Ok(default),
-        };
-        let accounts = number("LOAD_ACCOUNTS", 20_000)?.max(1) as usize;
-        Ok(Self {
-            accounts,
-            inserts: (number("LOAD_INSERTS", 4_000)? as usize).min(accounts),
-            reads: number("LOAD_READS", 20_000)?.into(),
-            connections: number("LOAD_CONNECTIONS", 64)?.max(1) as usize,
-            limit: Duration::from_secs(number("LOAD_SECONDS", 8)?.into()),
-            folder: std::env::var_os("LOAD_FOLDER").map_or_else(std::env::temp_dir, PathBuf::from),
-        })
+/// Bytes of all files of a folder.
+fn bytes_of(folder: &Path) -> Result<u64, Failure> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        bytes += if entry.file_type()?.is_dir() { bytes_of(&entry.path())? } else { entry.metadata()?.len() };
     }
+    Ok(bytes)
 }
 
 /// A run in progress.
@@ -128,40 +124,43 @@ struct Load {
     settings: Settings,
     daemon: Daemon,
     bare: BareServer,
+    accounts: Accounts,
+    /// How many accounts there are.
+    present: u64,
     /// One text for each wrong answer.
     wrong_answers: Vec<String>,
 }
 
 impl Load {
     async fn measure(&mut self) -> Result<(), Failure> {
-        let accounts = Accounts::new(self.settings.accounts + SINGLE_CALLS, self.settings.inserts)?;
-        let mut creates = accounts.creates()?;
+        let mut creates = self.accounts.creates(self.present, self.settings.accounts + SINGLE_CALLS)?;
         let single = creates.split_off(self.settings.accounts);
         self.single_accounts(&single).await?;
-        let created = self.operations("create-account", creates).await?;
-        let root = self.leaf_count(created + single.len()).await?;
+        // Half of them are left for the reads while blocks are applied.
+        let later = creates.split_off(creates.len() * 2 / 3);
+        let created = self.operations("create-account", creates, Work::ReadCreation).await?;
+        let rate = created as f64 / self.settings.limit.as_secs_f64();
+        self.present += (created + single.len()) as u64;
+        self.check_leaf_count().await?;
 
-        let leaf_count = (created + single.len()) as u64;
-        self.reads::<InclusionProofResponse>("/inclusion-proof", leaf_count, |position, leaf_index, proof| {
-            let is_whole = proof.leaf_index == LeafIndex(leaf_index) && proof.root == root.root;
-            is_whole && (position % VERIFY_EVERY != 0 || leads_to_root(proof))
-        })
-        .await?;
-        self.reads::<SignatureNonceResponse>("/signature-nonce", leaf_count, |_, _, answer| {
+        self.proofs("inclusion-proof, 10000 accounts", 10_000, None).await?;
+        self.proofs("inclusion-proof, all accounts", u64::MAX, None).await?;
+        self.proofs("inclusion-proof, all, while writing", u64::MAX, Some((later, rate / 2.0))).await?;
+        self.reads::<SignatureNonceResponse>("signature-nonce", u64::MAX, |_, _, answer| {
             answer.signature_nonce == Nonce(U256::ZERO)
         })
         .await?;
-        self.reads::<AuthenticatorPubkeysResponse>("/authenticator-pubkeys", leaf_count, |_, _, answer| {
+        self.reads::<AuthenticatorPubkeysResponse>("authenticator-pubkeys", u64::MAX, |_, _, answer| {
             answer.authenticator_pubkeys.len() == 1
         })
         .await?;
 
-        let leaf_indices = self.leaf_indices(accounts.packed_accounts().iter().take(created)).await?;
+        let leaf_indices = self.leaf_indices(&self.accounts.packed_accounts()).await?;
         let registry = Registry::connect(Client::new(&url(self.daemon.gateway), &url(self.daemon.indexer))?).await?;
-        let inserts = accounts.inserts(registry.domain(), &leaf_indices)?;
-        let inserted = self.operations("insert-authenticator", inserts).await?;
-        self.leaf_count(created + single.len()).await?;
-        self.second_keys(&leaf_indices[..inserted]).await?;
+        let inserts = self.accounts.inserts(registry.domain(), &leaf_indices)?;
+        let inserted = self.operations("insert-authenticator", inserts, Work::Recover).await?;
+        self.check_leaf_count().await?;
+        self.second_keys(&leaf_indices[..inserted.min(leaf_indices.len())]).await?;
 
         match self.wrong_answers.as_slice() {
             [] => Ok(()),
@@ -169,6 +168,29 @@ impl Load {
                 Err(format!("{} answers were wrong:\n{}", wrong.len(), wrong[..wrong.len().min(10)].join("\n")).into())
             }
         }
+    }
+
+    /// Prints what the daemon takes, and kills it under load and starts it again.
+    async fn end(self, data: &Path) -> Result<(), Failure> {
+        let Self { daemon, settings, accounts, present, .. } = self;
+        if let Some(bytes) = daemon.resident_bytes() {
+            print_fact("memory of the daemon", format!("{} MiB", bytes >> 20));
+        }
+        if !daemon.is_own() {
+            return Ok(());
+        }
+        let creates = Arc::new(accounts.creates(present + u64::from(u32::MAX), settings.connections * 100)?);
+        let pace = Pace { limit: Duration::MAX, ..settings.pace() };
+        let gateway = daemon.gateway;
+        let loading = tokio::spawn(async move { run(gateway, creates, pace).await.is_ok() });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(daemon);
+        let _ = loading.await;
+        let started = Instant::now();
+        let daemon = Daemon::start(data)?;
+        daemon.wait_until_ready().await?;
+        print_fact("ready after a kill", format!("{:.2} s", started.elapsed().as_secs_f64()));
+        daemon.stop()
     }
 
     /// Creates accounts one by one, and measures the time from the call to the final state.
@@ -189,8 +211,8 @@ impl Load {
         let mut bare = Vec::new();
         for create in creates {
             let started = Instant::now();
-            server.call(&Call::post(bare_server::path(sizes.0), create.body.clone())).await?;
-            server.call(&Call::get(bare_server::path(sizes.1))).await?;
+            server.call(&Call::post(bare_server::path(Work::ReadCreation, sizes.0), create.body.clone())).await?;
+            server.call(&Call::get(bare_server::path(Work::Nothing, sizes.1))).await?;
             bare.push(started.elapsed());
         }
         daemon.sort_unstable();
@@ -201,64 +223,97 @@ impl Load {
 
     /// Submits operations, waits until they are final, and checks that all were carried out.
     /// Returns how many were accepted.
-    async fn operations(&mut self, name: &str, calls: Vec<Call>) -> Result<usize, Failure> {
+    async fn operations(&mut self, name: &str, calls: Vec<Call>, work: Work) -> Result<usize, Failure> {
         let calls = Arc::new(calls);
         let processor = self.daemon.processor_time();
-        let accepted = self.run(self.daemon.gateway, &calls).await?;
+        let accepted = run(self.daemon.gateway, Arc::clone(&calls), self.settings.pace()).await?;
         self.wait_until_final().await?;
         let until_final = accepted.started.elapsed();
         let processor = difference(processor, self.daemon.processor_time());
 
-        let bare = self.run_bare(&calls, &accepted).await?;
-        let count = accepted.answers.len();
+        let bare = self.run_bare(&calls, &accepted, work).await?;
+        let count = accepted.latencies.len();
         let figures = Figures::of(&accepted.latencies).with(count, accepted.elapsed, None);
         print_line(&format!("{name}, accepted"), &figures, &bare);
         let bare = Figures { median: None, slowest_percent: None, ..bare };
         print_line(&format!("{name}, finalized"), &Figures::default().with(count, until_final, processor), &bare);
 
-        let mut states = Vec::with_capacity(count);
+        let mut states = Vec::new();
         for (_, answer) in &accepted.answers {
             match decode::<GatewayStatusResponse>(answer) {
                 Ok(accepted) => states.push(Call::get(format!("/status/{}", accepted.request_id))),
                 Err(failure) => self.wrong_answers.push(format!("{name}: {failure}")),
             }
         }
-        let states = Arc::new(states);
-        let states = run(self.daemon.gateway, states, self.settings.connections, FINAL_WITHIN).await?;
+        let (asked, states) = (states.len(), Arc::new(states));
+        let pace = Pace { limit: FINAL_WITHIN, ..self.settings.pace() };
+        let states = run(self.daemon.gateway, states, pace).await?;
         for (_, state) in &states.answers {
             self.check(name, is_finalized(state));
         }
-        self.check(&format!("{name}: the number of states"), states.answers.len() == count);
+        self.check(&format!("{name}: an answer"), accepted.refused == 0);
+        self.check(&format!("{name}: the number of states"), states.latencies.len() == asked);
         Ok(count)
     }
 
-    /// Queries `path` about accounts. `is_right` checks an answer, given its call's position and
-    /// leaf index.
+    /// Reads proofs of the first accounts, while accounts are created at a rate, if one is given.
+    async fn proofs(&mut self, name: &str, accounts: u64, writes: Option<(Vec<Call>, f64)>) -> Result<(), Failure> {
+        let writing = writes.map(|(creates, per_second)| {
+            let (address, creates) = (self.daemon.gateway, Arc::new(creates));
+            let pace = Pace { per_second: Some(per_second), ..self.settings.pace() };
+            tokio::spawn(run(address, creates, pace))
+        });
+        self.reads::<InclusionProofResponse>(name, accounts, |position, leaf_index, proof| {
+            proof.leaf_index == LeafIndex(leaf_index) && (position % VERIFY_EVERY != 0 || leads_to_root(proof))
+        })
+        .await?;
+        let Some(writing) = writing else { return Ok(()) };
+        let written = writing.await??;
+        self.check("create-account, beside reads", written.refused == 0);
+        let count = written.latencies.len();
+        print_line(
+            "  accounts created meanwhile",
+            &Figures::of(&written.latencies).with(count, written.elapsed, None),
+            &Figures::default(),
+        );
+        self.present += count as u64;
+        self.wait_until_final().await?;
+        self.check_leaf_count().await
+    }
+
+    /// Queries about accounts at the path that `name` begins with: about the first `accounts`.
+    /// `is_right` checks an answer, given its call's position and leaf index.
     async fn reads<T: DeserializeOwned>(
         &mut self,
-        path: &str,
+        name: &str,
         accounts: u64,
         is_right: impl Fn(usize, u64, &T) -> bool,
     ) -> Result<(), Failure> {
-        let (leaf_indices, calls): (Vec<_>, Vec<_>) = queries(path, accounts, self.settings.reads).into_iter().unzip();
+        let path = format!("/{}", name.split(',').next().unwrap_or(name));
+        let among = accounts.min(self.present);
+        // A cold account is asked for once.
+        let count = if among > 10_000 { self.settings.reads.max(among.min(1_000_000)) } else { self.settings.reads };
+        let (leaf_indices, calls): (Vec<_>, Vec<_>) = queries(&path, among, count).into_iter().unzip();
         let calls = Arc::new(calls);
+        let pace = Pace { repeats: true, ..self.settings.pace() };
         let processor = self.daemon.processor_time();
-        let answered = self.run(self.daemon.indexer, &calls).await?;
+        let answered = run(self.daemon.indexer, Arc::clone(&calls), pace).await?;
         let processor = difference(processor, self.daemon.processor_time());
-        let bare = self.run_bare(&calls, &answered).await?;
-        let figures = Figures::of(&answered.latencies).with(answered.answers.len(), answered.elapsed, processor);
-        print_line(path.trim_start_matches('/'), &figures, &bare);
+        let bare = self.run_bare(&calls, &answered, Work::Nothing).await?;
+        let figures = Figures::of(&answered.latencies).with(answered.latencies.len(), answered.elapsed, processor);
+        print_line(name, &figures, &bare);
+        self.check(name, answered.refused == 0);
         for (position, answer) in &answered.answers {
             match decode(answer) {
-                Ok(answer) => self.check(path, is_right(*position, leaf_indices[*position], &answer)),
-                Err(failure) => self.wrong_answers.push(format!("{path}: {failure}")),
+                Ok(answer) => self.check(name, is_right(*position, leaf_indices[*position], &answer)),
+                Err(failure) => self.wrong_answers.push(format!("{name}: {failure}")),
             }
         }
         Ok(())
     }
 
     /// The leaf indices of the signers' accounts, in the order of `calls`.
-    async fn leaf_indices(&self, calls: impl Iterator<Item = &Call>) -> Result<Vec<u64>, Failure> {
+    async fn leaf_indices(&self, calls: &[Call]) -> Result<Vec<u64>, Failure> {
         let mut indexer = Connection::open(self.daemon.indexer).await?;
         let mut leaf_indices = Vec::new();
         for call in calls {
@@ -268,13 +323,13 @@ impl Load {
         Ok(leaf_indices)
     }
 
-    /// Checks that the tree has this many accounts and no other leaf in use but the reserved leaf
-    /// 0.
-    async fn leaf_count(&mut self, accounts: usize) -> Result<RootResponse, Failure> {
+    /// Checks that the tree has as many accounts as were created, and no other leaf in use but the
+    /// reserved leaf 0.
+    async fn check_leaf_count(&mut self) -> Result<(), Failure> {
         let root = self.call_indexer(&Call::get("/root")).await?;
         let root = decode::<RootResponse>(&root)?;
-        self.check("the leaf count", root.leaf_count == accounts as u64 + 1);
-        Ok(root)
+        self.check("the leaf count", root.leaf_count == self.present + 1);
+        Ok(())
     }
 
     /// Checks that the inclusion proofs of accounts with a second authenticator have both keys and
@@ -307,23 +362,17 @@ impl Load {
         Err(format!("requests are still open after {} s", FINAL_WITHIN.as_secs()).into())
     }
 
-    async fn run(&self, address: SocketAddr, calls: &Arc<Vec<Call>>) -> Result<Run, Failure> {
-        run(address, Arc::clone(calls), self.settings.connections, self.settings.limit).await
-    }
-
     /// Makes the same calls to the bare server, with answers of the daemon's mean size.
-    async fn run_bare(&mut self, calls: &[Call], daemon: &Run) -> Result<Figures, Failure> {
-        let bytes: usize = daemon.answers.iter().map(|(_, answer)| answer.body.len()).sum();
-        let length = bytes / daemon.answers.len().max(1);
-        let path = bare_server::path(length);
-        let calls = Arc::new(calls.iter().map(|call| Call { path: path.clone(), ..call.clone() }).collect());
+    async fn run_bare(&mut self, calls: &[Call], daemon: &Run, work: Work) -> Result<Figures, Failure> {
+        let length = daemon.bytes / daemon.latencies.len().max(1);
+        let path: Arc<str> = bare_server::path(work, length).into();
+        let calls: Vec<_> = calls.iter().map(|call| Call { path: Arc::clone(&path), ..call.clone() }).collect();
         let processor = self.bare.process.processor_time();
-        let run = run(self.bare.address, calls, self.settings.connections, self.settings.limit).await?;
+        let pace = Pace { repeats: true, ..self.settings.pace() };
+        let run = run(self.bare.address, Arc::new(calls), pace).await?;
         let processor = difference(processor, self.bare.process.processor_time());
-        for (_, answer) in &run.answers {
-            self.check("the bare server", answer.status.is_success() && answer.body.len() == length);
-        }
-        Ok(Figures::of(&run.latencies).with(run.answers.len(), run.elapsed, processor))
+        self.check("the bare server", run.refused == 0 && run.bytes == length * run.latencies.len());
+        Ok(Figures::of(&run.latencies).with(run.latencies.len(), run.elapsed, processor))
     }
 
     fn check(&mut self, what: &str, is_right: bool) {

@@ -38,6 +38,22 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Memory that the process has in use, in bytes. `None` where there is no Linux `/proc`.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).ok()?;
+        let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        Some(kibibytes.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
+    }
+
+    /// Asks the process to end, and waits for it.
+    pub fn stop(mut self) -> io::Result<()> {
+        Command::new("kill").arg(self.0.id().to_string()).status()?;
+        self.0.wait()?;
+        Ok(())
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // Both fail when the process has ended already, which is the wanted state.

@@ -42,6 +42,11 @@ impl Figures {
     }
 }
 
+/// Prints a line of one value.
+pub fn print_fact(name: &str, value: String) {
+    println!("{name:<36}{value:>21}");
+}
+
 /// Prints the heads of the columns.
 pub fn print_heading() {
     let heads = columns(["per s", "p50", "p99", "CPU"]);
