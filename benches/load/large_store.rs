@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use indicatif::{ProgressBar, ProgressStyle};
 use selfsame_actors::{Clock, SystemClock};
 use selfsame_protocol::keccak256;
-use selfsame_protocol::ledger::{Block, Entry, RequestId, Seal, apply_block};
+use selfsame_protocol::ledger::{Block, Entry, IdPlace, RequestId, Seal, apply_block};
 use selfsame_protocol::registry::{CommitmentCheck, Operation, RuleParameters};
+use selfsame_protocol::time::UnixMillis;
 use selfsame_storage::{BlockWriter, EmbeddedLedger, GroupCommit, Ledger, LedgerReader, RequestWriter, Store};
 
 use crate::Failure;
@@ -78,10 +79,15 @@ fn grow(folder: &Path, count: u64, accounts: &Accounts) -> Result<(), Failure> {
             let ledger = EmbeddedLedger::open(store.clone())?;
             let mut head = ledger.head();
             let mut next = present;
+            let mut id = IdPlace::default();
             while next < count {
                 let until = count.min(next + BLOCK);
-                let entries = (next..until).map(|number| entry(number, accounts)).collect::<Result<_, _>>()?;
                 let now = SystemClock.unix_seconds().minus(AGE);
+                let mut entries = Vec::with_capacity(BLOCK as usize);
+                for number in next..until {
+                    id = id.next(UnixMillis(now.0 * 1000));
+                    entries.push(entry(number, id, accounts)?);
+                }
                 let block = Block::seal(&head, store.domain(), now, RULES, entries);
                 let (appended, outcome) = sync_channel(1);
                 ledger.append(&block, &commits, Box::new(move |result| drop(appended.send(result))));
@@ -102,22 +108,22 @@ fn grow(folder: &Path, count: u64, accounts: &Accounts) -> Result<(), Failure> {
 }
 
 /// The request that creates the account with a number, counted from 0.
-fn entry(number: u64, accounts: &Accounts) -> Result<Entry, Failure> {
-    let mut id = [0; 16];
-    id.copy_from_slice(&keccak256(number.to_be_bytes())[16..]);
+fn entry(number: u64, id: IdPlace, accounts: &Accounts) -> Result<Entry, Failure> {
+    let mut random = [0; 8];
+    random.copy_from_slice(&keccak256(number.to_be_bytes())[24..]);
     let operation = Operation::CreateAccount(accounts.create(number)?);
-    Ok(Entry { request_id: RequestId::from_random(id), operation })
+    Ok(Entry { request_id: RequestId::from_place(id, random), operation })
 }
 
 fn apply_all(store: &Store, commits: &GroupCommit, blocks: Receiver<Block>, bar: &ProgressBar) -> Result<(), Failure> {
     let (writer, requests) = (BlockWriter::new(store.clone()), RequestWriter::new(store.clone(), commits.clone()));
     let now = SystemClock.unix_seconds();
-    let mut swept = None;
+    let ledger = EmbeddedLedger::open(store.clone())?;
     for block in blocks {
         let snapshot = store.snapshot()?;
         let effects = apply_block(&block, &[], &snapshot, snapshot.tip())?;
         writer.commit(&block, &effects)?;
-        swept = requests.sweep_requests(now, swept, SWEEP)?.or(swept);
+        requests.sweep_requests(now, &ledger, SWEEP)?;
         bar.inc(block.entries.len() as u64);
     }
     Ok(())

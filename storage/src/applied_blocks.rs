@@ -2,19 +2,30 @@
 
 use std::sync::PoisonError;
 
-use selfsame_protocol::ledger::{Block, BlockEffects, RootRecord, Tip};
+use selfsame_protocol::B256;
+use selfsame_protocol::encoding::encode;
+use selfsame_protocol::ledger::{Block, BlockEffects, Outcome, RootRecord, Tip};
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::schema::family;
 use crate::schema::registry::{AppliedBlock, AppliedTip};
-use crate::schema::requests::{FinalState, RequestRecord};
+use crate::schema::requests::{RequestFailure, RequestRecord};
 use crate::store::Store;
 
 impl Store {
     /// The result of the block at `height`; `None` when it is not applied.
     pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
         self.database().get(&family::RESULTS, &height)
+    }
+
+    /// The hash of the applied block at `height`; `None` when it is not applied. Reads no outcome of
+    /// the block.
+    pub fn applied_block_hash(&self, height: u64) -> Result<Option<B256>, StoreError> {
+        let Some(bytes) = self.database().read(family::RESULTS.name, &encode(&height))? else { return Ok(None) };
+        let result = AppliedBlock::decode_result(&bytes);
+        let damaged = |reason| StoreError::Damaged { family: family::RESULTS.name, reason };
+        result.map(|result| Some(result.block_hash)).map_err(damaged)
     }
 }
 
@@ -31,8 +42,8 @@ impl BlockWriter {
     }
 
     /// Commits an applied block atomically: accounts, addresses, tree pages, roots and the result.
-    /// For each of its requests, it writes the final state, releases the locks and deletes the
-    /// entry in the queue.
+    /// For each of its requests, it writes why the request failed, if it did, and deletes the entry
+    /// in the queue.
     ///
     /// The commit is not synced: the sealed block is, and applying it again gives the same result.
     ///
@@ -41,39 +52,25 @@ impl BlockWriter {
     /// computed.
     pub fn commit(&self, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
         let mut changes = Changes::default();
-        self.finish_requests(&mut changes, block, effects)?;
+        self.finish_requests(&mut changes, block, effects, Unknown::GetARecord)?;
         self.commit_with(changes, effects)
     }
 
     /// Commits a block that was applied before, in a store whose accounts, addresses, tree, roots
-    /// and results end before it, with further changes. Of its requests, only those that have a
-    /// record get a final state: the records of the others have expired.
+    /// and results end before it, with further changes. The requests that have no record get none:
+    /// their records have expired.
     pub(crate) fn commit_again(
         &self,
         block: &Block,
         effects: &BlockEffects,
         mut changes: Changes,
     ) -> Result<(), StoreError> {
-        let mut last_sequence = self.store.finished_sequence()?;
-        for (position, entry) in block.entries.iter().enumerate() {
-            let Some(record) = self.store.request(&entry.request_id)? else { continue };
-            let state = final_state(effects, position);
-            if record.sequence != 0 {
-                changes.delete(&family::QUEUE, &record.sequence);
-            }
-            last_sequence = last_sequence.max(record.sequence);
-            let record = RequestRecord { kind: entry.operation.kind(), final_state: Some(state), ..record };
-            changes.put(&family::REQUESTS, &entry.request_id, &record);
-            changes.put(&family::FINAL_REQUESTS, &(effects.tip.seal.time, entry.request_id), &());
-        }
-        if last_sequence > 0 {
-            changes.put(&family::FINISHED_SEQUENCE, &(), &last_sequence);
-        }
+        self.finish_requests(&mut changes, block, effects, Unknown::HaveExpired)?;
         self.commit_with(changes, effects)
     }
 
     /// Commits the effects of a block and further changes.
-    fn commit_with(&self, mut changes: Changes, effects: &BlockEffects) -> Result<(), StoreError> {
+    pub(crate) fn commit_with(&self, mut changes: Changes, effects: &BlockEffects) -> Result<(), StoreError> {
         let _one_at_a_time = self.store.block_commit().lock().unwrap_or_else(PoisonError::into_inner);
         let applied: AppliedTip = self.store.database().get(&family::APPLIED, &())?.unwrap_or_default();
         let seal = effects.tip.seal;
@@ -105,25 +102,31 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Writes the final state of each request, releases its locks and deletes its entry in the
-    /// queue.
-    fn finish_requests(&self, changes: &mut Changes, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
-        let seal = &effects.tip.seal;
+    /// Ends the requests of a block: deletes their entries in the queue, and writes why they
+    /// failed. The record of a request whose operation was applied stays as it was admitted.
+    fn finish_requests(
+        &self,
+        changes: &mut Changes,
+        block: &Block,
+        effects: &BlockEffects,
+        unknown: Unknown,
+    ) -> Result<(), StoreError> {
         let mut last_sequence = 0;
         for (position, entry) in block.entries.iter().enumerate() {
-            // A block that came from elsewhere may carry requests that were never admitted here.
-            let sequence = self.store.request(&entry.request_id)?.map_or(0, |record| record.sequence);
+            let known = self.store.request(&entry.request_id)?;
+            if let (None, Unknown::HaveExpired) = (&known, unknown) {
+                continue;
+            }
+            let sequence = known.as_ref().map_or(0, |record| record.sequence);
             last_sequence = last_sequence.max(sequence);
             if sequence != 0 {
                 changes.delete(&family::QUEUE, &sequence);
             }
-            for lock in entry.operation.locks() {
-                changes.delete(&family::LOCKS, &lock);
+            let failure = failure_of(effects, position);
+            let record = RequestRecord { kind: entry.operation.kind(), sequence, failure };
+            if known.as_ref() != Some(&record) {
+                changes.put(&family::REQUESTS, &entry.request_id, &record);
             }
-            let final_state = Some(final_state(effects, position));
-            let record = RequestRecord { kind: entry.operation.kind(), sequence, final_state };
-            changes.put(&family::REQUESTS, &entry.request_id, &record);
-            changes.put(&family::FINAL_REQUESTS, &(seal.time, entry.request_id), &());
         }
         if last_sequence > self.store.finished_sequence()? {
             changes.put(&family::FINISHED_SEQUENCE, &(), &last_sequence);
@@ -132,11 +135,24 @@ impl BlockWriter {
     }
 }
 
-/// How the request at a position of a block ended.
-fn final_state(effects: &BlockEffects, position: usize) -> FinalState {
-    let seal = &effects.tip.seal;
-    let message = effects.messages.get(&position).cloned().unwrap_or_default();
-    FinalState { height: seal.height, block_hash: seal.hash, outcome: effects.outcomes[position].clone(), message }
+/// What is to be done about the requests of a block that have no record.
+#[derive(Clone, Copy)]
+enum Unknown {
+    /// The block came from elsewhere: they were never admitted here.
+    GetARecord,
+    /// The block was applied long ago.
+    HaveExpired,
+}
+
+/// Why the request at a position of a block failed; `None` when its operation was applied.
+pub(crate) fn failure_of(effects: &BlockEffects, position: usize) -> Option<RequestFailure> {
+    match &effects.outcomes[position] {
+        Outcome::Applied { .. } => None,
+        Outcome::Failed { code, .. } => {
+            let message = effects.messages.get(&position).cloned().unwrap_or_default();
+            Some(RequestFailure { height: effects.tip.seal.height, code: *code, message })
+        }
+    }
 }
 
 /// Writes the time of replacement to the replaced root's record. The newest root gets a record

@@ -119,6 +119,25 @@ impl Database {
         Ok(())
     }
 
+    /// Whether the database has a family, which may be one of an older schema.
+    pub(crate) fn has_family(&self, name: &str) -> bool {
+        self.db.cf_handle(name).is_some()
+    }
+
+    /// Removes a family with its records. Does nothing when there is none.
+    pub(crate) fn drop_family(&mut self, name: &str) -> Result<(), StoreError> {
+        if self.has_family(name) {
+            self.db.drop_cf(name)?;
+        }
+        Ok(())
+    }
+
+    /// Creates a family that only an older schema has.
+    #[cfg(test)]
+    pub(crate) fn create_family(&mut self, name: &str) {
+        self.db.create_cf(name, &Options::default()).expect("created");
+    }
+
     /// Empties families without reading them, so also when their files are damaged.
     pub(crate) fn clear(&mut self, families: &[&'static str], block_cache: usize) -> Result<(), StoreError> {
         let cache = Cache::new_lru_cache(block_cache);

@@ -3,7 +3,8 @@
 use std::sync::mpsc::channel;
 
 use selfsame_protocol::B256;
-use selfsame_protocol::ledger::{Block, RequestId, Seal};
+use selfsame_protocol::encoding::{Encoding, encode};
+use selfsame_protocol::ledger::{Block, BlockHeader, RequestId, Seal};
 
 use crate::database::RecordSource;
 use crate::error::{LedgerError, StoreError};
@@ -51,6 +52,15 @@ impl LedgerReader for EmbeddedLedger {
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
         fault_point!(self.store.fault_scope(), LedgerRead);
         self.store.database().get(&family::BLOCKS, &height)
+    }
+
+    fn hash_at(&self, height: u64) -> Result<Option<B256>, StoreError> {
+        fault_point!(self.store.fault_scope(), LedgerRead);
+        let Some(block) = self.store.database().read(family::BLOCKS.name, &encode(&height))? else { return Ok(None) };
+        // A block begins with its header.
+        let header = BlockHeader::decode(&mut &block[..]);
+        let header = header.map_err(|reason| StoreError::Damaged { family: family::BLOCKS.name, reason })?;
+        Ok(Some(header.hash()))
     }
 
     fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError> {

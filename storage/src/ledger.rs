@@ -24,6 +24,12 @@ pub trait LedgerReader: Send + Sync + 'static {
     /// one of its height for all time.
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError>;
 
+    /// The hash of the block at a height. Implementations that can read a header without the
+    /// block's operations should do so here: it is asked for by the states of requests.
+    fn hash_at(&self, height: u64) -> Result<Option<B256>, StoreError> {
+        Ok(self.block(height)?.map(|block| block.header.hash()))
+    }
+
     /// The height of the block with this hash.
     fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError>;
 

@@ -104,7 +104,7 @@ pub use schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, Sou
 pub use schema::events::{DeliveryRecord, LogProgress, ReceiverKey, ReceiverRecord, UnloggedKey};
 pub use schema::records::{RecordKey, RecordKind, StoredRecord};
 pub use schema::registry::{AppliedBlock, AppliedTip, Place};
-pub use schema::requests::{FinalState, IdempotencyKey, IdempotencyRecord, RequestRecord};
+pub use schema::requests::{IdempotencyKey, IdempotencyRecord, RequestFailure, RequestRecord};
 pub use schema::restoration::{Confirmation, Restoration};
 pub use snapshot::Snapshot;
 pub use store::{MemoryDisk, OpenOptions, Store};

@@ -14,7 +14,9 @@
 //! 3. The copy gets its name, such as `store.schema-4`. The operator removes it.
 //! 4. Records are changed, some at a time. Each write is synced and has the mark with the last
 //!    changed key, so that no record is changed twice.
-//! 5. One synced write puts the new schema version in the place of the mark.
+//! 5. What follows from several records is written, together with the mark. Then the families that
+//!    the new schema does not have are dropped.
+//! 6. One synced write puts the new schema version in the place of the mark.
 //!
 //! A process that ends before step 2 leaves the old store, and after it a store that the next start
 //! goes on with. Both end in the same records.
@@ -25,6 +27,7 @@ mod tests;
 mod to_5;
 mod to_6;
 mod to_7;
+mod to_8;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -47,7 +50,7 @@ use mark::Mark;
 pub const OLDEST_MIGRATABLE: u32 = 4;
 
 /// The migrations in their order, the first one from [`OLDEST_MIGRATABLE`].
-const MIGRATIONS: [&[FamilyChange]; 3] = [&to_5::CHANGES, &to_6::CHANGES, &to_7::CHANGES];
+static MIGRATIONS: [SchemaChange; 4] = [to_5::CHANGE, to_6::CHANGE, to_7::CHANGE, to_8::CHANGE];
 
 const _: () = assert!(
     OLDEST_MIGRATABLE as usize + MIGRATIONS.len() == SCHEMA_VERSION as usize,
@@ -62,6 +65,23 @@ const BATCH: usize = 10_000;
 
 /// Room for RocksDB's files of a copy, and for write buffers that are flushed.
 const FIXED_BYTES: u64 = 64 << 20;
+
+/// What a schema changes, in this order.
+struct SchemaChange {
+    /// The families whose records change.
+    families: &'static [FamilyChange],
+    /// Makes records that follow from those of the schema before, once.
+    conclude: Option<Conclude>,
+    /// The families that the schema does not have any more.
+    dropped: &'static [&'static str],
+}
+
+type Conclude = fn(&Database, &mut Changes) -> Result<(), StoreError>;
+
+impl SchemaChange {
+    /// Nothing of what the store has changes.
+    const NONE: Self = Self { families: &[], conclude: None, dropped: &[] };
+}
 
 /// How a schema changes the records of a family. Their keys stay.
 struct FamilyChange {
@@ -150,24 +170,27 @@ pub(crate) enum Keep {
 
 /// Gives a store the present schema if it has an older one. `path` is its folder.
 pub(crate) fn bring_up_to_date(
-    database: &Database,
+    database: &mut Database,
     path: &Path,
+    block_cache: usize,
     keep: Keep,
     progress: &dyn Progress,
 ) -> Result<(), StoreError> {
-    Migration { database, path, batch: BATCH }.run(keep, progress)
+    Migration { database, path, block_cache, batch: BATCH }.run(keep, progress)
 }
 
 /// The migration of an open database.
 struct Migration<'a> {
-    database: &'a Database,
+    database: &'a mut Database,
     path: &'a Path,
+    /// Memory for the cache of the families that the store lacks, in bytes.
+    block_cache: usize,
     /// Records that are changed in one write.
     batch: usize,
 }
 
 impl Migration<'_> {
-    fn run(&self, keep: Keep, progress: &dyn Progress) -> Result<(), StoreError> {
+    fn run(&mut self, keep: Keep, progress: &dyn Progress) -> Result<(), StoreError> {
         let mark = match standing(self.database)? {
             SchemaStanding::Present => return Ok(()),
             SchemaStanding::Migratable { from } => self.begin(from, keep, progress)?,
@@ -217,15 +240,16 @@ impl Migration<'_> {
     /// links.
     fn ensure_room(&self, from: u32, keep: Keep) -> Result<(), StoreError> {
         let bytes = |family| self.database.property(family, "rocksdb.total-sst-files-size");
-        let changed = migrations_from(from).iter().copied().flatten().map(|change| bytes(change.family));
-        let changed = changed.sum::<Result<u64, StoreError>>()?;
+        let changed = changes_from(from).map(|change| bytes(change.family)).sum::<Result<u64, StoreError>>()?;
         ensure_room(RoomFor::Migration, self.path, 2 * changed + FIXED_BYTES)?;
         let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).map_err(failed(path));
         let parent = parent(self.path);
         if keep == Keep::Nothing || device(self.path)? == device(parent)? {
             return Ok(());
         }
-        let all = self.database.families().map(bytes).sum::<Result<u64, StoreError>>()?;
+        let dropped = migrations_from(from).iter().flat_map(|schema| schema.dropped.iter().copied());
+        let dropped = dropped.filter(|family| self.database.has_family(family));
+        let all = self.database.families().chain(dropped).map(bytes).sum::<Result<u64, StoreError>>()?;
         ensure_room(RoomFor::Migration, parent, all + FIXED_BYTES)
     }
 
@@ -281,14 +305,14 @@ impl Migration<'_> {
     }
 
     /// Changes the records that are left, and gives the store its schema.
-    fn change_all(&self, mut mark: Mark, progress: &dyn Progress) -> Result<(), StoreError> {
-        let left = migrations_from(mark.from).iter().copied().flatten();
+    fn change_all(&mut self, mut mark: Mark, progress: &dyn Progress) -> Result<(), StoreError> {
+        self.database.create_missing_families(self.block_cache)?;
         let count = |change: &FamilyChange| self.database.property(change.family, "rocksdb.estimate-num-keys");
-        let total = left.map(count).sum::<Result<u64, StoreError>>()?;
+        let total = changes_from(mark.from).map(count).sum::<Result<u64, StoreError>>()?;
         let mut done = 0;
         progress.report(MIGRATING, done, total);
-        for changes in migrations_from(mark.from) {
-            for change in changes.iter().skip(mark.family as usize) {
+        for schema in migrations_from(mark.from) {
+            for change in schema.families.iter().skip(mark.family as usize) {
                 loop {
                     ensure_wanted(progress)?;
                     let changed = self.change_some(change, &mut mark)?;
@@ -300,17 +324,36 @@ impl Migration<'_> {
                 }
                 (mark.family, mark.after) = (mark.family + 1, None);
             }
+            ensure_wanted(progress)?;
+            if let Some(conclude) = schema.conclude.filter(|_| mark.family as usize == schema.families.len()) {
+                let mut changes = Changes::default();
+                conclude(self.database, &mut changes)?;
+                mark.family += 1;
+                self.write(changes, &mark)?;
+            }
+            for family in schema.dropped {
+                self.database.drop_family(family)?;
+                fault_point!(FaultScope::PROCESS, MigrationWritten);
+            }
             (mark.from, mark.family) = (mark.from + 1, 0);
             let mut changes = Changes::default();
             if mark.from == SCHEMA_VERSION {
                 Mark::delete(&mut changes);
                 facts::put_schema_version(&mut changes);
+                self.database.write(changes, true)?;
+                fault_point!(FaultScope::PROCESS, MigrationWritten);
             } else {
-                mark.put(&mut changes);
+                self.write(changes, &mark)?;
             }
-            self.database.write(changes, true)?;
-            fault_point!(FaultScope::PROCESS, MigrationWritten);
         }
+        Ok(())
+    }
+
+    /// Writes changes and how far the migration is.
+    fn write(&self, mut changes: Changes, mark: &Mark) -> Result<(), StoreError> {
+        mark.put(&mut changes);
+        self.database.write(changes, true)?;
+        fault_point!(FaultScope::PROCESS, MigrationWritten);
         Ok(())
     }
 
@@ -327,18 +370,21 @@ impl Migration<'_> {
             changed += 1;
         }
         if changed > 0 {
-            mark.put(&mut changes);
-            self.database.write(changes, true)?;
-            fault_point!(FaultScope::PROCESS, MigrationWritten);
+            self.write(changes, mark)?;
         }
         Ok(changed)
     }
 }
 
 /// The migrations of a store of this schema, in their order.
-fn migrations_from(schema: u32) -> &'static [&'static [FamilyChange]] {
+fn migrations_from(schema: u32) -> &'static [SchemaChange] {
     let first = schema.saturating_sub(OLDEST_MIGRATABLE) as usize;
     MIGRATIONS.get(first..).unwrap_or_default()
+}
+
+/// The changes to the families of a store of this schema.
+fn changes_from(schema: u32) -> impl Iterator<Item = &'static FamilyChange> {
+    migrations_from(schema).iter().flat_map(|schema| schema.families)
 }
 
 fn parent(path: &Path) -> &Path {

@@ -1,5 +1,5 @@
 //! Rebuilds what follows from the blocks of a stopped store: accounts, addresses, tree, roots,
-//! results, the ledger's indexes, locks, and the states of the requests in the blocks.
+//! results, the ledger's indexes, and the states of the requests in the blocks.
 //!
 //! The old store is moved aside, and a copy of it (hard links) is rebuilt and gets its name. A
 //! process that ends in between leaves no store under that name: opening it is refused
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use selfsame_protocol::ledger::{Entry, Seal, apply_block, recover_signers};
+use selfsame_protocol::ledger::{Seal, apply_block, recover_signers};
 
 use crate::applied_blocks::BlockWriter;
 use crate::database::{Changes, Database};
@@ -151,13 +151,7 @@ fn derive(store: &Store, progress: &dyn Progress) -> Result<RebuildReport, Store
         ensure_wanted(progress)?;
     }
     for record in database.records(&family::QUEUE)? {
-        let (_, queued) = record?;
-        let Entry { request_id, operation } = queued.entry;
-        let mut changes = Changes::default();
-        for lock in operation.locks() {
-            changes.put(&family::LOCKS, &lock, &request_id);
-        }
-        database.write(changes, false)?;
+        record?;
         report.queued += 1;
     }
     // A synced write makes the unsynced ones before it durable, too.
@@ -198,19 +192,18 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use alloy_primitives::{Address, B256};
     use selfsame_protocol::ids::LeafIndex;
-    use selfsame_protocol::registry::Lock;
-    use selfsame_protocol::time::UnixSeconds;
+    use selfsame_protocol::registry::GatewayErrorCode;
     use selfsame_protocol::tree::Root;
     use tempfile::TempDir;
 
     use super::*;
     use crate::database::RecordSource;
     use crate::fsck::fsck;
+    use crate::schema::requests::SweptRequests;
     use crate::store::OpenOptions;
     use crate::tests::{DOMAIN, admit, commit, folder, request_id, seal};
-    use crate::{EmbeddedLedger, FinalState, NoProgress, Place, RequestRecord};
+    use crate::{EmbeddedLedger, NoProgress, Place, RequestFailure, RequestRecord};
 
     const CACHE: usize = 1 << 20;
 
@@ -298,7 +291,7 @@ mod tests {
     #[test]
     fn a_rebuild_mends_everything_that_follows_from_the_blocks() {
         type Damage = fn(&Store, &mut Changes);
-        let table: [(&str, Damage); 10] = [
+        let table: [(&str, Damage); 9] = [
             ("nothing", |_, _| ()),
             ("an account is missing", |_, changes| changes.delete(&family::ACCOUNTS, &LeafIndex(2))),
             ("everything derived is missing", |store, _| {
@@ -310,28 +303,21 @@ mod tests {
                 changes.delete(&family::BLOCK_HASHES, &block.header.hash());
             }),
             ("a place of a request that is in no block", |_, changes| {
-                let place = Place { height: 2, position: 7, block_hash: B256::ZERO };
+                let place = Place { height: 2, position: 7 };
                 changes.put(&family::PLACES, &request_id(5), &place);
             }),
-            ("a lock is missing, another one is too many", |_, changes| {
-                changes.delete(&family::LOCKS, &Lock::Address(Address::repeat_byte(5)));
-                changes.put(&family::LOCKS, &Lock::LeafIndex(LeafIndex(1)), &request_id(1));
-            }),
             // A loss of power can undo the commit of an applied block and keep later ones.
-            ("a block's whole commit is missing", |store, changes| {
+            ("a block's whole commit is missing", |_, changes| {
                 changes.delete(&family::RESULTS, &2);
                 changes.delete(&family::ACCOUNTS, &LeafIndex(2));
-                let record = store.request(&request_id(2)).expect("the read succeeds").expect("a request");
-                changes.put(&family::REQUESTS, &request_id(2), &RequestRecord { final_state: None, ..record });
-                changes.delete(&family::FINAL_REQUESTS, &(UnixSeconds(2000), request_id(2)));
                 let entry = crate::tests::entry(2);
-                changes.put(&family::LOCKS, &Lock::Address(Address::repeat_byte(2)), &request_id(2));
                 changes.put(&family::QUEUE, &2, &crate::schema::requests::QueuedEntry { entry });
             }),
             ("a final state is another one", |store, changes| {
                 let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
-                let state = FinalState { message: "other".to_owned(), ..record.final_state.clone().expect("final") };
-                let record = RequestRecord { final_state: Some(state), ..record };
+                let failure =
+                    RequestFailure { height: 1, code: GatewayErrorCode::BadRequest, message: "other".to_owned() };
+                let record = RequestRecord { failure: Some(failure), ..record };
                 changes.put(&family::REQUESTS, &request_id(1), &record);
             }),
             ("a root that the registry never had", |_, changes| {
@@ -363,13 +349,15 @@ mod tests {
         let folder = populated();
         damage(&folder, |_, changes| {
             changes.delete(&family::REQUESTS, &request_id(1));
-            changes.delete(&family::FINAL_REQUESTS, &(UnixSeconds(1000), request_id(1)));
+            changes.put(&family::SWEPT_REQUESTS, &(), &SweptRequests { height: 1, of_next: 0 });
         });
         rebuild(&store_in(&folder), CACHE, &NoProgress).expect("the store is rebuilt");
         let store = open(&folder);
         assert_eq!(store.request(&request_id(1)).expect("the read succeeds"), None);
-        let final_requests = store.database().records(&family::FINAL_REQUESTS).expect("the read succeeds").count();
-        assert_eq!(final_requests, 3);
+        let kept = store.database().records(&family::REQUESTS).expect("the read succeeds").count();
+        assert_eq!(kept, 4);
+        drop(store);
+        assert_eq!(findings(&folder), Vec::<String>::new());
     }
 
     #[test]

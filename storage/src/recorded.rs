@@ -11,11 +11,8 @@ use crate::schema::requests::{IdempotencyKey, QueuedEntry, RequestRecord};
 /// Everything that admitting a request writes.
 pub(crate) fn admission_changes(sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>) -> Changes {
     let mut changes = Changes::default();
-    let record = RequestRecord { kind: entry.operation.kind(), sequence, final_state: None };
+    let record = RequestRecord { kind: entry.operation.kind(), sequence, failure: None };
     changes.put(&family::REQUESTS, &entry.request_id, &record);
-    for lock in &entry.operation.locks() {
-        changes.put(&family::LOCKS, lock, &entry.request_id);
-    }
     if let Some((key_hash, record)) = &idempotency {
         changes.put(&family::IDEMPOTENCY, key_hash, record);
         changes.put(&family::ACCEPTED_KEYS, &(record.accepted_at, *key_hash), &());
@@ -36,7 +33,6 @@ pub(crate) fn append_changes(block: &Block, seal: &Seal) -> Changes {
 pub(crate) fn put_indexes(changes: &mut Changes, block: &Block, seal: &Seal) {
     changes.put(&family::BLOCK_HASHES, &seal.hash, &seal.height);
     for (position, entry) in (0u32..).zip(&block.entries) {
-        let place = Place { height: seal.height, position, block_hash: seal.hash };
-        changes.put(&family::PLACES, &entry.request_id, &place);
+        changes.put(&family::PLACES, &entry.request_id, &Place { height: seal.height, position });
     }
 }

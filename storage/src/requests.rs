@@ -1,17 +1,18 @@
 //! Requests: reads the durable queue and the states, admits requests, and deletes expired ones.
 
 use selfsame_protocol::B256;
-use selfsame_protocol::encoding::Encoding;
 use selfsame_protocol::ledger::{Entry, RequestId};
 use selfsame_protocol::time::UnixSeconds;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::group_commit::{GroupCommit, OnDurable, Write};
+use crate::ledger::LedgerReader;
 use crate::recorded::admission_changes;
-use crate::schema::family::{self, Family};
+use crate::schema::family;
 use crate::schema::journal::{Admitted, JournalItem};
-use crate::schema::requests::{IdempotencyKey, IdempotencyRecord, QueuedEntry, RequestRecord};
+use crate::schema::registry::AppliedTip;
+use crate::schema::requests::{IdempotencyKey, IdempotencyRecord, QueuedEntry, RequestRecord, SweptRequests};
 use crate::store::Store;
 
 impl Store {
@@ -46,14 +47,20 @@ impl Store {
     pub(crate) fn finished_sequence(&self) -> Result<u64, StoreError> {
         Ok(self.database().get(&family::FINISHED_SEQUENCE, &())?.unwrap_or_default())
     }
+
+    /// How far the records of final requests are deleted.
+    pub(crate) fn swept_requests(&self) -> Result<SweptRequests, StoreError> {
+        Ok(self.database().get(&family::SWEPT_REQUESTS, &())?.unwrap_or_default())
+    }
 }
 
 fn to_entry(record: Result<(u64, QueuedEntry), StoreError>) -> Result<(u64, Entry), StoreError> {
     record.map(|(sequence, queued)| (sequence, queued.entry))
 }
 
-/// Progress of a sweep: the time and the id of the last record that it read.
-pub type SweepPosition<Id> = (UnixSeconds, Id);
+/// Progress of a sweep of idempotency keys: the time of acceptance and the hash of the last one that
+/// it read.
+pub type SweepPosition = (UnixSeconds, B256);
 
 /// The right to admit requests and to delete expired ones. A service gives it to its request
 /// tracker.
@@ -68,9 +75,8 @@ impl RequestWriter {
         Self { store, group_commit }
     }
 
-    /// Makes a request durable: its record, its locks, its entry in the queue, and its idempotency
-    /// key if it has one. `durable` is called when all of these are on disk or could not be
-    /// written.
+    /// Makes a request durable: its record, its entry in the queue, and its idempotency key if it
+    /// has one. `durable` is called when all of these are on disk or could not be written.
     pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: OnDurable) {
         let item =
             self.group_commit.item(|| JournalItem::Admitted(Admitted { sequence, entry: entry.clone(), idempotency }));
@@ -88,82 +94,91 @@ impl RequestWriter {
         self.group_commit.leads()
     }
 
-    /// Deletes final requests that ended before `time` (exclusive): at most `limit` of those after
-    /// `swept`. Returns the position of the last record that it read; `None` when there was no such
-    /// record. Blocks the thread.
-    ///
-    /// A sweep that continues from that position does not read over the records deleted before,
-    /// which RocksDB keeps until compaction.
+    /// Deletes the records of requests in applied blocks from before `time` (exclusive): at most
+    /// `limit`, after those that were deleted before. Returns whether there were any. Blocks the
+    /// thread.
     pub fn sweep_requests(
         &self,
         time: UnixSeconds,
-        swept: Option<SweepPosition<RequestId>>,
+        ledger: &dyn LedgerReader,
         limit: usize,
-    ) -> Result<Option<SweepPosition<RequestId>>, StoreError> {
-        self.sweep(&family::FINAL_REQUESTS, time, swept, limit, |changes, _, request_id| {
-            changes.delete(&family::REQUESTS, request_id);
-            Ok(true)
-        })
+    ) -> Result<bool, StoreError> {
+        fault_point!(self.store.fault_scope(), SweepBefore);
+        let database = self.store.database();
+        let applied: AppliedTip = database.get(&family::APPLIED, &())?.unwrap_or_default();
+        let before = self.store.swept_requests()?;
+        let (mut swept, mut left) = (before, limit);
+        let mut changes = Changes::default();
+        while left > 0 && swept.height < applied.tip.seal.height {
+            let Some(block) = ledger.block(swept.height + 1)?.filter(|block| block.header.time < time) else { break };
+            let mut deleted = 0;
+            for entry in block.entries.iter().skip(swept.of_next as usize).take(left) {
+                changes.delete(&family::REQUESTS, &entry.request_id);
+                deleted += 1;
+            }
+            swept = match swept.of_next + deleted {
+                end if end as usize >= block.entries.len() => SweptRequests { height: swept.height + 1, of_next: 0 },
+                of_next => SweptRequests { of_next, ..swept },
+            };
+            // A block without requests takes time, too.
+            left = left.saturating_sub(deleted.max(1) as usize);
+        }
+        if swept != before {
+            changes.put(&family::SWEPT_REQUESTS, &(), &swept);
+            database.write(changes, false)?;
+        }
+        fault_point!(self.store.fault_scope(), SweepAfter);
+        Ok(swept != before)
     }
 
-    /// Deletes idempotency keys that were accepted before `time` (exclusive), as
-    /// [`RequestWriter::sweep_requests`] deletes requests. A key that is `in_use` stays; a later
-    /// sweep from the beginning reads it again.
+    /// Deletes idempotency keys that were accepted before `time` (exclusive): at most `limit` of
+    /// those after `swept`. Returns the position of the last record that it read; `None` when there
+    /// was no such record. A key that is `in_use` stays; a later sweep from the beginning reads it
+    /// again. Blocks the thread.
+    ///
+    /// A sweep that continues from that position does not read over the records deleted before,
+    /// which RocksDB keeps until compaction.
     pub fn sweep_idempotency_keys(
         &self,
         time: UnixSeconds,
-        swept: Option<SweepPosition<B256>>,
+        swept: Option<SweepPosition>,
         limit: usize,
         in_use: impl Fn(&B256) -> bool,
-    ) -> Result<Option<SweepPosition<B256>>, StoreError> {
+    ) -> Result<Option<SweepPosition>, StoreError> {
         // An entry of the journal may bring a key anew: its record must not be written between the
         // look at it and the deletion.
         self.group_commit.without_applying(|| {
-            self.sweep(&family::ACCEPTED_KEYS, time, swept, limit, |changes, accepted_at, key_hash| {
-                if in_use(key_hash) {
-                    return Ok(false);
+            fault_point!(self.store.fault_scope(), SweepBefore);
+            let database = self.store.database();
+            let mut changes = Changes::default();
+            let mut last = None;
+            let records: Box<dyn Iterator<Item = _>> = match &swept {
+                Some(swept) => Box::new(database.records_from(&family::ACCEPTED_KEYS, swept)?),
+                None => Box::new(database.records(&family::ACCEPTED_KEYS)?),
+            };
+            // The record at `swept` itself is still there when its key was in use.
+            let is_after_swept = |key: &SweepPosition| swept.as_ref().is_none_or(|swept| key != swept);
+            let unseen = records.filter(|record| record.as_ref().map_or(true, |(key, ())| is_after_swept(key)));
+            for record in unseen.take(limit) {
+                let (position, ()) = record?;
+                let (accepted_at, key_hash) = position;
+                if accepted_at >= time {
+                    break;
+                }
+                last = Some(position);
+                if in_use(&key_hash) {
+                    continue;
                 }
                 // The key may have been used again since; its newer record has an entry of its own
                 // in ACCEPTED_KEYS.
-                if self.store.idempotency(key_hash)?.is_some_and(|record| record.accepted_at == accepted_at) {
-                    changes.delete(&family::IDEMPOTENCY, key_hash);
+                if self.store.idempotency(&key_hash)?.is_some_and(|record| record.accepted_at == accepted_at) {
+                    changes.delete(&family::IDEMPOTENCY, &key_hash);
                 }
-                Ok(true)
-            })
+                changes.delete(&family::ACCEPTED_KEYS, &position);
+            }
+            database.write(changes, false)?;
+            fault_point!(self.store.fault_scope(), SweepAfter);
+            Ok(last)
         })
-    }
-
-    fn sweep<Id: Encoding + Copy + PartialEq>(
-        &self,
-        times: &Family<(UnixSeconds, Id), ()>,
-        before: UnixSeconds,
-        swept: Option<SweepPosition<Id>>,
-        limit: usize,
-        delete: impl Fn(&mut Changes, UnixSeconds, &Id) -> Result<bool, StoreError>,
-    ) -> Result<Option<SweepPosition<Id>>, StoreError> {
-        fault_point!(self.store.fault_scope(), SweepBefore);
-        let database = self.store.database();
-        let mut changes = Changes::default();
-        let mut last = None;
-        let records: Box<dyn Iterator<Item = _>> = match &swept {
-            Some(swept) => Box::new(database.records_from(times, swept)?),
-            None => Box::new(database.records(times)?),
-        };
-        // The record at `swept` itself is still there when its key was in use.
-        let is_after_swept = |key: &(UnixSeconds, Id)| swept.as_ref().is_none_or(|swept| key != swept);
-        let unseen = records.filter(|record| record.as_ref().map_or(true, |(key, ())| is_after_swept(key)));
-        for record in unseen.take(limit) {
-            let ((time, id), ()) = record?;
-            if time >= before {
-                break;
-            }
-            if delete(&mut changes, time, &id)? {
-                changes.delete(times, &(time, id));
-            }
-            last = Some((time, id));
-        }
-        database.write(changes, false)?;
-        fault_point!(self.store.fault_scope(), SweepAfter);
-        Ok(last)
     }
 }

@@ -142,7 +142,7 @@ impl Store {
                     foreign.ensure_present()?;
                 }
                 check_registry(stored, options)?;
-                migration::bring_up_to_date(&database, path, Keep::Beside, progress)?;
+                migration::bring_up_to_date(&mut database, path, options.block_cache, Keep::Beside, progress)?;
                 database.create_missing_families(options.block_cache)?;
                 stored
             }
@@ -225,7 +225,7 @@ impl Store {
     /// As for [`Store::open_with`]. Until a later call succeeds, nothing else can use the store.
     pub fn migrate_copy(path: &Path, block_cache: usize, progress: &dyn Progress) -> Result<(), StoreError> {
         let mut database = Database::open(path, block_cache, false, None)?;
-        migration::bring_up_to_date(&database, path, Keep::Nothing, progress)?;
+        migration::bring_up_to_date(&mut database, path, block_cache, Keep::Nothing, progress)?;
         database.create_missing_families(block_cache)
     }
 

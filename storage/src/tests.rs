@@ -173,15 +173,46 @@ fn a_block_is_committed_whole_and_once() {
     assert_eq!(store.queued_after(0, 10).expect("the read succeeds"), vec![]);
     assert_eq!(store.open_requests().expect("the read succeeds"), vec![]);
     assert_eq!(store.last_sequence().expect("the read succeeds"), 2);
-    let state = store
-        .request(&request_id(2))
-        .expect("the read succeeds")
-        .and_then(|record| record.final_state)
-        .expect("the request is final");
-    assert_eq!((state.height, state.outcome), (1, Outcome::Applied { leaf_index: LeafIndex(2) }));
+    let record = store.request(&request_id(2)).expect("the read succeeds").expect("the request has a record");
+    assert_eq!((record.sequence, record.failure), (2, None));
+    assert_eq!(store.applied_block_hash(1).expect("the read succeeds"), Some(block.header.hash()));
+    assert_eq!(store.applied_block_hash(2).expect("the read succeeds"), None);
 
     let again = writer.commit(&block, &effects);
     assert!(matches!(again, Err(StoreError::StaleCommit { height: 1, computed_on: 0, applied: 1 })), "{again:?}");
+}
+
+#[test]
+fn a_request_that_fails_keeps_why_and_the_others_stay_as_they_were_admitted() {
+    let folder = folder();
+    let store = open(&folder);
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    admit(&store, 1, 1);
+    let again = Entry { request_id: request_id(2), operation: create(1) };
+    store.database().write(admission_changes(2, again, None), true).expect("the admission is written");
+    let admitted = store.request(&request_id(1)).expect("the read succeeds");
+    let block = seal(&store, &ledger, 1000);
+    let effects = effects(&store, &block);
+    commit(&store, &block).expect("the block is committed");
+    assert_eq!(store.request(&request_id(1)).expect("the read succeeds"), admitted);
+    let failure = store.request(&request_id(2)).expect("the read succeeds").and_then(|record| record.failure);
+    let failure = failure.expect("the address is in use");
+    let Outcome::Failed { code, .. } = effects.outcomes[1] else { panic!("{:?}", effects.outcomes) };
+    assert_eq!(failure, RequestFailure { height: 1, code, message: effects.messages[&1].clone() });
+}
+
+/// A block from elsewhere has requests that were never admitted here.
+#[test]
+fn a_request_that_was_not_admitted_here_gets_a_record_with_its_block() {
+    let folder = folder();
+    let store = open(&folder);
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    let time = UnixSeconds(1000);
+    let block = Block::seal(&ledger.head(), DOMAIN, time, RuleParameters::default(), vec![entry(1)]);
+    ledger.append_alone(&block).expect("the block is appended");
+    commit(&store, &block).expect("the block is committed");
+    let record = store.request(&request_id(1)).expect("the read succeeds").expect("it has a record");
+    assert_eq!((record.sequence, record.failure), (0, None));
 }
 
 #[test]
@@ -233,7 +264,9 @@ fn the_ledger_accepts_only_the_next_block_and_finds_its_head_after_a_restart() {
     assert_eq!(ledger.block(1).expect("the read succeeds"), Some(block));
     assert_eq!(ledger.height_of(&head.hash).expect("the read succeeds"), Some(1));
     let place = ledger.place(&request_id(1)).expect("the read succeeds").expect("the request is in a block");
-    assert_eq!((place.height, place.position, place.block_hash), (1, 0, head.hash));
+    assert_eq!((place.height, place.position), (1, 0));
+    assert_eq!(ledger.hash_at(1).expect("the read succeeds"), Some(head.hash));
+    assert_eq!(ledger.hash_at(2).expect("the read succeeds"), None);
 }
 
 #[test]
@@ -298,30 +331,30 @@ fn sweeping_deletes_only_expired_requests() {
     let folder = folder();
     let store = open(&folder);
     let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
-    for (sequence, time) in [(1, 1000), (2, 2000), (3, 3000)] {
-        admit(&store, sequence, sequence as u8);
+    // The second block has three requests.
+    for (time, sequences) in [(1000, 1..=1), (2000, 2..=4), (3000, 5..=5)] {
+        sequences.for_each(|sequence| admit(&store, sequence, sequence as u8));
         let block = seal(&store, &ledger, time);
         commit(&store, &block).expect("the block is committed");
     }
+    // One that is sealed and not applied.
+    admit(&store, 6, 6);
+    seal(&store, &ledger, 4000);
     let (requests, _committing) = request_writer(&store);
-    assert_eq!(
-        requests.sweep_requests(UnixSeconds(2000), None, 10).expect("the sweep succeeds"),
-        Some((UnixSeconds(1000), request_id(1)))
-    );
-    let is_kept = |byte| store.request(&request_id(byte)).expect("the read succeeds").is_some();
-    assert_eq!([is_kept(1), is_kept(2), is_kept(3)], [false, true, true]);
-    assert_eq!(
-        requests
-            .sweep_requests(UnixSeconds(9000), Some((UnixSeconds(1000), request_id(1))), 1)
-            .expect("the sweep succeeds"),
-        Some((UnixSeconds(2000), request_id(2)))
-    );
-    assert_eq!([is_kept(2), is_kept(3)], [false, true]);
-    let rest = requests
-        .sweep_requests(UnixSeconds(9000), Some((UnixSeconds(2000), request_id(2))), 10)
-        .expect("the sweep succeeds");
-    assert_eq!((rest, is_kept(3)), (Some((UnixSeconds(3000), request_id(3))), false));
-    assert_eq!(requests.sweep_requests(UnixSeconds(9000), rest, 10).expect("the sweep succeeds"), None);
+    let sweep = |time, limit| requests.sweep_requests(UnixSeconds(time), &ledger, limit).expect("the sweep succeeds");
+    let kept = || {
+        let is_kept = |byte: &u8| store.request(&request_id(*byte)).expect("the read succeeds").is_some();
+        (1..=6).filter(is_kept).collect::<Vec<u8>>()
+    };
+    assert!(!sweep(1000, 10), "the time is exclusive");
+    assert!(sweep(2000, 10));
+    assert_eq!(kept(), [2, 3, 4, 5, 6]);
+    assert!(sweep(9000, 2));
+    assert_eq!(kept(), [4, 5, 6], "part of a block");
+    assert!(!sweep(2000, 2), "the rest of the block is not expired");
+    assert!(sweep(9000, 2));
+    assert_eq!(kept(), [6]);
+    assert!(!sweep(9000, 10), "a block that is not applied");
     assert!(ledger.place(&request_id(1)).expect("the read succeeds").is_some(), "the receipt remains");
 }
 

@@ -10,7 +10,7 @@ use selfsame_protocol::B256;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse, check_request, transaction_hash};
 use selfsame_protocol::ledger::{
-    Block, BlockReceipts, BlockResult, Outcome, Receipt, RequestId, SignedHead, check_signature, is_valid_root,
+    Block, BlockReceipts, BlockResult, Receipt, RequestId, SignedHead, check_signature, is_valid_root,
 };
 use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
 use selfsame_protocol::tree::Root;
@@ -24,6 +24,7 @@ use super::head_signer::{HeadSigner, HeadSigningError};
 use super::messages::RequestTrackerMessage;
 use super::open_operations::RegistryMeasurements;
 use super::publication::Publication;
+use super::request_progress::RequestProgress;
 use super::state::{AdmissionLimits, Reader, RegistryState};
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 use crate::support::catching_up::{CatchingUp, NotCaughtUp};
@@ -292,22 +293,17 @@ impl RegistryHandle {
     /// [`RegistryHandle::snapshot`] shows its effects.
     pub fn status(&self, request_id: &RequestId) -> Result<Option<GatewayStatusResponse>, StoreError> {
         let reader = &self.inner.reader;
-        let Some(record) = reader.request(request_id)? else { return Ok(None) };
-        let submitted = |hash: &B256| GatewayRequestState::Submitted { tx_hash: transaction_hash(hash) };
-        let status = match record.final_state {
-            Some(end) if end.height > reader.publication.height() => submitted(&end.block_hash),
-            Some(end) => match end.outcome {
-                Outcome::Applied { .. } => {
-                    GatewayRequestState::Finalized { tx_hash: transaction_hash(&end.block_hash) }
-                }
-                Outcome::Failed { code, .. } => {
-                    GatewayRequestState::Failed { error: end.message, error_code: Some(code) }
-                }
-            },
-            None => match reader.place(request_id)? {
-                Some(place) => submitted(&place.block_hash),
-                None if record.sequence <= reader.publication.batching() => GatewayRequestState::Batching,
-                None => GatewayRequestState::Queued,
+        let Some((record, progress)) = reader.progress(request_id)? else { return Ok(None) };
+        let tx_hash = |height| reader.block_hash(height).map(|hash| transaction_hash(&hash));
+        let status = match progress {
+            RequestProgress::Waiting if record.sequence <= reader.publication.batching() => {
+                GatewayRequestState::Batching
+            }
+            RequestProgress::Waiting => GatewayRequestState::Queued,
+            RequestProgress::Submitted { height } => GatewayRequestState::Submitted { tx_hash: tx_hash(height)? },
+            RequestProgress::Final { height } => match record.failure {
+                None => GatewayRequestState::Finalized { tx_hash: tx_hash(height)? },
+                Some(failure) => GatewayRequestState::Failed { error: failure.message, error_code: Some(failure.code) },
             },
         };
         Ok(Some(GatewayStatusResponse { request_id: *request_id, kind: record.kind, status }))
@@ -490,9 +486,10 @@ impl RegistryHandle {
     /// Height of the block that made a request final; `None` when the request is not final, or its
     /// record has expired. Reads the store on the calling thread.
     pub fn final_height(&self, request_id: &RequestId) -> Result<Option<u64>, StoreError> {
-        let record = self.inner.reader.request(request_id)?;
-        let height = record.and_then(|record| Some(record.final_state?.height));
-        Ok(height.filter(|height| *height <= self.height()))
+        Ok(match self.inner.reader.progress(request_id)? {
+            Some((_, RequestProgress::Final { height })) => Some(height),
+            _ => None,
+        })
     }
 
     /// Hash of the result of the block at a height; `None` when it is not applied here. Reads the

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
-use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, RequestId};
 use selfsame_protocol::registry::RecoveredSigner;
 use selfsame_storage::{LedgerError, StoreError, SweepPosition};
@@ -68,11 +67,11 @@ pub(crate) enum RequestTrackerMessage {
     Ping(RpcReplyPort<()>),
 }
 
-/// The last records that a sweep looked at; `None` before the first.
+/// The last idempotency key that a sweep looked at; `None` before the first. How far requests are
+/// deleted is in the store.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SweepProgress {
-    pub requests: Option<SweepPosition<RequestId>>,
-    pub keys: Option<SweepPosition<B256>>,
+    pub keys: Option<SweepPosition>,
 }
 
 impl Ping for TreeMaintainerMessage {

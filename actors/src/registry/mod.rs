@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`messages`] | messages to the three actors |
 //! | [`state`] | the shared state, split by right: reading, admitting, sealing, applying |
+//! | [`request_progress`] | how far a request is |
 //! | [`publication`], [`waiters`] | what readers see; clients that wait for a final state |
 //! | [`wakeup`] | waking the batcher when requests become durable |
 //! | [`head_signer`] | the registry's key, and the signed head |
@@ -26,6 +27,7 @@ pub(crate) mod open_operations;
 pub(crate) mod publication;
 mod recovered_signers;
 pub(crate) mod registry_actor;
+mod request_progress;
 pub(crate) mod request_tracker;
 pub(crate) mod state;
 pub(crate) mod submission;

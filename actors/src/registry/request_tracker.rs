@@ -24,6 +24,7 @@ use tracing::{Instrument, Span};
 use super::messages::{RequestTrackerMessage, SweepProgress};
 use super::open_operations::log_step;
 use super::recovered_signers::hash_operation;
+use super::request_progress::RequestProgress;
 use super::state::Admitter;
 use super::submission::{RateLimitScope, Submission, SubmitError};
 use super::used_work::UsedWork;
@@ -278,9 +279,8 @@ impl RequestTrackerState {
     /// Whether a request that holds a lock is final for its client, although this tracker has not
     /// been notified yet.
     fn is_final(&self, request_id: &RequestId) -> Result<bool, StoreError> {
-        let reader = &self.admitter.reader;
-        let final_state = reader.request(request_id)?.and_then(|record| record.final_state);
-        Ok(final_state.is_some_and(|state| state.height <= reader.publication.height()))
+        let progress = self.admitter.reader.progress(request_id)?;
+        Ok(matches!(progress, Some((_, RequestProgress::Final { .. }))))
     }
 
     fn accept(

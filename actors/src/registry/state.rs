@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use selfsame_protocol::B256;
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, Seal, apply_block};
+use selfsame_protocol::ledger::{Block, BlockEffects, Entry, IdPlace, Outcome, RequestId, Seal, apply_block};
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::time::{ClockGuard, ClockStep, UnixSeconds};
@@ -33,6 +33,7 @@ use super::messages::{BatcherMessage, RequestTrackerMessage, SealedBlock, SweepP
 use super::open_operations::OpenOperations;
 use super::publication::Publication;
 use super::recovered_signers::RecoveredSigners;
+use super::request_progress::{BlockHashes, RequestProgress};
 use super::wakeup::Wakeup;
 use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;
@@ -140,6 +141,7 @@ pub(crate) struct Reader {
     /// The ledger's height of which its listeners were last notified. A question to the ledger
     /// itself may wait for a disk.
     ledger_height: AtomicU64,
+    block_hashes: BlockHashes,
     pub publication: Publication,
     pub counters: Counters,
     pub operations: OpenOperations,
@@ -186,6 +188,40 @@ impl Reader {
     /// The result of an applied block.
     pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
         self.store.applied_block(height)
+    }
+
+    /// A request's record, and how far the request is; `None` when the request is unknown or its
+    /// record has expired.
+    pub fn progress(&self, request_id: &RequestId) -> Result<Option<(RequestRecord, RequestProgress)>, StoreError> {
+        // The height is read first. Then the record is that from after the published block, and a
+        // request in it whose record has no failure was applied.
+        let published = self.publication.height();
+        let Some(record) = self.store.request(request_id)? else { return Ok(None) };
+        let height = match &record.failure {
+            Some(failure) => Some(failure.height),
+            None => self.place(request_id)?.map(|place| place.height),
+        };
+        let progress = match height {
+            None => RequestProgress::Waiting,
+            Some(height) if height > published => RequestProgress::Submitted { height },
+            Some(height) => RequestProgress::Final { height },
+        };
+        Ok(Some((record, progress)))
+    }
+
+    /// The hash of a block that a request is in.
+    pub fn block_hash(&self, height: u64) -> Result<B256, StoreError> {
+        if let Some(hash) = self.block_hashes.get(height) {
+            return Ok(hash);
+        }
+        let hash = match height <= self.publication.height() {
+            true => self.store.applied_block_hash(height)?,
+            false => self.ledger.hash_at(height)?,
+        };
+        let missing = || StoreError::Missing { family: "blocks", what: format!("block {height}") };
+        let hash = hash.ok_or_else(missing)?;
+        self.block_hashes.put(height, hash);
+        Ok(hash)
     }
 
     /// A request's block and its position in that block.
@@ -250,15 +286,19 @@ pub(crate) struct Admitter {
     pub slot: Arc<Slot<RequestTrackerMessage>>,
     batcher: Arc<Wakeup>,
     random: Arc<dyn Random>,
+    /// That of the last request id.
+    last_id: Mutex<IdPlace>,
     writer: RequestWriter,
 }
 
 impl Admitter {
-    /// A new request's id.
+    /// A new request's id, which comes after those that this has made before.
     pub fn new_request_id(&self) -> RequestId {
-        let mut bytes = [0; 16];
-        self.random.fill(&mut bytes);
-        RequestId::from_random(bytes)
+        let mut random = [0; 8];
+        self.random.fill(&mut random);
+        let mut last = self.last_id.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = last.next(self.reader.clock.unix_millis());
+        RequestId::from_place(*last, random)
     }
 
     /// See [`RequestWriter::admit`].
@@ -300,7 +340,7 @@ impl Admitter {
     }
 
     /// Deletes final requests and idempotency keys whose retention is over, at most `limit` of each
-    /// after `swept`. Returns the position of the sweep; `None` when no expired record is left.
+    /// after `swept`. Returns the position of the sweep; `None` when no expired record was left.
     /// Blocks the thread.
     pub fn sweep(
         &self,
@@ -312,11 +352,10 @@ impl Admitter {
         let limits = **self.reader.limits.load();
         let requests_before = now.minus(limits.request_retention.as_secs());
         let keys_before = now.minus(limits.idempotency_retention.as_secs());
-        let requests = self.writer.sweep_requests(requests_before, swept.requests, limit)?;
-        swept.requests = requests.or(swept.requests);
+        let has_swept = self.writer.sweep_requests(requests_before, self.reader.ledger.as_ref(), limit)?;
         let keys = self.writer.sweep_idempotency_keys(keys_before, swept.keys, limit, is_in_use)?;
         swept.keys = keys.or(swept.keys);
-        Ok((requests.is_some() || keys.is_some()).then_some(swept))
+        Ok((has_swept || keys.is_some()).then_some(swept))
     }
 }
 
@@ -599,6 +638,7 @@ impl RegistryState {
             store: store.clone(),
             ledger: Arc::clone(&ledger) as Arc<dyn LedgerReader>,
             ledger_height: 0.into(),
+            block_hashes: BlockHashes::default(),
             publication,
             counters: Counters::default(),
             operations: OpenOperations::default(),
@@ -616,6 +656,7 @@ impl RegistryState {
             slot: Arc::clone(&slots.request_tracker),
             batcher: Arc::clone(&wakeup),
             random,
+            last_id: Mutex::default(),
             writer: RequestWriter::new(store.clone(), group_commit.clone()),
         };
         let sealer = Sealer {

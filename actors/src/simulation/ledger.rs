@@ -96,7 +96,7 @@ impl Blocks {
         }
         let seal = Seal::of(&block.header);
         for (position, entry) in (0..).zip(&block.entries) {
-            let place = Place { height: seal.height, position, block_hash: seal.hash };
+            let place = Place { height: seal.height, position };
             self.places.insert(entry.request_id, place);
         }
         self.heights.insert(seal.hash, seal.height);

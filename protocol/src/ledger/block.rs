@@ -13,9 +13,10 @@ use crate::eip712::RegistryDomain;
 use crate::encode_fields;
 use crate::encoding::{DecodeError, Encoding, encode};
 use crate::registry::{Operation, RuleParameters};
-use crate::time::UnixSeconds;
+use crate::time::{UnixMillis, UnixSeconds};
 
-/// Identifies a gateway request: a UUID, written `gw_<uuid>`.
+/// Identifies a gateway request: a UUID, written `gw_<uuid>`. Its order is that of its bytes: that of
+/// time for those that are made with [`RequestId::from_place`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ToSchema)]
 #[schema(value_type = String, pattern = "^(gw_)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
 pub struct RequestId(Uuid);
@@ -26,14 +27,44 @@ pub struct RequestId(Uuid);
 pub struct RequestIdError;
 
 impl RequestId {
-    /// A new id from 16 random bytes (UUID version 4).
+    /// An id from 16 random bytes (UUID version 4), of which 122 bits count.
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
+    }
+
+    /// The id of a place in the order of ids, made unguessable by random bytes, of which 62 bits
+    /// count (UUID version 7, RFC 9562).
+    pub fn from_place(IdPlace(place): IdPlace, random: [u8; 8]) -> Self {
+        let mut bytes = [0; 10];
+        bytes[..2].copy_from_slice(&((place & COUNTER_MASK) as u16).to_be_bytes());
+        bytes[2..].copy_from_slice(&random);
+        Self(uuid::Builder::from_unix_timestamp_millis(place >> COUNTER_BITS, &bytes).into_uuid())
     }
 
     /// The 16 bytes that records and blocks carry.
     pub fn bytes(&self) -> [u8; 16] {
         *self.0.as_bytes()
+    }
+}
+
+/// Bits of a UUID of version 7 between its version and its variant, which count the ids of a
+/// millisecond.
+const COUNTER_BITS: u32 = 12;
+
+const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
+
+/// A place in the order of request ids: a Unix time in milliseconds, and a counter within it.
+///
+/// Records that have request ids as their keys are written at the end of their family when each id
+/// comes after those before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IdPlace(u64);
+
+impl IdPlace {
+    /// The place of the next id at a time: after this one, also when the clock was set back, or
+    /// when 4096 ids of the same millisecond came before.
+    pub fn next(self, now: UnixMillis) -> Self {
+        Self((now.0 << COUNTER_BITS).max(self.0.saturating_add(1)))
     }
 }
 

@@ -20,7 +20,7 @@ mod roots;
 mod tests;
 
 pub use apply::{BlockEffects, Tip, apply_block, check_signature, recover_signer, recover_signers};
-pub use block::{Block, BlockHeader, Entry, RequestId, RequestIdError, Seal};
+pub use block::{Block, BlockHeader, Entry, IdPlace, RequestId, RequestIdError, Seal};
 pub use head::{ChainError, ChainWalk, Head, HeadComparison, HeadError, SignedHead, compare_heads};
 pub use memory::MemoryRegistry;
 pub use merkle::{merkle_path, merkle_root, verify_path};

@@ -18,7 +18,7 @@ use crate::registry::tests::arbitrary::any_operation;
 use crate::registry::{
     CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, Operation, RecoveredSigner, RuleParameters,
 };
-use crate::time::UnixSeconds;
+use crate::time::{UnixMillis, UnixSeconds};
 use crate::tree::{DEPTH, Root, empty_node, inclusion_path};
 
 const TIME: UnixSeconds = UnixSeconds(1_800_000_000);
@@ -573,4 +573,30 @@ proptest! {
         prop_assert_eq!(in_blocks.tip.root, one_by_one.tip.root);
         prop_assert_eq!(MemoryRegistry { tip: one_by_one.tip, ..in_blocks }, one_by_one);
     }
+}
+
+#[test]
+fn request_ids_have_the_order_in_which_they_are_made() {
+    let mut place = IdPlace::default();
+    let mut id = |now: u64| {
+        place = place.next(UnixMillis(now));
+        RequestId::from_place(place, [0xff; 8])
+    };
+    let now = 0x0189_b2f4_6c0e;
+    let first = id(now);
+    assert_eq!(first.to_string(), "gw_0189b2f4-6c0e-7000-bfff-ffffffffffff");
+    // The clock is set back, and more ids are made in a millisecond than it can count.
+    let later: Vec<RequestId> = [now, now + 1, now - 5000].into_iter().chain([now + 1; 5000]).map(&mut id).collect();
+    let ids: Vec<RequestId> = std::iter::once(first).chain(later).collect();
+    assert!(ids.is_sorted_by(|before, after| before < after));
+    assert_eq!(ids[3].to_string(), "gw_0189b2f4-6c0f-7001-bfff-ffffffffffff");
+    assert_eq!(ids[5003].to_string(), "gw_0189b2f4-6c10-7389-bfff-ffffffffffff");
+    assert!(ids.iter().all(|id| id.to_string().parse() == Ok(*id)));
+}
+
+#[test]
+fn every_random_bit_of_a_request_id_counts() {
+    let of = |random: u64| RequestId::from_place(IdPlace::default(), random.to_be_bytes());
+    let distinct = (0..64).filter(|bit| of(1 << bit) != of(0)).count();
+    assert_eq!(distinct, 62, "two bits say that it is a UUID");
 }

@@ -1,14 +1,9 @@
 //! Checks the families that say when records expire. A record that they lack is never deleted.
 
-use selfsame_protocol::encoding::decode;
-use selfsame_protocol::ledger::RequestId;
-use selfsame_protocol::time::UnixSeconds;
-
 use super::reading::{Merge, Reading, find};
 use super::report::Findings;
 use crate::error::StoreError;
 use crate::schema::family;
-use crate::store::Store;
 
 /// Checks that each idempotency key and each record of sign-in has its expiry, and that each
 /// expiry is that of a record.
@@ -52,26 +47,4 @@ pub(super) fn check(reading: Reading<'_>) -> Result<Findings, StoreError> {
         Ok(())
     })?);
     Ok(findings)
-}
-
-/// Checks that `final_requests` has the requests of the applied blocks, without those whose record
-/// has expired, at the times of their blocks. `rebuilt` has all of them.
-pub(super) fn check_final_requests(reading: Reading<'_>, rebuilt: &Store) -> Result<Findings, StoreError> {
-    reading.compare_each(rebuilt, family::FINAL_REQUESTS.name, |key, found, expected, findings| {
-        let Ok((time, request_id)) = decode::<(UnixSeconds, RequestId)>(key) else { return Ok(()) };
-        let has_record = find(reading.store, &family::REQUESTS, &request_id)?.is_some();
-        match (found, expected) {
-            (Some(_), None) => findings.add(format!(
-                "final_requests has request {request_id} at {time}, but no applied block of that time has it"
-            )),
-            (Some(_), Some(_)) if !has_record => {
-                findings.add(format!("final_requests has request {request_id} at {time}, but it has no record"));
-            }
-            (None, Some(_)) if has_record => findings.add(format!(
-                "request {request_id} became final at {time}, but final_requests lacks it: its record never expires"
-            )),
-            _ => {}
-        }
-        Ok(())
-    })
 }

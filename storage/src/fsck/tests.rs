@@ -6,8 +6,8 @@ use alloy_primitives::{Address, B256, U256};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ids::{CompressedKey, LeafIndex, PubkeyId};
-use selfsame_protocol::ledger::{Block, Head, Outcome, RootRecord, Tip};
-use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView, RuleParameters};
+use selfsame_protocol::ledger::{Block, Entry, Head, RequestId, RootRecord, Tip};
+use selfsame_protocol::registry::{GatewayErrorCode, OperationKind, PackedAccount, RegistryView, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use tempfile::TempDir;
@@ -19,10 +19,10 @@ use crate::recorded::admission_changes;
 use crate::requests::RequestWriter;
 use crate::schema::chain::SourceId;
 use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
-use crate::schema::registry::AppliedBlock;
-use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
-use crate::tests::{admit, commit, entry, folder, open, request_id, seal};
-use crate::{EmbeddedLedger, EmbeddedRecords, FinalState, GroupCommit, NoProgress, Place, Records};
+use crate::schema::registry::{AppliedBlock, AppliedTip};
+use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord, SweptRequests};
+use crate::tests::{admit, commit, create, entry, folder, open, request_id, seal};
+use crate::{EmbeddedLedger, EmbeddedRecords, GroupCommit, NoProgress, Place, Records, RequestFailure};
 
 /// The hash of the idempotency key of the queued request.
 const KEY_HASH: B256 = B256::repeat_byte(5);
@@ -30,26 +30,43 @@ const KEY_HASH: B256 = B256::repeat_byte(5);
 /// The key of the one record of sign-in.
 const CODE: RecordKey = RecordKey { kind: RecordKind::AuthorizationCode, id: B256::repeat_byte(6) };
 
-/// A store with two applied blocks, a sealed block, a queued request with an idempotency key, and a
-/// record of sign-in.
+/// A store with two applied blocks, of which the second has a request that failed, a sealed block, a
+/// queued request with an idempotency key, and a record of sign-in.
 fn populated_store() -> (TempDir, Store) {
     let folder = folder();
     let store = open(&folder);
     let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
     for (sequence, time) in [(1, 1000), (2, 2000)] {
         admit(&store, sequence, sequence as u8);
+        if sequence == 2 {
+            let changes = admission_changes(FAILED_SEQUENCE, failing(), None);
+            store.database().write(changes, true).expect("the changes are written");
+        }
         let block = seal(&store, &ledger, time);
         commit(&store, &block).expect("the block is committed");
     }
-    admit(&store, 3, 3);
+    admit(&store, 4, 3);
     seal(&store, &ledger, 3000);
     let idempotency =
         IdempotencyRecord { request_id: request_id(4), body_hash: B256::ZERO, accepted_at: UnixSeconds(3000) };
-    let mut changes = admission_changes(4, entry(4), Some((KEY_HASH, idempotency)));
+    let mut changes = admission_changes(5, entry(4), Some((KEY_HASH, idempotency)));
     changes.put(&family::RECORDS, &CODE, &StoredRecord { expires_at: UnixSeconds(3600), value: vec![1] });
     changes.put(&family::RECORD_EXPIRIES, &(UnixSeconds(3600), CODE), &());
     store.database().write(changes, true).expect("the changes are written");
     (folder, store)
+}
+
+/// The sequence number of the request that failed.
+const FAILED_SEQUENCE: u64 = 3;
+
+/// The id of the request that failed.
+fn failed_id() -> RequestId {
+    request_id(0xf)
+}
+
+/// A request whose address the first account has.
+fn failing() -> Entry {
+    Entry { request_id: failed_id(), operation: create(1) }
 }
 
 fn check(store: &Store) -> FsckReport {
@@ -81,15 +98,20 @@ fn damage(store: &Store, change: impl FnOnce(&mut Changes)) {
     store.database().write(changes, true).expect("the changes are written");
 }
 
-/// Changes the first request's record.
+/// Changes the record of the request that failed.
 fn change_request(store: &Store, changes: &mut Changes, change: impl FnOnce(&mut RequestRecord)) {
-    let mut record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
+    let mut record = store.request(&failed_id()).expect("the read succeeds").expect("a request");
     change(&mut record);
-    changes.put(&family::REQUESTS, &request_id(1), &record);
+    changes.put(&family::REQUESTS, &failed_id(), &record);
 }
 
-fn final_state_of(record: &mut RequestRecord) -> &mut FinalState {
-    record.final_state.as_mut().expect("the request is final")
+fn failure_of(record: &mut RequestRecord) -> &mut RequestFailure {
+    record.failure.as_mut().expect("the request has failed")
+}
+
+/// The record of the request that failed.
+fn failed_record(store: &Store) -> RequestRecord {
+    store.request(&failed_id()).expect("the read succeeds").expect("a request")
 }
 
 #[test]
@@ -98,7 +120,7 @@ fn an_undamaged_store_has_no_findings() {
     let report = check(&store);
     assert_eq!(report.findings, Vec::<String>::new());
     let FsckReport { blocks, applied, operations, accounts, queued, .. } = report;
-    assert_eq!((blocks, applied, operations, accounts, queued), (3, 2, 2, 2, 2));
+    assert_eq!((blocks, applied, operations, accounts, queued), (3, 2, 3, 2, 2));
     assert_eq!(check(&open(&folder())), FsckReport::default(), "an empty store");
 }
 
@@ -264,7 +286,7 @@ fn every_damaged_record_is_a_finding() {
         (
             "a request has another place",
             |_, changes| {
-                let place = Place { height: 2, position: 0, block_hash: B256::ZERO };
+                let place = Place { height: 2, position: 0 };
                 changes.put(&family::PLACES, &request_id(1), &place);
             },
             "is operation 0 of block 1, its place is",
@@ -275,29 +297,34 @@ fn every_damaged_record_is_a_finding() {
             "is operation 0 of block 1, its place is None",
         ),
         (
-            "a request has another final state",
+            "a request that failed has failed for another reason",
             |store, changes| {
-                change_request(store, changes, |record| {
-                    final_state_of(record).outcome = Outcome::Applied { leaf_index: LeafIndex(9) }
-                });
+                change_request(store, changes, |record| failure_of(record).code = GatewayErrorCode::BadRequest);
             },
             "ended as",
         ),
         (
-            "a final request has the record of an open request",
-            |store, changes| {
-                let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
-                changes.put(&family::REQUESTS, &request_id(1), &RequestRecord { final_state: None, ..record });
-            },
+            "a request that failed has the record of another one",
+            |store, changes| change_request(store, changes, |record| record.failure = None),
             "its record holds None",
         ),
         (
-            "a queued request has the record of a final request",
+            "a request whose operation was applied has the record of one that failed",
+            |store, changes| changes.put(&family::REQUESTS, &request_id(1), &failed_record(store)),
+            "ended as None, its record holds Some",
+        ),
+        (
+            "a queued request has the record of one that failed",
             |store, changes| {
-                let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
-                changes.put(&family::REQUESTS, &request_id(4), &RequestRecord { sequence: 4, ..record });
+                let record = RequestRecord { sequence: 5, ..failed_record(store) };
+                changes.put(&family::REQUESTS, &request_id(4), &record);
             },
             "its record is not that of an open request",
+        ),
+        (
+            "a request of an applied block is in the queue",
+            |_, changes| changes.put(&family::QUEUE, &1, &QueuedEntry { entry: entry(1) }),
+            "waits in the queue as 1, but block 1, which was applied, has it",
         ),
         (
             "a queued request has no record",
@@ -305,42 +332,19 @@ fn every_damaged_record_is_a_finding() {
             "its record is not that of an open request",
         ),
         (
-            "a lock is missing",
-            |_, changes| changes.delete(&family::LOCKS, &Lock::Address(Address::repeat_byte(4))),
-            "does not hold the lock on",
-        ),
-        (
-            "a lock that no request needs",
-            |_, changes| changes.put(&family::LOCKS, &Lock::LeafIndex(LeafIndex(1)), &request_id(1)),
-            "holds the lock on leaf index 0x1, but no queued operation of it needs the lock",
-        ),
-        (
             "an acknowledged request is lost",
-            |_, changes| {
-                changes.delete(&family::QUEUE, &4);
-                changes.delete(&family::LOCKS, &Lock::Address(Address::repeat_byte(4)));
-            },
-            "was accepted as 4, but is neither in the queue nor in a block: it is lost",
+            |_, changes| changes.delete(&family::QUEUE, &5),
+            "was accepted as 5, but is neither in the queue nor in a block: it is lost",
         ),
         (
             "a request left the queue before its block was applied",
-            |_, changes| changes.delete(&family::QUEUE, &3),
+            |_, changes| changes.delete(&family::QUEUE, &4),
             "is open and in block 3, but not in the queue",
         ),
         (
             "a request waits in the queue under two numbers",
             |_, changes| changes.put(&family::QUEUE, &9, &QueuedEntry { entry: entry(4) }),
             "waits in the queue as 9, but its record is not that of an open request",
-        ),
-        (
-            "a lock is held by a final request",
-            |_, changes| changes.put(&family::LOCKS, &Lock::Address(Address::repeat_byte(1)), &request_id(1)),
-            "but no queued operation of it needs the lock",
-        ),
-        (
-            "a lock is held by another open request",
-            |_, changes| changes.put(&family::LOCKS, &Lock::Address(Address::repeat_byte(4)), &request_id(3)),
-            "does not hold the lock on",
         ),
         (
             "a queued request has a place",
@@ -354,7 +358,7 @@ fn every_damaged_record_is_a_finding() {
         (
             "an unknown request has a place",
             |_, changes| {
-                let place = Place { height: 9, position: 0, block_hash: B256::ZERO };
+                let place = Place { height: 9, position: 0 };
                 changes.put(&family::PLACES, &request_id(9), &place);
             },
             "has the place 0 in block 9, but no block has it there",
@@ -373,27 +377,42 @@ fn every_damaged_record_is_a_finding() {
             "block 2 is not found by its hash",
         ),
         (
-            "a request of a block that is not applied has a final state",
+            "a request of a block that is not applied has failed",
             |store, changes| {
-                let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
-                changes.put(&family::REQUESTS, &request_id(3), &RequestRecord { sequence: 3, ..record });
+                changes.put(&family::REQUESTS, &request_id(3), &RequestRecord { sequence: 4, ..failed_record(store) });
             },
             "but no applied block has the request",
         ),
         (
-            "a final request has no time of expiry",
-            |_, changes| changes.delete(&family::FINAL_REQUESTS, &(UnixSeconds(1000), request_id(1))),
-            "became final at 1000, but final_requests lacks it: its record never expires",
+            "an unknown request has failed",
+            |store, changes| changes.put(&family::REQUESTS, &request_id(9), &failed_record(store)),
+            "but no applied block has the request",
         ),
         (
-            "a time of expiry has no request",
+            "the record of a request is deleted too early",
             |_, changes| changes.delete(&family::REQUESTS, &request_id(1)),
-            "at 1000, but it has no record",
+            "is in block 1 and has no record, but the records are deleted only up to block 0",
         ),
         (
-            "a final request has another time of expiry",
-            |_, changes| changes.put(&family::FINAL_REQUESTS, &(UnixSeconds(1500), request_id(1)), &()),
-            "at 1500, but no applied block of that time has it",
+            "a record is left in a block whose requests' records are deleted",
+            |_, changes| changes.put(&family::SWEPT_REQUESTS, &(), &SweptRequests { height: 1, of_next: 0 }),
+            "is in block 1, whose requests' records are deleted, and has one: it never expires",
+        ),
+        (
+            "a record is left of the first requests of a block",
+            |_, changes| {
+                changes.delete(&family::REQUESTS, &request_id(1));
+                changes.put(&family::SWEPT_REQUESTS, &(), &SweptRequests { height: 1, of_next: 1 });
+            },
+            "is in block 2, whose requests' records are deleted, and has one: it never expires",
+        ),
+        (
+            "a lost request beside a record that was deleted too early",
+            |_, changes| {
+                changes.delete(&family::REQUESTS, &request_id(1));
+                changes.delete(&family::QUEUE, &5);
+            },
+            "was accepted as 5, but is neither in the queue nor in a block: it is lost",
         ),
         (
             "an idempotency key has no time of expiry",
@@ -427,19 +446,19 @@ fn every_damaged_record_is_a_finding() {
         ),
         (
             "the queue is behind the requests that left it",
-            |_, changes| changes.put(&family::FINISHED_SEQUENCE, &(), &4),
-            "waits in the queue as 4, but the numbers up to 4 have left it",
+            |_, changes| changes.put(&family::FINISHED_SEQUENCE, &(), &5),
+            "waits in the queue as 5, but the numbers up to 5 have left it",
         ),
     ];
     assert_eq!(missed(table), []);
 }
 
 #[test]
-fn every_field_of_a_final_request_is_checked() {
+fn every_field_of_a_request_that_failed_is_checked() {
     type Change = fn(&mut RequestRecord);
     let table: [(&str, Change); 3] = [
-        ("block hash", |record| final_state_of(record).block_hash = B256::ZERO),
-        ("message", |record| final_state_of(record).message = "because".to_owned()),
+        ("height", |record| failure_of(record).height = 1),
+        ("message", |record| failure_of(record).message = "because".to_owned()),
         ("kind", |record| record.kind = OperationKind::RecoverAccount),
     ];
     let mut missed = Vec::new();
@@ -480,12 +499,9 @@ fn checking_a_store_changes_nothing() {
 #[test]
 fn a_lost_request_is_named() {
     let (_folder, store) = populated_store();
-    damage(&store, |changes| {
-        changes.delete(&family::QUEUE, &4);
-        changes.delete(&family::LOCKS, &Lock::Address(Address::repeat_byte(4)));
-    });
+    damage(&store, |changes| changes.delete(&family::QUEUE, &5));
     let id = request_id(4);
-    let lost = format!("request {id} was accepted as 4, but is neither in the queue nor in a block: it is lost");
+    let lost = format!("request {id} was accepted as 5, but is neither in the queue nor in a block: it is lost");
     assert_eq!(check(&store).findings, [lost]);
 }
 
@@ -547,13 +563,16 @@ fn a_half_swept_store_has_no_findings() {
     let (group_commit, _committing) = GroupCommit::start(store.clone()).expect("the committing thread starts");
     let requests = RequestWriter::new(store.clone(), group_commit.clone());
     let again = IdempotencyRecord { request_id: request_id(5), body_hash: B256::ZERO, accepted_at: UnixSeconds(9000) };
-    let changes = admission_changes(5, entry(5), Some((KEY_HASH, again)));
+    let changes = admission_changes(6, entry(5), Some((KEY_HASH, again)));
     store.database().write(changes, true).expect("the changes are written");
     assert_eq!(check(&store).findings, Vec::<String>::new(), "a key that was used again");
-    let swept = requests.sweep_requests(UnixSeconds(9000), None, 1).expect("the sweep succeeds");
-    assert!(swept.is_some());
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    for (limit, what) in [(1, "one request of three is swept"), (1, "and another one"), (9, "all are")] {
+        assert!(requests.sweep_requests(UnixSeconds(9000), &ledger, limit).expect("the sweep succeeds"));
+        assert_eq!(check(&store).findings, Vec::<String>::new(), "{what}");
+    }
     requests.sweep_idempotency_keys(UnixSeconds(4000), None, 1, |_| false).expect("the sweep succeeds");
-    assert_eq!(check(&store).findings, Vec::<String>::new(), "one request of two is swept");
+    assert_eq!(check(&store).findings, Vec::<String>::new(), "the key is swept");
     let records = EmbeddedRecords::new(store.clone(), group_commit);
     assert_eq!(records.expire(UnixSeconds(9000), 10).expect("the sweep succeeds"), 1);
     assert_eq!(check(&store).findings, Vec::<String>::new(), "the records are swept");

@@ -19,7 +19,8 @@ pub(crate) struct Mark {
     pub to: u32,
     /// Name of the folder beside the store that keeps it as it was; `None` when nothing does.
     pub copy: Option<String>,
-    /// How many of the changes from `from` to the next schema are complete.
+    /// How many of the steps from `from` to the next schema are complete: its families, one after
+    /// the other, and what follows from several records.
     pub family: u32,
     /// The last changed key of the family after them; `None` before the first.
     pub after: Option<Vec<u8>>,

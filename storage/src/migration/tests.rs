@@ -4,21 +4,32 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::{Address, B256};
-use selfsame_protocol::encoding::encode;
+use selfsame_protocol::encoding::{decode, encode};
+use selfsame_protocol::ledger::{Block, Entry, Outcome};
+use selfsame_protocol::registry::GatewayErrorCode;
+use selfsame_protocol::time::UnixSeconds;
 use tempfile::TempDir;
 
 use super::*;
 use crate::database::RecordSource;
 use crate::facts::{MIGRATION_KEY, write_schema_version};
+use crate::fsck::fsck;
+use crate::recorded::admission_changes;
 use crate::schema::chain::SourceId;
 use crate::schema::family;
-use crate::tests::{DOMAIN, admit, commit, folder, seal};
+use crate::schema::registry::{AppliedBlock, AppliedTip, Place};
+use crate::schema::requests::{RequestFailure, RequestRecord, SweptRequests};
+use crate::tests::{DOMAIN, admit, commit, create, folder, request_id, seal};
 use crate::{EmbeddedLedger, NoProgress, OpenOptions, Store, rebuild};
 
 const CACHE: usize = 1 << 20;
 
 /// Contracts whose code the old store has.
 const CONTRACTS: u8 = 5;
+
+/// Requests in blocks, and all.
+const PLACES: u64 = 5;
+const REQUESTS: u64 = 6;
 
 fn store_in(folder: &TempDir) -> PathBuf {
     folder.path().join("store")
@@ -33,32 +44,78 @@ fn code(number: u8) -> (Vec<u8>, Vec<u8>) {
     (old, new)
 }
 
-/// A folder with a store of schema 4: a block, a queued request, and the code of contracts.
+/// A folder with a store of schema 4: two applied blocks with a request that failed, a sealed block, a
+/// queued request, and the code of contracts.
 fn old_store() -> TempDir {
+    old_store_with(|_, _| ())
+}
+
+/// The same, with another change of the records of schema 7 at the end.
+fn old_store_with(change: impl FnOnce(&Database, &mut Changes)) -> TempDir {
     let folder = folder();
     let store = Store::open(&store_in(&folder), &OpenOptions::new(DOMAIN)).expect("the store opens");
     let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
     admit(&store, 1, 1);
     let block = seal(&store, &ledger, 1000);
     commit(&store, &block).expect("the block is committed");
-    admit(&store, 2, 2);
+    for (sequence, byte, operation) in [(2, 2, create(2)), (3, 3, create(3)), (4, 4, create(1))] {
+        let entry = Entry { request_id: request_id(byte), operation };
+        store.database().write(admission_changes(sequence, entry, None), true).expect("admitted");
+    }
+    let block = seal(&store, &ledger, 2000);
+    commit(&store, &block).expect("the block is committed");
+    admit(&store, 5, 5);
+    seal(&store, &ledger, 3000);
+    admit(&store, 6, 6);
+    drop((store, ledger));
+    make_old(&store_in(&folder), change);
+    folder
+}
+
+/// Gives a store the records that a program of schema 4 makes.
+fn make_old(path: &Path, change: impl FnOnce(&Database, &mut Changes)) {
+    let mut database = Database::open(path, CACHE, false, None).expect("it opens");
+    database.drop_family(family::SWEPT_REQUESTS.name).expect("dropped");
+    database.create_family(to_8::FINAL_REQUESTS.name);
+    database.create_family(to_8::LOCKS);
     let mut changes = Changes::default();
+    for record in database.records(&family::PLACES).expect("a family") {
+        let (request_id, Place { height, position }) = record.expect("the read succeeds");
+        let old = to_8::Place7 { height, position, block_hash: B256::repeat_byte(7) };
+        changes.put_raw(family::PLACES.name, encode(&request_id), encode(&old));
+    }
+    let applied: AppliedTip = database.get(&family::APPLIED, &()).expect("read").expect("a tip");
+    for height in 1..=applied.tip.seal.height {
+        let block: Block = database.get(&family::BLOCKS, &height).expect("read").expect("a block");
+        let result: AppliedBlock = database.get(&family::RESULTS, &height).expect("read").expect("a result");
+        for (entry, outcome) in block.entries.iter().zip(result.outcomes) {
+            let record: Option<RequestRecord> = database.get(&family::REQUESTS, &entry.request_id).expect("read");
+            let RequestRecord { kind, sequence, failure } = record.expect("a record");
+            let message = failure.map(|failure| failure.message).unwrap_or_default();
+            let block_hash = block.header.hash();
+            let final_state = Some(to_8::FinalState7 { height, block_hash, outcome, message });
+            let old = to_8::RequestRecord7 { kind, sequence, final_state };
+            changes.put_raw(family::REQUESTS.name, encode(&entry.request_id), encode(&old));
+            changes.put(&to_8::FINAL_REQUESTS, &(block.header.time, entry.request_id), &());
+        }
+    }
+    changes.put_raw(to_8::LOCKS, vec![1], vec![2]);
     for number in 1..=CONTRACTS {
         let key = encode(&SourceId { hash: B256::repeat_byte(number) });
         changes.put_raw(family::CONTRACT_CODE.name, key, code(number).0);
     }
-    store.database().write(changes, true).expect("written");
-    write_schema_version(store.database(), 4);
-    folder
+    change(&database, &mut changes);
+    database.write(changes, true).expect("written");
+    write_schema_version(&database, 4);
 }
 
 type AllRecords = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
-/// Every record of a store of any schema.
+/// Every record of a store of any schema, but those of the families that went.
 fn records(path: &Path) -> AllRecords {
     let database = Database::open_read_only(path, CACHE).expect("the database opens");
     let mut all = BTreeMap::new();
-    for family in family::ALL {
+    for family in database.families() {
         for record in database.raw_records(family).expect("a family") {
             let (key, value) = record.expect("the read succeeds");
             all.insert((family, key.to_vec()), value.to_vec());
@@ -69,7 +126,27 @@ fn records(path: &Path) -> AllRecords {
 
 /// The records of a migrated store, from those of the old one.
 fn migrated(old: &AllRecords) -> AllRecords {
+    migrated_and_swept(old, 0)
+}
+
+/// The same of a store whose requests were deleted up to a height.
+fn migrated_and_swept(old: &AllRecords, height: u64) -> AllRecords {
     let mut new = old.clone();
+    for ((family, _), value) in &mut new {
+        if *family == family::PLACES.name {
+            value.truncate(12);
+        }
+        if *family == family::REQUESTS.name {
+            let to_8::RequestRecord7 { kind, sequence, final_state } = decode(value).expect("a record");
+            let failure = final_state.filter(|state| matches!(state.outcome, Outcome::Failed { .. })).map(|state| {
+                let code = GatewayErrorCode::AuthenticatorAlreadyExists;
+                RequestFailure { height: state.height, code, message: state.message }
+            });
+            *value = encode(&RequestRecord { kind, sequence, failure });
+        }
+    }
+    let swept = encode(&SweptRequests { height, of_next: 0 });
+    new.insert((family::SWEPT_REQUESTS.name, Vec::new()), swept);
     new.insert((family::META, b"schema_version".to_vec()), encode(&SCHEMA_VERSION));
     for number in 1..=CONTRACTS {
         let key = encode(&SourceId { hash: B256::repeat_byte(number) });
@@ -106,8 +183,8 @@ impl Progress for StopAt {
 /// Migrates as a start does, with so many records in a write.
 fn migrate(folder: &TempDir, batch: usize, progress: &dyn Progress) -> Result<(), StoreError> {
     let path = store_in(folder);
-    let database = Database::open(&path, CACHE, false, None)?;
-    Migration { database: &database, path: &path, batch }.run(Keep::Beside, progress)
+    let mut database = Database::open(&path, CACHE, false, None)?;
+    Migration { database: &mut database, path: &path, block_cache: CACHE, batch }.run(Keep::Beside, progress)
 }
 
 #[test]
@@ -115,7 +192,7 @@ fn a_start_migrates_an_old_store_and_keeps_it_as_it_was() {
     let folder = old_store();
     let old = records(&store_in(&folder));
     let store = Store::open(&store_in(&folder), &OpenOptions::new(DOMAIN)).expect("the store opens");
-    assert_eq!(store.last_sequence().expect("the read succeeds"), 2);
+    assert_eq!(store.last_sequence().expect("the read succeeds"), 6);
     drop(store);
     assert_eq!(names(&folder), ["store", "store.schema-4"]);
     assert_eq!(records(&store_in(&folder)), migrated(&old));
@@ -123,6 +200,47 @@ fn a_start_migrates_an_old_store_and_keeps_it_as_it_was() {
     // The next start has nothing to do.
     drop(Store::open(&store_in(&folder), &OpenOptions::new(DOMAIN)).expect("the store opens"));
     assert_eq!(names(&folder), ["store", "store.schema-4"]);
+    let database = Database::open(&store_in(&folder), CACHE, false, None).expect("it opens");
+    assert!([to_8::FINAL_REQUESTS.name, to_8::LOCKS].iter().all(|family| !database.has_family(family)));
+    drop(database);
+    assert_eq!(findings(&folder), Vec::<String>::new());
+}
+
+fn findings(folder: &TempDir) -> Vec<String> {
+    let scratch = crate::tests::folder();
+    let store = Store::open_existing(&store_in(folder), CACHE).expect("the store opens");
+    fsck(&store, scratch.path(), &NoProgress).expect("fsck runs").findings
+}
+
+/// In schema 7 the records of requests were deleted in the order of time and id.
+#[test]
+fn a_store_is_swept_as_far_as_before_and_to_the_end_of_a_second() {
+    let sweep = |time: u64, bytes: &'static [u8]| {
+        move |_: &Database, changes: &mut Changes| {
+            for byte in bytes {
+                changes.delete(&family::REQUESTS, &request_id(*byte));
+                changes.delete(&to_8::FINAL_REQUESTS, &(UnixSeconds(time), request_id(*byte)));
+            }
+        }
+    };
+    // The second block has the requests 2, 3 and 4.
+    for (first, second, height) in
+        [(&[][..], &[][..], 0), (&[1], &[], 1), (&[1], &[2], 2), (&[1], &[2, 3], 2), (&[1], &[2, 3, 4], 2)]
+    {
+        let folder = old_store_with(|database, changes| {
+            sweep(1000, first)(database, changes);
+            sweep(2000, second)(database, changes);
+        });
+        let mut old = records(&store_in(&folder));
+        migrate(&folder, BATCH, &NoProgress).expect("migrated");
+        if height == 2 {
+            old.retain(|(family, key), _| {
+                *family != family::REQUESTS.name || ![2, 3, 4].map(|byte| encode(&request_id(byte))).contains(key)
+            });
+        }
+        assert_eq!(records(&store_in(&folder)), migrated_and_swept(&old, height), "{second:?}");
+        assert_eq!(findings(&folder), Vec::<String>::new(), "{second:?}");
+    }
 }
 
 /// The process can end after each write: everything behind it is left to the next start.
@@ -152,8 +270,10 @@ fn a_migration_that_ends_after_any_write_is_continued_to_the_same_result() {
         assert_eq!(names(&folder), ["store", "store.schema-4"], "stopped at question {question}");
         assert_eq!(records(&folder.path().join("store.schema-4")), old);
     }
-    // Before the mark, before each of the records, and before the end of the family.
-    assert_eq!((stops, refusals), (u64::from(CONTRACTS) + 2, u64::from(CONTRACTS) + 1));
+    // Before the mark, before each of the records, before the end of each family, and before what
+    // follows from them in each of four schemas.
+    let records = u64::from(CONTRACTS) + PLACES + REQUESTS + 3;
+    assert_eq!((stops, refusals), (records + 5, records + 4));
 }
 
 #[test]
@@ -238,7 +358,7 @@ fn nothing_but_a_start_migrates_and_only_for_the_right_registry() {
     let (store, standing) = Store::look(&path, CACHE).expect("it can be looked at");
     assert_eq!(standing, SchemaStanding::Migratable { from: 4 });
     let summary = store.summary().expect("the read succeeds");
-    assert_eq!((summary.schema_version, summary.head.height), (4, 1));
+    assert_eq!((summary.schema_version, summary.head.height), (4, 3));
     drop(store);
     assert_eq!((names(&folder), records(&path)), (vec!["store".to_owned()], old));
 }
@@ -263,7 +383,7 @@ fn a_record_that_is_none_of_its_schema_stops_the_migration() {
 #[test]
 fn no_migration_changes_what_is_looked_at_in_old_stores() {
     let looked_at = [family::META, family::BLOCKS.name, family::BLOCK_HASHES.name, family::APPLIED.name];
-    for change in MIGRATIONS.into_iter().flatten() {
+    for change in changes_from(OLDEST_MIGRATABLE) {
         assert!(!looked_at.contains(&change.family) && change.family != family::ACCOUNTS.name, "{}", change.family);
     }
     let folder = old_store();

@@ -5,11 +5,13 @@ use selfsame_protocol::chain::deployment::ContractCode;
 use selfsame_protocol::encode_fields;
 use selfsame_protocol::encoding::{DecodeError, decode, encode};
 
-use super::FamilyChange;
+use super::{FamilyChange, SchemaChange};
 use crate::schema::family;
 
-pub(super) const CHANGES: [FamilyChange; 1] =
-    [FamilyChange { family: family::CONTRACT_CODE.name, change: contract_code }];
+pub(super) const CHANGE: SchemaChange = SchemaChange {
+    families: &[FamilyChange { family: family::CONTRACT_CODE.name, change: contract_code }],
+    ..SchemaChange::NONE
+};
 
 /// A contract's code in schema 4.
 struct ContractCode4 {

@@ -1,5 +1,5 @@
 //! Schema 7: the families of events and webhooks, which begin empty. No earlier record changes.
 
-use super::FamilyChange;
+use super::SchemaChange;
 
-pub(super) const CHANGES: [FamilyChange; 0] = [];
+pub(super) const CHANGE: SchemaChange = SchemaChange::NONE;

@@ -9,7 +9,7 @@ use selfsame_protocol::events::position::EventPosition;
 use selfsame_protocol::events::record::{LogEntry, RecordedEvent};
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
-use selfsame_protocol::registry::{Account, Lock, PackedAccount};
+use selfsame_protocol::registry::{Account, PackedAccount};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Page, PageId, Root};
 use selfsame_protocol::verification::directory::ActionKey;
@@ -21,7 +21,7 @@ use super::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId
 use super::events::{DeliveryRecord, LogProgress, ReceiverKey, ReceiverRecord, UnloggedKey};
 use super::records::{RecordKey, StoredRecord};
 use super::registry::{AppliedBlock, AppliedTip, Place};
-use super::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
+use super::requests::{IdempotencyRecord, QueuedEntry, RequestRecord, SweptRequests};
 
 /// A column family with the types of its keys and values. Keys are canonical encodings, so numbers
 /// sort by value.
@@ -32,7 +32,8 @@ pub(crate) struct Family<Key, Value> {
 }
 
 impl<Key: Encoding, Value: Encoding> Family<Key, Value> {
-    const fn new(name: &'static str) -> Self {
+    /// A family of this schema, or of an older one in a migration.
+    pub(crate) const fn new(name: &'static str) -> Self {
         Self { name, types: PhantomData }
     }
 
@@ -70,18 +71,16 @@ pub(crate) const BLOCK_HASHES: Family<B256, u64> = Family::new("block_hashes");
 /// Request id → its place in a block. Never deleted.
 pub(crate) const PLACES: Family<RequestId, Place> = Family::new("places");
 
-/// Request id → request. Final ones expire.
+/// Request id → request. Those of final requests are deleted some time after their blocks.
 pub(crate) const REQUESTS: Family<RequestId, RequestRecord> = Family::new("requests");
 /// Sequence number → request that is not applied yet.
 pub(crate) const QUEUE: Family<u64, QueuedEntry> = Family::new("queue");
 /// One record: the greatest sequence number among the requests that left the queue.
 pub(crate) const FINISHED_SEQUENCE: Family<(), u64> = Family::new("finished_sequence");
-/// Lock → the open request that holds it.
-pub(crate) const LOCKS: Family<Lock, RequestId> = Family::new("locks");
 /// Hash of an idempotency key → the request it stands for.
 pub(crate) const IDEMPOTENCY: Family<B256, IdempotencyRecord> = Family::new("idempotency");
-/// Time when a request became final, and its id. The retention of its record counts from then.
-pub(crate) const FINAL_REQUESTS: Family<(UnixSeconds, RequestId), ()> = Family::new("final_requests");
+/// One record: how far the records of final requests are deleted.
+pub(crate) const SWEPT_REQUESTS: Family<(), SweptRequests> = Family::new("swept_requests");
 /// Time when an idempotency key was accepted, and its hash.
 pub(crate) const ACCEPTED_KEYS: Family<(UnixSeconds, B256), ()> = Family::new("accepted_keys");
 
@@ -127,9 +126,9 @@ pub(crate) const META: &str = "meta";
 pub(crate) const DERIVED: [&str; 6] =
     [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
 
-/// The families that can be made from the blocks and the queue again: those of [`DERIVED`], the
-/// indexes of the ledger, and the locks of the queued requests.
-pub(crate) const REBUILT: [&str; 9] = [
+/// The families that can be made from the blocks again: those of [`DERIVED`], and the indexes of the
+/// ledger.
+pub(crate) const REBUILT: [&str; 8] = [
     ACCOUNTS.name,
     ADDRESSES.name,
     TREE_PAGES.name,
@@ -138,11 +137,10 @@ pub(crate) const REBUILT: [&str; 9] = [
     APPLIED.name,
     BLOCK_HASHES.name,
     PLACES.name,
-    LOCKS.name,
 ];
 
 /// Every family but [`META`], with the function that decodes its records.
-pub(crate) const TYPED: [(&str, DecodeRecord); 31] = [
+pub(crate) const TYPED: [(&str, DecodeRecord); 30] = [
     ACCOUNTS.typed(),
     ADDRESSES.typed(),
     TREE_PAGES.typed(),
@@ -155,9 +153,8 @@ pub(crate) const TYPED: [(&str, DecodeRecord); 31] = [
     REQUESTS.typed(),
     QUEUE.typed(),
     FINISHED_SEQUENCE.typed(),
-    LOCKS.typed(),
     IDEMPOTENCY.typed(),
-    FINAL_REQUESTS.typed(),
+    SWEPT_REQUESTS.typed(),
     ACCEPTED_KEYS.typed(),
     NULLIFIERS.typed(),
     ACTIONS.typed(),

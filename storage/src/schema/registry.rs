@@ -1,8 +1,9 @@
 //! The records of applied blocks, and where a request stands in the ledger.
 
+use selfsame_protocol::encode_fields;
+use selfsame_protocol::encoding::{DecodeError, Encoding, expect_version};
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{BlockResult, Outcome, Tip};
-use selfsame_protocol::{B256, encode_fields};
 
 /// How far blocks have been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,14 @@ pub struct AppliedBlock {
 
 encode_fields!(AppliedBlock { result, outcomes } version 1 of "applied block");
 
+impl AppliedBlock {
+    /// Decodes the result only, which comes before the outcomes.
+    pub(crate) fn decode_result(mut input: &[u8]) -> Result<BlockResult, DecodeError> {
+        expect_version("applied block", 1, &mut input)?;
+        BlockResult::decode(&mut input)
+    }
+}
+
 /// Where a request stands in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -40,8 +49,6 @@ pub struct Place {
     pub height: u64,
     /// Position in the block, counted from 0.
     pub position: u32,
-    /// Hash of the block.
-    pub block_hash: B256,
 }
 
-encode_fields!(Place { height, position, block_hash });
+encode_fields!(Place { height, position });

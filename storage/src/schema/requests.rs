@@ -1,38 +1,49 @@
 //! The records of requests: the durable queue, states, idempotency keys.
 
-use selfsame_protocol::ledger::{Entry, Outcome, RequestId};
-use selfsame_protocol::registry::OperationKind;
+use selfsame_protocol::ledger::{Entry, RequestId};
+use selfsame_protocol::registry::{GatewayErrorCode, OperationKind};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{B256, encode_fields};
 
-/// A request's kind, its place in the queue and its final state.
+/// A request's kind, its place in the queue, and why it failed.
+///
+/// Whether a request is final is not in it: it is when the block that it is in was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRecord {
     /// Kind of its operation.
     pub kind: OperationKind,
     /// Position in the order of admission, from 1 on; 0 when this store did not admit the request.
     pub sequence: u64,
-    /// How it ended; `None` while it is open.
-    pub final_state: Option<FinalState>,
+    /// Why applying its operation failed; `None` while the request is open, and when the operation
+    /// was applied.
+    pub failure: Option<RequestFailure>,
 }
 
-encode_fields!(RequestRecord { kind, sequence, final_state } version 1 of "request record");
+encode_fields!(RequestRecord { kind, sequence, failure } version 1 of "request record");
 
-/// How a request ended.
+/// How a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FinalState {
+pub struct RequestFailure {
     /// Height of the request's block.
     pub height: u64,
-    /// Hash of the request's block.
-    pub block_hash: B256,
-    /// What applying the operation did.
-    pub outcome: Outcome,
-    /// Why the operation failed, as a text for a person: the broken rule and the values. Empty when
-    /// the operation was applied.
+    /// The code of the broken rule.
+    pub code: GatewayErrorCode,
+    /// The broken rule and the values, as a text for a person.
     pub message: String,
 }
 
-encode_fields!(FinalState { height, block_hash, outcome, message });
+encode_fields!(RequestFailure { height, code, message });
+
+/// How far the records of final requests are deleted, in the order of their blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SweptRequests {
+    /// Height of the last block of whose requests every record is deleted.
+    pub height: u64,
+    /// The first so many requests of the next block have no record, either.
+    pub of_next: u32,
+}
+
+encode_fields!(SweptRequests { height, of_next } version 1 of "progress of the deletion of requests");
 
 /// A request in the durable queue. It stays there until its block is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]

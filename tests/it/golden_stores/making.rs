@@ -9,6 +9,7 @@ use selfsame::config::Config;
 use selfsame_protocol::chain::deployment::IMPLEMENTATION_SLOT;
 use selfsame_protocol::ids::PubkeyId;
 use selfsame_protocol::verification::Environment;
+use selfsame_wallet::operations::create_account;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove;
 use selfsame_wallet::sign_in::SignInSession;
@@ -95,7 +96,7 @@ async fn a_golden_store_of_the_present_schema_is_made() {
     let daemon = start(&data, &node.url, |_| {}).await;
     let mut notes = Notes::default();
 
-    // The registry: seven blocks.
+    // The registry: seven blocks, and one with a request that fails.
     let open = registry(daemon.client()).await;
     let [laptop, phone, agent] = ["laptop", "phone", "agent"].map(key);
     let account = create(&open, &laptop, agent.address()).await;
@@ -114,6 +115,22 @@ async fn a_golden_store_of_the_present_schema_is_made() {
         notes.final_requests.push(id);
     }
     notes.accounts = 5;
+
+    // A request that fails: it was valid when it was admitted, and the rules are others when its
+    // block is sealed.
+    daemon.stop().await;
+    let daemon = start(&data, &node.url, hold).await;
+    let two = ["two", "authenticators"].map(|name| key(name).authenticator());
+    let body = serde_json::to_value(create_account(&two, Address::ZERO).operation).expect("JSON");
+    let failing = submit(&http, &daemon, "/create-account", body, "failing").await;
+    daemon.stop().await;
+    let daemon = start(&data, &node.url, |config| config.registry.max_authenticators = 1).await;
+    let failed = http.get(daemon.gateway(&format!("/status/{failing}?wait=60"))).send().await.expect("an answer");
+    let failed: Value = failed.json().await.expect("JSON");
+    assert_eq!(failed["status"]["state"], "failed", "{failed}");
+    daemon.stop().await;
+    let daemon = start(&data, &node.url, |_| {}).await;
+    notes.final_requests.push(failing);
 
     // Verification: a trusted root, a nullifier and the action that it is of.
     let operator = Operator::new(&daemon.operator("")).expect("an address");

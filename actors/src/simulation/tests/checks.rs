@@ -92,7 +92,7 @@ pub(super) fn check_history(
             assert!(walked.insert(*request_id), "{request_id} is in two blocks");
             let signed = expected.take(entry);
             let signed = signed.unwrap_or_else(|| panic!("{request_id} is in block {height}, but no client sent it"));
-            places.push((*request_id, Place { height, position, block_hash: previous.hash }));
+            places.push((*request_id, Place { height, position }));
             let is_applied = model.apply(&signed, block.header.time);
             if let Some(final_state) = final_states.get(request_id) {
                 let is_finalized = matches!(final_state, GatewayRequestState::Finalized { .. });

@@ -146,6 +146,7 @@ fn a_ledger_in_memory_takes_one_block_of_a_height() {
     assert_eq!(ledger.block(3).expect("it is read"), None);
     let place = ledger.place(&second.entries[0].request_id).expect("it is read").expect("it has a place");
     assert_eq!((place.height, place.position), (2, 0));
-    assert_eq!(ledger.height_of(&place.block_hash).expect("it is read"), Some(2));
+    let hash = ledger.hash_at(2).expect("it is read").expect("there is a block");
+    assert_eq!((hash, ledger.height_of(&hash).expect("it is read")), (second.header.hash(), Some(2)));
     assert_eq!(ledger.place(&other.entries[0].request_id).expect("it is read"), None);
 }

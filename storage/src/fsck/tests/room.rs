@@ -9,6 +9,8 @@ use selfsame_protocol::registry::{CreateAccount, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
 
 use super::check;
+use crate::fsck::fingerprint::RecordHasher;
+use crate::fsck::recorded::Subject;
 use crate::fsck::{CACHE, rebuilding};
 use crate::ledger::LedgerReader;
 use crate::progress::Together;
@@ -60,8 +62,9 @@ fn the_room_that_a_check_asks_for_is_enough_for_the_second_store() {
     let store = open(&of_store);
     let needed = rebuilding::room_needed(&store).expect("estimated");
     let rebuilt = Store::create_scratch(of_scratch.path(), CACHE, store.domain()).expect("made");
-    let history =
-        rebuilding::rebuild(&store, &rebuilt, BLOCKS, &Together::new(&NoProgress)).expect("the blocks are applied");
+    let hasher = RecordHasher::default();
+    let subject = Subject::read(&store, &hasher).expect("the marks are read");
+    let history = rebuilding::rebuild(&subject, &rebuilt, &Together::new(&NoProgress)).expect("the blocks are applied");
     assert!(history.is_whole && history.operations == BLOCKS * OPERATIONS);
     drop(rebuilt);
     let taken = bytes_in(of_scratch.path());

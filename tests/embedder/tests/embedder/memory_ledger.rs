@@ -69,7 +69,7 @@ impl LedgerReader for MemoryLedger {
     fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
         Ok(self.find(|block, height| {
             let position = block.entries.iter().position(|entry| entry.request_id == *request_id)?;
-            Some(Place { height, position: position as u32, block_hash: block.header.hash() })
+            Some(Place { height, position: position as u32 })
         }))
     }
 
