@@ -9,12 +9,14 @@
 mod hash;
 mod page;
 mod path;
+mod poseidon2;
 mod shape;
 mod update;
 
 pub use hash::{Node, Root, empty_node, field_element, hash_pair, is_below_field, node};
 pub use page::{PAGE_LEVELS, Page, PageId, PageSource, ROWS};
 pub use path::{InclusionPath, inclusion_path};
+pub use poseidon2::hash_pairs;
 pub use shape::{CAPACITY, DEPTH};
 pub use update::{TreeUpdate, update};
 
