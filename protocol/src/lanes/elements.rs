@@ -1,5 +1,10 @@
 //! Eight elements of a field.
 
+#![expect(
+    clippy::should_implement_trait,
+    reason = "an operator's result has one type, and here the caller chooses the bound of the result"
+)]
+
 use std::fmt;
 use std::marker::PhantomData;
 

@@ -108,8 +108,7 @@ fn edges<C: MontConfig<4>>() -> Vec<Element<C>> {
     // Elements whose Montgomery form is one of the edges.
     let unshifted = [254u64, 256, 260, 264, 520].map(|exponent| Element::<C>::from(2u64).pow([exponent]).inverse());
     let numbers: Vec<_> = small.chain(powers).chain(all_ones).chain(unshifted.into_iter().flatten()).collect();
-    let numbers = numbers.iter().flat_map(|number| [*number, -*number, *number + Element::<C>::from(1u64)]).collect();
-    numbers
+    numbers.iter().flat_map(|number| [*number, -*number, *number + Element::<C>::from(1u64)]).collect()
 }
 
 fn agree_on_edges<C: MontConfig<4>>() {
