@@ -6,13 +6,14 @@
 use std::iter;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use selfsame_protocol::ledger::{Block, Seal, apply_block, recover_signers};
+use selfsame_protocol::ledger::{Block, Seal, apply_block_with, recover_signers};
 use selfsame_protocol::registry::RecoveredSigner;
 
 use super::report::Findings;
 use crate::applied_blocks::BlockWriter;
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
+use crate::hashing::AllCores;
 use crate::progress::{Phase, Together, ensure_wanted};
 use crate::recorded::put_indexes;
 use crate::schema::family;
@@ -220,7 +221,7 @@ impl Maker<'_> {
         }
         self.history.operations += u64::from(block.header.count);
         let snapshot = self.rebuilt.snapshot()?;
-        let effects = apply_block(&block, &signers, &snapshot, snapshot.tip())?;
+        let effects = apply_block_with(&AllCores, &block, &signers, &snapshot, snapshot.tip())?;
         self.writer.commit(&block, &effects)
     }
 
