@@ -12,6 +12,8 @@
     reason = "a benchmark ends when a step fails"
 )]
 
+mod machine;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hint::black_box;
@@ -27,7 +29,7 @@ use selfsame_protocol::ledger::{
 };
 use selfsame_protocol::registry::{CreateAccount, InsertAuthenticator, Operation, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::tree::{Node, hash_pair, inclusion_path, node, update};
+use selfsame_protocol::tree::{Node, hash_pair, hash_pairs, inclusion_path, node, update};
 use selfsame_protocol::{Address, B256, U256, keccak256};
 use selfsame_wallet::keys::{Authenticator, AuthenticatorKey};
 use selfsame_wallet::operations::{AccountState, create_account};
@@ -42,6 +44,7 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
+    machine::print();
     let mut benchmarks = Benchmarks::new();
     primitives(&mut benchmarks);
     tree(&mut benchmarks);
@@ -197,10 +200,21 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// Measures the node hash and the recovery of an operation's signer.
+/// Measures the node hash, alone and of many pairs, and the recovery of an operation's signer.
 fn primitives(benchmarks: &mut Benchmarks) {
     let (left, right) = (leaf(1), leaf(2));
     benchmarks.compare("node hash", Yardstick::hashes(1), || hash_pair(black_box(&left), &right));
+    let pairs: Vec<_> = (0..1024).map(|number| [scatter(2 * number), scatter(2 * number + 1)].map(leaf)).collect();
+    let batches = [
+        ("batch of 1 pair", 1),
+        ("batch of 8 pairs", 8),
+        ("batch of 16 pairs", 16),
+        ("batch of 64 pairs", 64),
+        ("batch of 1024 pairs", 1024),
+    ];
+    for (name, count) in batches {
+        benchmarks.compare(name, Yardstick::hashes(count), || hash_pairs(black_box(&pairs[..count])));
+    }
     let insert = &signed_inserts(&keys(1))[0];
     let recovery = Yardstick { recoveries: 1, ..Yardstick::NONE };
     benchmarks.compare("digest and signer of an insert", recovery, || recover_signer(black_box(insert), &DOMAIN));

@@ -10,12 +10,13 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use selfsame_protocol::ledger::{Seal, apply_block, recover_signers};
+use selfsame_protocol::ledger::{Seal, apply_block_with, recover_signers};
 
 use crate::applied_blocks::BlockWriter;
 use crate::database::{Changes, Database};
 use crate::error::StoreError;
 use crate::faults::FaultScope;
+use crate::hashing::AllCores;
 use crate::progress::{Counter, Phase, Progress, ensure_wanted};
 use crate::recorded::put_indexes;
 use crate::schema::family;
@@ -141,7 +142,7 @@ fn derive(store: &Store, progress: &dyn Progress) -> Result<RebuildReport, Store
         put_indexes(&mut changes, &block, &head);
         let snapshot = store.snapshot()?;
         let signers = recover_signers(&block.entries, &store.domain());
-        let effects = apply_block(&block, &signers, &snapshot, snapshot.tip())?;
+        let effects = apply_block_with(&AllCores, &block, &signers, &snapshot, snapshot.tip())?;
         block_writer.commit_again(&block, &effects, changes)?;
         report.blocks = height;
         report.operations += u64::from(block.header.count);

@@ -18,13 +18,14 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use selfsame_protocol::B256;
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::ledger::{Block, BlockEffects, Entry, IdPlace, Outcome, RequestId, Seal, apply_block};
+use selfsame_protocol::ledger::{Block, BlockEffects, Entry, IdPlace, Outcome, RequestId, Seal, apply_block_with};
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::time::{ClockGuard, ClockStep, UnixSeconds};
 use selfsame_storage::{
-    AppliedBlock, BlockWriter, FaultScope, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError,
-    LedgerReader, OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError, StoreStatistics,
+    AllCores, AppliedBlock, BlockWriter, FaultScope, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger,
+    LedgerError, LedgerReader, OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError,
+    StoreStatistics,
 };
 use tokio::sync::oneshot;
 use tracing::Span;
@@ -517,7 +518,7 @@ impl Applier {
         };
         let started = Instant::now();
         let signers = self.reader.signers.signers_of(&block.entries, &store.domain());
-        let effects: BlockEffects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;
+        let effects: BlockEffects = apply_block_with(&AllCores, &block, &signers, snapshot.as_ref(), snapshot.tip())?;
         blocking_fault_point!(store.fault_scope(), TreeMaintainerApply);
         self.writer.commit(&block, &effects)?;
         // The outcomes are counted before the publication, so that a client that has seen a final

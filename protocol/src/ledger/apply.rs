@@ -11,7 +11,7 @@ use crate::eip712::RegistryDomain;
 use crate::encoding::encode;
 use crate::ids::LeafIndex;
 use crate::registry::{self, Account, Overlay, PackedAccount, RecoveredSigner, RegistryView, RuleViolation};
-use crate::tree::{self, Page, PageId, PageSource, Root};
+use crate::tree::{self, HashPairs, OneThread, Page, PageId, PageSource, Root};
 
 /// The last applied block, and what it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +95,23 @@ pub fn apply_block<V, E>(block: &Block, signers: &[RecoveredSigner], view: &V, t
 where
     V: RegistryView<Error = E> + PageSource<Error = E>,
 {
+    apply_block_with(&OneThread, block, signers, view, tip)
+}
+
+/// [`apply_block`], with the nodes of the tree hashed by `hasher`.
+///
+/// # Errors
+/// The state or a page of the tree could not be read.
+pub fn apply_block_with<V, E>(
+    hasher: &impl HashPairs,
+    block: &Block,
+    signers: &[RecoveredSigner],
+    view: &V,
+    tip: &Tip,
+) -> Result<BlockEffects, E>
+where
+    V: RegistryView<Error = E> + PageSource<Error = E>,
+{
     let header = &block.header;
     let mut state = Overlay::new(view);
     let mut outcomes = Vec::with_capacity(block.entries.len());
@@ -119,7 +136,7 @@ where
             leaves.insert(*leaf_index, account.commitment.leaf());
         }
     }
-    let tree_update = tree::update(view, &leaves)?;
+    let tree_update = tree::update_with(hasher, view, &leaves)?;
     let seal = Seal::of(header);
     let result = BlockResult {
         block_hash: seal.hash,

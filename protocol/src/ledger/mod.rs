@@ -19,7 +19,7 @@ mod roots;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{BlockEffects, Tip, apply_block, check_signature, recover_signer, recover_signers};
+pub use apply::{BlockEffects, Tip, apply_block, apply_block_with, check_signature, recover_signer, recover_signers};
 pub use block::{Block, BlockHeader, Entry, IdPlace, RequestId, RequestIdError, Seal};
 pub use head::{ChainError, ChainWalk, Head, HeadComparison, HeadError, SignedHead, compare_heads};
 pub use memory::MemoryRegistry;

@@ -2,24 +2,27 @@
 //!
 //! The tree has the fixed depth 30. Leaf `i` is the commitment of the account with leaf index `i`;
 //! leaf 0 is reserved and stays 0, and an empty leaf is 0. A node is Poseidon2 over its two
-//! children ([`hash_pair`]). The tree is stored in pages of five levels ([`Page`]): a reader
-//! fetches six pages for an inclusion path, and a writer hashes each touched inner node once for
-//! any number of changed leaves ([`update`]).
+//! children ([`hash_pair`]; [`hash_pairs`] for many). The tree is stored in pages of five levels
+//! ([`Page`]): a reader fetches six pages for an inclusion path, and a writer hashes each touched
+//! inner node once for any number of changed leaves ([`update`]).
 
 mod hash;
 mod page;
 mod path;
+mod poseidon2;
 mod shape;
 mod update;
 
 pub use hash::{Node, Root, empty_node, field_element, hash_pair, is_below_field, node};
 pub use page::{PAGE_LEVELS, Page, PageId, PageSource, ROWS};
 pub use path::{InclusionPath, inclusion_path};
+pub use poseidon2::hash_pairs;
 pub use shape::{CAPACITY, DEPTH};
-pub use update::{TreeUpdate, update};
+pub use update::{HashPairs, OneThread, TreeUpdate, update, update_with};
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::{BTreeMap, HashMap};
     use std::convert::Infallible;
 
@@ -103,6 +106,40 @@ mod tests {
         // them.
         assert_eq!(pages.write(&leaves).hashes, 63 + 24);
         assert_eq!(pages.write(&BTreeMap::from([(5, small(9))])).hashes, 30);
+    }
+
+    /// Counts its calls and the pairs in them.
+    #[derive(Default)]
+    struct Counting(Cell<(usize, usize)>);
+
+    impl HashPairs for Counting {
+        fn hash_pairs(&self, pairs: &[[Node; 2]]) -> Vec<Node> {
+            let (calls, hashes) = self.0.get();
+            self.0.set((calls + 1, hashes + pairs.len()));
+            hash_pairs(pairs)
+        }
+    }
+
+    #[test]
+    fn a_large_batch_is_hashed_level_by_level() {
+        let mut pages = TestPages::default();
+        let mut leaves: BTreeMap<u64, Node> = (1..700).map(|index| (index, small(index))).collect();
+        pages.write(&leaves);
+        // Some of them again, and leaves far apart.
+        let again: BTreeMap<u64, Node> = (0..900).map(|index| (index * index * 1291, small(index + 1000))).collect();
+        let changed = again.iter().map(|(index, leaf)| (LeafIndex(*index), *leaf)).collect();
+        let counting = Counting::default();
+        let Ok(update) = update_with(&counting, &pages, &changed);
+        leaves.extend(again);
+        assert_eq!(update.root, naive_root(&leaves));
+        assert_eq!(counting.0.get(), (DEPTH, update.hashes));
+        // Each page has the hash of its children in every node.
+        for (_, page) in &update.pages {
+            for (level, position) in (1..PAGE_LEVELS).flat_map(|level| (0..1 << level).map(move |at| (level, at))) {
+                let children = [0, 1].map(|side| *page.node(level + 1, 2 * position + side));
+                assert_eq!(*page.node(level, position), hash_pair(&children[0], &children[1]));
+            }
+        }
     }
 
     proptest! {

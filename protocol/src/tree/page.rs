@@ -102,28 +102,16 @@ impl Page {
         hash_pair(self.node(1, 0), self.node(1, 1))
     }
 
-    /// Sets bottom nodes and hashes everything above them, each inner node once. Returns the page's
-    /// new root and how many hashes it took.
-    pub(super) fn write(&mut self, changes: impl IntoIterator<Item = (usize, Node)>) -> (Node, usize) {
-        let mut changed = 0u32;
-        for (position, node) in changes {
-            self.nodes[offset(PAGE_LEVELS) + position] = node;
-            changed |= 1 << position;
-        }
-        let mut hashes = 0;
-        for level in (1..PAGE_LEVELS).rev() {
-            let mut parents = 0u32;
-            for position in 0..1 << level {
-                if changed >> (2 * position) & 0b11 != 0 {
-                    let below = offset(level + 1) + 2 * position;
-                    self.nodes[offset(level) + position] = hash_pair(&self.nodes[below], &self.nodes[below + 1]);
-                    parents |= 1 << position;
-                    hashes += 1;
-                }
-            }
-            changed = parents;
-        }
-        (self.root(), hashes + 1)
+    /// Sets the node at `position` of `level`; those above it stay as they are.
+    pub(super) fn set(&mut self, level: usize, position: usize, node: Node) {
+        self.nodes[offset(level) + position] = node;
+    }
+
+    /// The children of the node at `position` of `level`; level 0 is the page's own root.
+    pub(super) fn children(&self, level: usize, position: usize) -> &[Node; 2] {
+        // Each level has an even number of nodes, so a level's pairs follow those above it.
+        let (pairs, _) = self.nodes.as_chunks();
+        &pairs[offset(level + 1) / 2 + position]
     }
 }
 

@@ -7,7 +7,7 @@ use std::iter;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use selfsame_protocol::encoding::Encoding;
-use selfsame_protocol::ledger::{Block, Seal, apply_block, recover_signers};
+use selfsame_protocol::ledger::{Block, Seal, apply_block_with, recover_signers};
 use selfsame_protocol::registry::RecoveredSigner;
 
 use super::fingerprint::{Fingerprint, RecordHasher};
@@ -17,6 +17,7 @@ use super::report::Findings;
 use crate::applied_blocks::BlockWriter;
 use crate::database::Changes;
 use crate::error::StoreError;
+use crate::hashing::AllCores;
 use crate::progress::{Phase, Together, ensure_wanted};
 use crate::schema::family;
 use crate::schema::registry::Place;
@@ -242,7 +243,7 @@ impl Maker<'_> {
         }
         self.history.operations += u64::from(block.header.count);
         let snapshot = self.rebuilt.snapshot()?;
-        let effects = apply_block(&block, &signers, &snapshot, snapshot.tip())?;
+        let effects = apply_block_with(&AllCores, &block, &signers, &snapshot, snapshot.tip())?;
         if let Some(recorded) = recorded {
             self.history.recorded += recorded.count;
             self.history.findings.append(recorded.compare(&block, &effects));
