@@ -10,6 +10,7 @@
 //! | [`schema`] | forms of texts for the interface descriptions |
 //! | [`ids`] | leaf index, slot, nonce and the other numbers that must not be mixed up |
 //! | [`encoding`] | the canonical binary encoding of blocks and stored records |
+//! | [`lanes`] | arithmetic on eight field elements at once |
 //! | [`tree`] | the Merkle tree of account commitments: hash, pages, batch update, inclusion paths |
 //! | [`commitment`] | BabyJubJub keys and the commitment to an account's key set |
 //! | [`registry`] | accounts, the eight operations, the rules of the registry contract (v1) |
@@ -40,6 +41,7 @@ pub mod groth16;
 pub mod ids;
 pub mod indexer;
 pub mod json;
+pub mod lanes;
 pub mod ledger;
 pub mod net;
 pub mod number;
