@@ -9,8 +9,11 @@
 //! A wrong product does not show which proof is false. Then each proof of the batch is checked
 //! alone, so that a proof is in at most one batch and is checked alone at most once, whatever its
 //! neighbours are. Halving the batch until each false proof is found would be cheaper for one false
-//! proof, and several times as expensive for many. The lines of the proof's own point of G2 are
-//! computed once for both.
+//! proof, and several times as expensive for many.
+//!
+//! A batch is computed in eight lanes where the processor can ([`crate::lanes`]), which makes it so
+//! cheap that a smaller batch pays. Elsewhere, the lines of the proofs' own points of G2 are computed
+//! once for the batch and for the checks alone.
 
 use ark_bn254::{Bn254, Fq12, Fr, G1Affine, G1Projective, G2Affine};
 use ark_ec::CurveGroup;
@@ -24,10 +27,13 @@ use super::lanes;
 use super::proof::{Proof, ProofError, ProofWords};
 use crate::lanes::LANES;
 
-/// The fewest proofs that are checked as a batch. The final exponentiation and the pairings with
-/// the key's points are a large part of the cost of a smaller batch; when it fails, each of its
-/// proofs would cost more than 1.3 times as much as alone (`docs/benchmarks.md`).
+/// The fewest proofs that are checked as a batch without lanes. The final exponentiation and the
+/// pairings with the key's points are a large part of the cost of a smaller batch; when it fails,
+/// each of its proofs would cost more than 1.3 times as much as alone (`docs/benchmarks.md`).
 pub const SMALLEST_BATCH: usize = 32;
+
+/// The same with lanes. A failed batch of so few costs each of its proofs 1.2 times as much as alone.
+pub const SMALLEST_BATCH_IN_LANES: usize = LANES;
 
 /// The lines of a proof's point of G2, which its pairing needs.
 type Lines = G2Prepared<ark_bn254::Config>;
@@ -106,9 +112,10 @@ impl PreparedKey {
         Ok(self.holds_alone(claim, claim.proof.b.into()))
     }
 
-    /// Which of many proofs hold, in the order of `claims`. [`SMALLEST_BATCH`] or more are checked
-    /// as a batch, and alone when the batch fails. Each call of `coefficient` must return 128 bits
-    /// from a cryptographic random source; it is called once for each proof of a batch.
+    /// Which of many proofs hold, in the order of `claims`. [`SMALLEST_BATCH`] or more (in lanes,
+    /// [`SMALLEST_BATCH_IN_LANES`]) are checked as a batch, and alone when the batch fails. Each call
+    /// of `coefficient` must return 128 bits from a cryptographic random source; it is called once
+    /// for each proof of a batch.
     ///
     /// # Errors
     /// A claim has the wrong number of public inputs. Then none of the proofs is checked.
@@ -117,39 +124,41 @@ impl PreparedKey {
         claims: &[Claim],
         coefficient: &mut impl FnMut() -> u128,
     ) -> Result<Vec<bool>, InputCountError> {
+        if !lanes::are_available() {
+            return self.which_hold_in_scalars(claims, coefficient);
+        }
         claims.iter().try_for_each(|claim| self.check_input_count(claim))?;
-        if claims.len() < smallest_batch() {
-            return Ok(self.which_hold_alone(claims));
+        if claims.len() >= SMALLEST_BATCH_IN_LANES {
+            let coefficients = draw(claims, coefficient);
+            let points = Points::of(claims);
+            let multiplied = points.batch(&coefficients).multiply();
+            if multiplied.is_some_and(|(product, c)| self.is_batch_good(claims, &coefficients, product, c)) {
+                return Ok(vec![true; claims.len()]);
+            }
         }
-        let coefficients: Vec<Coefficient> = claims.iter().map(|_| Coefficient::new(coefficient())).collect();
-        let combined = self.combine_inputs(claims, &coefficients);
-        let points = Points::of(claims);
-        let Some((product, c)) = points.batch(&coefficients).multiply() else {
-            return Ok(self.which_hold_in_scalars(claims, &coefficients, &combined));
-        };
-        if self.is_batch_good(product, c, &combined) {
-            return Ok(vec![true; claims.len()]);
-        }
-        Ok(self.which_hold_alone(claims))
+        Ok(claims.iter().map(|claim| self.holds_alone(claim, claim.proof.b.into())).collect())
     }
 
-    fn which_hold_alone(&self, claims: &[Claim]) -> Vec<bool> {
-        claims.iter().map(|claim| self.holds_alone(claim, claim.proof.b.into())).collect()
-    }
-
-    /// Checks a batch without lanes.
-    pub(super) fn which_hold_in_scalars(
+    /// The same as [`PreparedKey::which_hold`] on a processor without lanes.
+    ///
+    /// # Errors
+    /// A claim has the wrong number of public inputs. Then none of the proofs is checked.
+    pub fn which_hold_in_scalars(
         &self,
         claims: &[Claim],
-        coefficients: &[Coefficient],
-        combined: &Combined,
-    ) -> Vec<bool> {
-        let lines: Vec<Lines> = claims.iter().map(|claim| claim.proof.b.into()).collect();
-        let (product, c) = multiply_in_scalars(claims, &lines, coefficients);
-        if self.is_batch_good(product, c, combined) {
-            return vec![true; claims.len()];
+        coefficient: &mut impl FnMut() -> u128,
+    ) -> Result<Vec<bool>, InputCountError> {
+        claims.iter().try_for_each(|claim| self.check_input_count(claim))?;
+        if claims.len() < SMALLEST_BATCH {
+            return Ok(claims.iter().map(|claim| self.holds_alone(claim, claim.proof.b.into())).collect());
         }
-        std::iter::zip(claims, lines).map(|(claim, lines)| self.holds_alone(claim, lines)).collect()
+        let coefficients = draw(claims, coefficient);
+        let lines: Vec<Lines> = claims.iter().map(|claim| claim.proof.b.into()).collect();
+        let (product, c) = multiply_in_scalars(claims, &lines, &coefficients);
+        if self.is_batch_good(claims, &coefficients, product, c) {
+            return Ok(vec![true; claims.len()]);
+        }
+        Ok(std::iter::zip(claims, lines).map(|(claim, lines)| self.holds_alone(claim, lines)).collect())
     }
 
     fn check_input_count(&self, claim: &Claim) -> Result<(), InputCountError> {
@@ -166,8 +175,15 @@ impl PreparedKey {
         paired.is_some_and(|paired| paired.0 == self.ark.alpha_g1_beta_g2)
     }
 
-    /// What the powers make of the points that belong to the key.
-    pub(super) fn combine_inputs(&self, claims: &[Claim], coefficients: &[Coefficient]) -> Combined {
+    /// Whether the product of the equations, each raised to its coefficient, holds. `product` is that
+    /// of the values of Miller's loops of the proofs' points A and B, `c` the sum of their points C.
+    pub(super) fn is_batch_good(
+        &self,
+        claims: &[Claim],
+        coefficients: &[Coefficient],
+        product: Fq12,
+        c: G1Projective,
+    ) -> bool {
         let mut constant = Fr::ZERO;
         let mut inputs = vec![Fr::ZERO; self.input_count()];
         for (claim, coefficient) in std::iter::zip(claims, coefficients) {
@@ -177,29 +193,17 @@ impl PreparedKey {
                 *sum += scalar * input;
             }
         }
-        Combined { inputs: self.combine(constant, &inputs), alpha: self.alpha() * -constant }
-    }
-
-    /// Whether the product of the equations holds. `product` is that of the values of Miller's loops
-    /// of the proofs' points A and B, `c` the sum of their points C.
-    pub(super) fn is_batch_good(&self, product: Fq12, c: G1Projective, combined: &Combined) -> bool {
-        let left = G1Projective::normalize_batch(&[combined.inputs, c, combined.alpha]);
+        let left = [self.combine(constant, &inputs), c, self.alpha() * -constant];
         let right = [&self.ark.gamma_g2_neg_pc, &self.ark.delta_g2_neg_pc, &self.beta];
-        let of_key = Bn254::multi_miller_loop(left, right.into_iter().cloned());
+        let of_key = Bn254::multi_miller_loop(G1Projective::normalize_batch(&left), right.into_iter().cloned());
         let paired = Bn254::final_exponentiation(MillerLoopOutput(product * of_key.0));
         paired.is_some_and(|paired| paired.0.is_one())
     }
 }
 
-/// The fewest proofs that are checked as a batch here. In lanes a batch of eight is cheap enough.
-fn smallest_batch() -> usize {
-    if lanes::are_available() { LANES } else { SMALLEST_BATCH }
-}
-
-/// The points of G1 that the pairings with the key's γ and β are of.
-pub(super) struct Combined {
-    inputs: G1Projective,
-    alpha: G1Projective,
+/// A coefficient for each claim.
+fn draw(claims: &[Claim], coefficient: &mut impl FnMut() -> u128) -> Vec<Coefficient> {
+    claims.iter().map(|_| Coefficient::new(coefficient())).collect()
 }
 
 /// The points of a batch's proofs.
