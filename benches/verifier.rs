@@ -18,10 +18,10 @@ use ark_bn254::{Bn254, Fr, G1Affine, G2Affine};
 use ark_ec::pairing::Pairing;
 use ark_ec::{AffineRepr, CurveGroup};
 use selfsame_protocol::U256;
-use selfsame_protocol::groth16::check::SMALLEST_BATCH;
+use selfsame_protocol::groth16::check::{SMALLEST_BATCH, SMALLEST_BATCH_IN_LANES};
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
 use selfsame_protocol::groth16::simulator::Simulator;
-use selfsame_protocol::groth16::{Claim, PreparedKey, Proof};
+use selfsame_protocol::groth16::{Claim, PreparedKey, Proof, ProofWords};
 use selfsame_protocol::verification::hash::hash_to_field;
 
 /// Number of times that a line and its yardstick are measured in turns.
@@ -52,21 +52,31 @@ fn measure() {
         let key = PreparedKey::new(&simulator.verification_key());
         key.warm_up();
         let claims: Vec<Claim> = (0..BATCH as u64).map(|number| claim(&simulator, inputs, number)).collect();
-        let proof = proof(&simulator, inputs, 0);
-        let words = proof.to_current();
-        measure_line(&format!("decode a compressed {name} proof"), &pairings, 1, || {
-            let _ = black_box(Proof::from_current(&words));
-        });
+        for (form, words) in encoded(&claims) {
+            measure_line(&format!("decode one {name} proof, {form}"), &pairings, 1, || {
+                let _ = black_box(words[0].decode());
+            });
+            for count in [SMALLEST_BATCH_IN_LANES, BATCH] {
+                measure_line(&format!("decode {count} {name} proofs, {form}, each"), &pairings, count, || {
+                    black_box(ProofWords::decode_all(&words[..count]));
+                });
+            }
+        }
         measure_line(&format!("check one {name} proof"), &pairings, 1, || {
             let _ = black_box(key.holds(&claims[0]));
         });
         let mut coefficient = coefficients();
-        measure_line(&format!("check {BATCH} {name} proofs, each"), &pairings, BATCH, || {
-            let _ = black_box(key.which_hold(&claims, &mut coefficient));
+        for count in [SMALLEST_BATCH_IN_LANES, SMALLEST_BATCH, BATCH] {
+            measure_line(&format!("check {count} {name} proofs, each"), &pairings, count, || {
+                let _ = black_box(key.which_hold(&claims[..count], &mut coefficient));
+            });
+        }
+        measure_line(&format!("check {BATCH} {name} proofs in scalars, each"), &pairings, BATCH, || {
+            let _ = black_box(key.which_hold_in_scalars(&claims, &mut coefficient));
         });
         let bad = bad_claims(&claims);
-        for (kind, every) in [("good", 0), ("bad", 1), ("good and bad 1:1", 2), ("one of them bad", BATCH)] {
-            for batch in [SMALLEST_BATCH, BATCH] {
+        for (kind, every) in [("good", 0), ("bad", 1), ("good and bad 1:1", 2), ("one of them bad", usize::MAX)] {
+            for batch in [SMALLEST_BATCH_IN_LANES, SMALLEST_BATCH, BATCH] {
                 let claims: Vec<Claim> = std::iter::zip(&claims, &bad)
                     .enumerate()
                     .take(batch)
@@ -79,6 +89,15 @@ fn measure() {
             }
         }
     }
+}
+
+/// The words of proofs in both forms.
+fn encoded(claims: &[Claim]) -> [(&'static str, Vec<ProofWords>); 2] {
+    let proofs = || claims.iter().map(Claim::proof);
+    [
+        ("plain", proofs().map(|proof| ProofWords::Legacy(proof.to_legacy())).collect()),
+        ("compressed", proofs().map(|proof| ProofWords::Current(proof.to_current())).collect()),
+    ]
 }
 
 /// Other inputs than those that the proofs are made for.

@@ -1,9 +1,9 @@
 //! The handle of proof verification, which takes a request through all its checks.
 //!
 //! The directory admits a request once. The proofs of the request then pass three steps, each with
-//! the permits that admission took for them: every check that needs no pairing ([`check_items`], on
-//! a blocking thread), the pairings (the verifier pool), and the record of the verified nullifiers
-//! ([`NullifierRecorder`]).
+//! the permits that admission took for them: every check that needs no curve ([`check_items`], on a
+//! blocking thread), decoding and the pairings (the verifier pool), and the record of the verified
+//! nullifiers ([`NullifierRecorder`]).
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
 use selfsame_protocol::chain::relying_parties::RegisteredParty;
 use selfsame_protocol::events::EventKind;
 use selfsame_protocol::events::record::VerificationEvent;
-use selfsame_protocol::groth16::{Claim, PreparedKey};
+use selfsame_protocol::groth16::{EncodedClaim, PreparedKey};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::net::network_of;
 use selfsame_protocol::tree::Root;
@@ -128,12 +128,12 @@ pub struct VerificationRefusals {
 /// The outcome of a proof's checks: verified, or why not.
 pub(crate) type Verdict = Result<(), ItemError>;
 
-/// A claim that waits for the pairings, or why its item failed an earlier check.
+/// A claim that waits for the pool, or why its item failed an earlier check.
 type Checked = Result<PermittedClaim, ItemError>;
 
 /// A claim with the permit of its proof.
 struct PermittedClaim {
-    claim: Claim,
+    claim: EncodedClaim,
     permit: Option<ProofPermit>,
 }
 
@@ -163,8 +163,8 @@ struct Inner {
     permits: Arc<Permits>,
     /// Permits for the proofs that answer sign-ins, which other proofs must not keep out.
     sign_in_permits: Arc<Permits>,
-    /// Permits for the requests that are prepared at a time, one per worker: decoding a curve point
-    /// takes a fraction of a millisecond.
+    /// Permits for the requests that are prepared at a time, one per worker: a legacy proof against
+    /// an unknown root is decoded, which takes a tenth of a millisecond.
     preparing: Arc<Semaphore>,
     /// Permits for the requests that wait for a look at a chain.
     looking: Semaphore,
@@ -397,7 +397,7 @@ impl VerificationHandle {
         let permits = permits.ok_or_else(|| VerificationError::unavailable("too many proofs are waiting"))?;
         let key = self.key(admitted.environment, request.proofs.kind())?;
         let items = self.prepare(Arc::clone(request), admitted.clone(), directory, permits, deadline).await?;
-        let verdicts = self.check_claims(items, key, origin, deadline).await?;
+        let verdicts = self.check_claims(items, request.proofs.kind(), key, origin, deadline).await?;
         self.count_verdicts(admitted.environment, request.proofs.kind(), &verdicts);
         Ok(verdicts)
     }
@@ -410,7 +410,7 @@ impl VerificationHandle {
         found.map(|found| &found.key).ok_or_else(missing)
     }
 
-    /// Checks everything about the items that needs no pairing. Each claim keeps its permit. When
+    /// Checks everything about the items that needs no curve. Each claim keeps its permit. When
     /// the root of an item is unknown, it is looked for at the journal's end and then in the
     /// contracts that are followed, and the items are checked once more.
     async fn prepare(
@@ -458,7 +458,7 @@ impl VerificationHandle {
         directory: &Arc<Directory>,
         unseen: Unseen,
         deadline: Instant,
-    ) -> Result<Result<Vec<Result<Claim, ItemError>>, Unavailable>, VerificationError> {
+    ) -> Result<Result<Vec<Result<EncodedClaim, ItemError>>, Unavailable>, VerificationError> {
         let Ok(Ok(preparing)) = timeout_at(deadline, Arc::clone(&self.inner.preparing).acquire_owned()).await else {
             return Err(VerificationError::unavailable("too many requests are waiting"));
         };
@@ -484,6 +484,7 @@ impl VerificationHandle {
     async fn check_claims(
         &self,
         items: Vec<Checked>,
+        kind: ProofKind,
         key: &Arc<PreparedKey>,
         origin: Origin,
         deadline: Instant,
@@ -499,8 +500,11 @@ impl VerificationHandle {
             let job = |reply| {
                 VerifierPoolMessage::Check(Box::new(Job { key, claim, origin, queued_at, deadline, reply, permit }))
             };
-            let holds = pool.call(job, deadline).await?;
-            Ok(if holds { Ok(()) } else { Err(ItemError::DoesNotHold) })
+            Ok(match pool.call(job, deadline).await? {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(ItemError::DoesNotHold),
+                Err(error) => Err(ItemError::of_proof(kind, error)),
+            })
         });
         let verdicts: Result<Vec<Verdict>, CallError> = join_all(verdicts).await.into_iter().collect();
         verdicts.map_err(|error| VerificationError::unavailable(format!("the proofs were not checked: {error}")))
@@ -622,7 +626,7 @@ impl VerificationHandle {
 /// could not decide.
 fn unknown_roots(
     proofs: &Proofs,
-    checked: &Result<Vec<Result<Claim, ItemError>>, Unavailable>,
+    checked: &Result<Vec<Result<EncodedClaim, ItemError>>, Unavailable>,
 ) -> HashSet<(RootUse, Root)> {
     let roots: Vec<(RootUse, Root)> = match proofs {
         Proofs::Legacy { items, .. } => {

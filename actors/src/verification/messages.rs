@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ractor::{ActorId, RpcReplyPort};
-use selfsame_protocol::groth16::{Claim, PreparedKey};
+use selfsame_protocol::groth16::{EncodedClaim, PreparedKey, ProofError};
 use tokio::time::Instant;
 
 use super::permits::{Origin, ProofPermit};
@@ -11,10 +11,10 @@ use crate::support::slot::Ping;
 
 /// A message to the pool.
 pub(crate) enum VerifierPoolMessage {
-    /// Check a proof and answer whether it holds. When the reply port is dropped instead, the
+    /// Decode a proof, check it and answer whether it holds. When the reply port is dropped instead, the
     /// caller gets no verdict.
     Check(Box<Job>),
-    /// A worker has finished its batch: which of its proofs held, by origin.
+    /// A worker has finished its batch: which of the proofs that decode held, by origin.
     Idle(ActorId, Vec<(Origin, bool)>),
     /// Answer, to show that the actor is not stuck.
     Ping(RpcReplyPort<()>),
@@ -26,17 +26,20 @@ impl Ping for VerifierPoolMessage {
     }
 }
 
+/// Whether a proof holds, or why it does not decode.
+pub(crate) type ProofVerdict = Result<bool, ProofError>;
+
 /// A proof that waits for a worker.
 pub(crate) struct Job {
     pub key: Arc<PreparedKey>,
-    pub claim: Claim,
+    pub claim: EncodedClaim,
     /// Where the proof comes from.
     pub origin: Origin,
     /// When it was handed to the pool.
     pub queued_at: Instant,
     /// The caller waits until this time.
     pub deadline: Instant,
-    pub reply: RpcReplyPort<bool>,
+    pub reply: RpcReplyPort<ProofVerdict>,
     /// One proof's permit, released when the job is done or dropped.
     pub permit: Option<ProofPermit>,
 }
@@ -53,12 +56,12 @@ impl ractor::Message for WorkerMessage {}
 /// Proofs of one key, with the reply ports of their callers.
 pub(crate) struct Batch {
     pub key: Arc<PreparedKey>,
-    pub claims: Vec<Claim>,
+    pub claims: Vec<EncodedClaim>,
     /// Where each proof comes from.
     pub origins: Vec<Origin>,
     /// When each proof was handed to the pool.
     pub queued_at: Vec<Instant>,
-    pub replies: Vec<(RpcReplyPort<bool>, Option<ProofPermit>)>,
+    pub replies: Vec<(RpcReplyPort<ProofVerdict>, Option<ProofPermit>)>,
 }
 
 impl Batch {

@@ -4,7 +4,7 @@
 //! [`MOST_ALONE`] proofs checked, another origin at most a batch ([`LARGEST_BATCH`]).
 //!
 //! Proofs of different origins share a batch, because a proof of a good batch costs a third of a
-//! proof alone. In a batch with a false proof each costs up to 1.3 times as much as alone
+//! proof alone, and less in lanes. In a batch with a false proof each costs up to 1.3 times as much as alone
 //! (`docs/benchmarks.md`). That is what the first false proof of an origin costs its neighbours.
 //! The origin is then suspect: it shares no batch until good proofs or time outweigh its false
 //! ones. While so many origins send a first false proof that sharing does not pay ([`Sharing`]), no
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame_protocol::groth16::PreparedKey;
-use selfsame_protocol::groth16::check::SMALLEST_BATCH;
+use selfsame_protocol::groth16::check::{SMALLEST_BATCH, SMALLEST_BATCH_IN_LANES};
 use tokio::time::Instant;
 
 use super::messages::{Batch, Job};
@@ -29,7 +29,7 @@ const LARGEST_BATCH: usize = 64;
 const MOST_ALONE: usize = 4;
 
 // So few proofs are not checked as a batch.
-const _: () = assert!(MOST_ALONE < SMALLEST_BATCH);
+const _: () = assert!(MOST_ALONE < SMALLEST_BATCH && MOST_ALONE < SMALLEST_BATCH_IN_LANES);
 
 /// How many good proofs a false one outweighs.
 const WEIGHT_OF_FALSE_PROOF: u32 = 16;
@@ -127,7 +127,7 @@ fn take(origins: &mut Origins, key: &Arc<PreparedKey>, most: usize, is_wanted: i
 ///
 /// The verdicts are counted in groups of [`SMALLEST_BATCH`]. When half of such groups have a false
 /// proof, three quarters of the batches of twice as many have one, and they cost as much as their
-/// proofs alone: 0.75 × 1.3 + 0.25 × 0.3.
+/// proofs alone: 0.75 × 1.3 + 0.25 × 0.3. In lanes sharing would pay a little longer.
 #[derive(Default)]
 struct Sharing {
     /// Which of the last 64 groups had a false proof; the newest is the lowest bit.
@@ -202,19 +202,20 @@ mod tests {
 
     use ractor::RpcReplyPort;
     use selfsame_protocol::U256;
-    use selfsame_protocol::groth16::Claim;
     use selfsame_protocol::groth16::simulator::Simulator;
+    use selfsame_protocol::groth16::{EncodedClaim, ProofWords};
     use selfsame_protocol::tree::field_element;
     use tokio::sync::oneshot;
 
+    use super::super::messages::ProofVerdict;
     use super::*;
 
     struct Waiting {
         queue: FairQueue,
         keys: [Arc<PreparedKey>; 2],
-        claim: Claim,
+        claim: EncodedClaim,
         /// Keeps the callers waiting.
-        callers: Vec<oneshot::Receiver<bool>>,
+        callers: Vec<oneshot::Receiver<ProofVerdict>>,
     }
 
     fn origin(last: u8) -> Origin {
@@ -230,7 +231,7 @@ mod tests {
             Self {
                 queue: FairQueue::default(),
                 keys: [key(), key()],
-                claim: Claim::new(proof, vec![scalar(1)]),
+                claim: EncodedClaim::new(ProofWords::Legacy(proof.to_legacy()), vec![scalar(1)]),
                 callers: Vec::new(),
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use selfsame_protocol::groth16::{EncodedClaim, ProofError};
 use selfsame_storage::StoreError;
 use tracing::Span;
 
@@ -67,8 +68,8 @@ impl Actor for VerifierWorker {
     }
 }
 
-/// Checks a batch and answers. Returns which proofs held, by origin. When the check fails or
-/// panics, the reply ports are dropped, and their callers get errors.
+/// Decodes and checks a batch, and answers. Returns which of the proofs that decode held, by origin.
+/// When the check fails or panics, the reply ports are dropped, and their callers get errors.
 fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, StoreError> {
     blocking_fault_point!(verifier.fault_scope, VerifierWorkerCheck);
     let Batch { key, claims, origins, queued_at, replies } = batch;
@@ -76,6 +77,15 @@ fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, 
     measured.batch_proofs.observe(claims.len() as f64);
     queued_at.iter().for_each(|queued_at| measured.wait_seconds.observe_duration(queued_at.elapsed()));
     let started = std::time::Instant::now();
+    let (decoded, mut claims) = (EncodedClaim::decode_all(claims), Vec::new());
+    // A proof that does not decode is not checked. The place of the others in the batch that is.
+    let places: Vec<Result<usize, ProofError>> = decoded
+        .into_iter()
+        .map(|claim| {
+            claims.push(claim?);
+            Ok(claims.len() - 1)
+        })
+        .collect();
     let verdicts = match verifier.checker.which_hold(&key, &claims, verifier.random.as_ref()) {
         Ok(verdicts) => verdicts,
         Err(error) => {
@@ -88,12 +98,20 @@ fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, 
     let good = verdicts.iter().filter(|holds| **holds).count();
     verifier.good.fetch_add(good as u64, Ordering::Relaxed);
     verifier.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
-    for ((reply, permit), holds) in std::iter::zip(replies, &verdicts) {
+    let mut of_origins = Vec::with_capacity(verdicts.len());
+    for (((reply, permit), origin), place) in replies.into_iter().zip(origins).zip(places) {
+        let verdict = match place.map(|place| verdicts.get(place)) {
+            Ok(Some(holds)) => Ok(*holds),
+            // The checker did not answer for this proof.
+            Ok(None) => continue,
+            Err(error) => Err(error),
+        };
+        of_origins.extend(verdict.ok().map(|holds| (origin, holds)));
         // A client that has all of its permits in use and gets this answer may send the next proof
         // at once.
         drop(permit);
         // An error of `send` means that the caller no longer waits.
-        drop(reply.send(*holds));
+        drop(reply.send(verdict));
     }
-    Ok(std::iter::zip(origins, verdicts).collect())
+    Ok(of_origins)
 }

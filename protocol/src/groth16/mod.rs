@@ -6,6 +6,7 @@
 //! | [`proof`] | the encodings of proofs, legacy and current |
 //! | [`key`] | verification keys from JSON, checked once, and prepared for checking |
 //! | [`check`] | whether proofs hold: one, or a batch with one pairing for each proof |
+//! | `lanes` | the expensive parts, eight at a time |
 //! | [`simulator`] | a key whose setup secrets are public, and proofs for it |
 //!
 //! Proofs are malleable: from one proof, a second proof for the same public inputs can be computed
@@ -13,16 +14,17 @@
 
 pub mod check;
 pub mod key;
+mod lanes;
 pub mod point;
 pub mod proof;
 pub mod simulator;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Claim, InputCountError};
+pub use check::{Claim, EncodedClaim, InputCountError};
 pub use key::{KeyError, PreparedKey, VerificationKey};
 pub use point::PointError;
-pub use proof::Proof;
+pub use proof::{Proof, ProofError, ProofWords};
 
 use ark_bn254::Fr;
 use ark_ff::PrimeField;

@@ -1,4 +1,5 @@
 use ark_bn254::{Fq, Fq2, Fr, G1Affine, G2Affine};
+use ark_ec::bn::BnConfig;
 use ark_ec::{AffineRepr, CurveGroup};
 use ark_ff::{AdditiveGroup, PrimeField};
 use proptest::prelude::*;
@@ -296,6 +297,105 @@ fn invalid_points_are_rejected() {
     assert_eq!(decompress_g2(&zero, &zero), Err(PointError::Infinity));
 }
 
+/// The equation of the subgroup check says that η(P) = 0 for η = x + 1 + xψ + xψ² - 2xψ³, where
+/// ψ² = tψ - p. The order of such a point divides the norm of η and the number of points.
+#[test]
+fn only_points_of_the_subgroup_fulfil_the_equation_of_the_subgroup_check() {
+    type Wide = alloy_primitives::Uint<1024, 16>;
+    let wide = |limbs: &[u64]| Wide::from_limbs_slice(limbs);
+    let x = wide(ark_bn254::Config::X);
+    let (p, r) = (wide(&Fq::MODULUS.0), wide(&Fr::MODULUS.0));
+    let trace = Wide::from(6) * x * x + Wide::from(1);
+    assert_eq!(p + Wide::from(1) - trace, r);
+    // With ψ² = tψ - p and ψ³ = (t² - p)ψ - tp, η is 1 + x - xp + 2xtp less (2x(t² - p) - xt - x)ψ.
+    let constant = Wide::from(1) + x + Wide::from(2) * x * trace * p - x * p;
+    let factor = Wide::from(2) * x * (trace * trace - p) - x * trace - x;
+    // The norm of a - bψ is a² - abt + b²p.
+    let norm = constant * constant + factor * factor * p - constant * factor * trace;
+    let number_of_points = r * (Wide::from(2) * p - r);
+    assert_eq!(norm.gcd(number_of_points), r);
+}
+
+/// Words of proofs whose points are wrong in all ways, and of good ones.
+fn words_of_many_kinds() -> Vec<ProofWords> {
+    let modulus = U256::from_limbs(Fq::MODULUS.0);
+    let (zero, one) = (U256::ZERO, U256::from(1));
+    let good = [legacy(SIGN_IN).proof, legacy(VERIFY_USER).proof, current(SESSION).proof];
+    let outside = outside_the_subgroup();
+    let (outside_b0, outside_b1) = compress_g2(&outside);
+    let outside = [outside.x.c1, outside.x.c0, outside.y.c1, outside.y.c0].map(|value| coordinate_number(&value));
+    let mut words = Vec::new();
+    for proof in good {
+        let (plain, compressed) = (proof.to_legacy(), proof.to_current());
+        let [a, b1, b0, c] = compressed;
+        words.extend([ProofWords::Legacy(plain), ProofWords::Current(compressed)]);
+        words.push(ProofWords::Legacy([a, b1, b0, c, zero, zero, zero, zero]));
+        for index in 0..plain.len() {
+            for changed in [zero, one, plain[index] + one, plain[index] + modulus, modulus, U256::MAX] {
+                let mut plain = plain;
+                plain[index] = changed;
+                words.push(ProofWords::Legacy(plain));
+            }
+        }
+        for index in 0..compressed.len() {
+            let word = compressed[index];
+            for changed in
+                [zero, one, word ^ one, word ^ (one << 1), word + (one << 2), modulus << 1, modulus << 2, U256::MAX]
+            {
+                let mut compressed = compressed;
+                compressed[index] = changed;
+                words.push(ProofWords::Current(compressed));
+            }
+        }
+        let [ax, ay, _, _, _, _, cx, cy] = plain;
+        words.push(ProofWords::Legacy([ax, ay, outside[0], outside[1], outside[2], outside[3], cx, cy]));
+        words.push(ProofWords::Current([a, outside_b1, outside_b0, c]));
+        words.push(ProofWords::Current([zero, outside_b1, outside_b0, U256::MAX]));
+        words.push(ProofWords::Current([a, zero, zero, zero]));
+    }
+    words
+}
+
+#[test]
+fn proofs_are_decoded_together_as_they_are_alone() {
+    let words = words_of_many_kinds();
+    let alone: Vec<_> = words.iter().map(ProofWords::decode).collect();
+    assert_eq!(ProofWords::decode_all(&words), alone);
+    let scalar_powers = |elements: &[Fq]| elements.iter().map(|element| point::root_power(*element)).collect();
+    let in_scalars = |points: &[G2Affine]| points.iter().map(point::is_in_subgroup).collect();
+    assert_eq!(proof::decode_together(&words, scalar_powers, in_scalars), alone);
+    for count in [0, 1, 2, 9] {
+        assert_eq!(ProofWords::decode_all(&words[..count]), alone[..count]);
+    }
+    for error in [PointError::Infinity, PointError::NotCanonical, PointError::NotOnCurve, PointError::NotInSubgroup] {
+        assert!(alone.iter().any(|proof| proof.is_err_and(|found| found.error == error)), "{error}");
+    }
+    assert!(alone.iter().filter(|proof| proof.is_ok()).count() >= 9);
+}
+
+#[test]
+fn batches_have_the_same_verdicts_in_lanes_and_in_scalars() {
+    let simulator = Simulator::from_seed(b"both ways", 3);
+    let key = prepare(&simulator.verification_key());
+    for (count, bad) in [(8, None), (9, None), (40, None), (8, Some(0)), (19, Some(18)), (40, Some(7))] {
+        let claims = (0..count).map(|number| {
+            let mut inputs: Vec<Fr> = (0..3).map(|index| scalar(number * 10 + index)).collect();
+            let proof = simulator.prove(&inputs, [scalar(number + 1), scalar(number + 2)]).expect("3 inputs");
+            inputs[2] += Fr::from(u64::from(bad == Some(number)));
+            Claim::new(proof, inputs)
+        });
+        let claims: Vec<Claim> = claims.collect();
+        let expected: Vec<bool> = (0..count).map(|number| bad != Some(number)).collect();
+        let mut random = coefficients(count);
+        let drawn: Vec<_> = claims.iter().map(|_| check::Coefficient::new(random())).collect();
+        assert_eq!(key.which_hold_in_scalars(&claims, &mut coefficients(count)), Ok(expected.clone()));
+        assert_eq!(key.which_hold(&claims, &mut coefficients(count)), Ok(expected));
+        let points = check::Points::of(&claims);
+        let (product, c) = crate::lanes::Instructions::run(crate::lanes::Portable, points.batch(&drawn));
+        assert_eq!(key.is_batch_good(&claims, &drawn, product, c), bad.is_none());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -314,7 +414,9 @@ proptest! {
         let [a, b1, b0, c, ..] = words;
         prop_assert!(Proof::from_legacy(&words).is_err());
         // Some random words are the words of a point.
-        let _ = Proof::from_current(&[a >> 2, b1 >> 3, b0 >> 1, c >> 2]);
+        let current = ProofWords::Current([a >> 2, b1 >> 3, b0 >> 1, c >> 2]);
+        let both = [current, ProofWords::Legacy(words)];
+        prop_assert_eq!(ProofWords::decode_all(&both), both.map(|words| words.decode()).to_vec());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::arch::x86_64::{
     _mm512_srai_epi64, _mm512_srli_epi64, _mm512_storeu_epi64, _mm512_sub_epi64, _mm512_testn_epi64_mask,
 };
 
-use super::words::{Instructions, Kernel, LANES, Words};
+use super::words::{Instructions, Kernel, LANES, Step, Words};
 
 /// AVX-512 with its multiplication of 52-bit numbers (IFMA). Intel's processors have it since Ice
 /// Lake (2019), AMD's since Zen 4 (2022).
@@ -36,6 +36,13 @@ fn with_instructions<K: Kernel>(instructions: Avx512, kernel: K) -> K::Output {
     kernel.run(instructions)
 }
 
+/// Like [`with_instructions`], for a step.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline(never)]
+fn call_with_instructions<S: Step<Avx512>>(instructions: Avx512, step: S) -> S::Output {
+    step.run(instructions)
+}
+
 impl Instructions for Avx512 {
     type Words = Avx512Words;
 
@@ -50,6 +57,12 @@ impl Instructions for Avx512 {
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
         // SAFETY: `self` says that the processor has the instructions.
         unsafe { with_instructions(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn call<S: Step<Self>>(self, step: S) -> S::Output {
+        // SAFETY: `self` says that the processor has the instructions.
+        unsafe { call_with_instructions(self, step) }
     }
 }
 

@@ -30,7 +30,7 @@ type Element<C> = Fp<MontBackend<C, 4>, 4>;
 /// assert_eq!(two.mul(two).store(), [Fr::from(4u64); 8]);
 /// ```
 pub struct Elements<W, C, const BOUND: u64 = 2> {
-    limbs: [W; LIMBS],
+    pub(super) limbs: [W; LIMBS],
     field: PhantomData<C>,
 }
 
@@ -154,7 +154,7 @@ impl<W: Words, C: MontConfig<4>, const BOUND: u64> Elements<W, C, BOUND> {
     /// `other` in the lanes whose bit in `mask` is set, `self` in the others.
     #[inline(always)]
     pub fn replace(self, mask: u8, other: Self) -> Self {
-        Self::new(std::array::from_fn(|limb| self.limbs[limb].replace(mask, other.limbs[limb])))
+        Self::new(replace(self.limbs, mask, &other.limbs))
     }
 
     /// The same elements with a larger bound.
@@ -276,13 +276,13 @@ impl<W: Words, C: MontConfig<4>, const BOUND: u64> Elements<W, C, BOUND> {
     #[inline(always)]
     fn subtract_once<const MULTIPLE: u64, const RESULT: u64>(self) -> Elements<W, C, RESULT> {
         let multiple = Modulus::<C>::multiple(MULTIPLE);
-        let limbs: [W; LIMBS] = std::array::from_fn(|limb| {
-            let own = self.limbs[limb];
-            own.minus(own.splat(multiple[limb]))
-        });
+        let mut limbs = self.limbs;
+        for (limb, multiple) in limbs.iter_mut().zip(multiple) {
+            *limb = limb.minus(limb.splat(multiple));
+        }
         let reduced = propagate(limbs);
         let too_small = reduced[LIMBS - 1].are_negative();
-        Elements::new(std::array::from_fn(|limb| reduced[limb].replace(too_small, self.limbs[limb])))
+        Elements::new(replace(reduced, too_small, &self.limbs))
     }
 }
 
@@ -329,27 +329,57 @@ impl<W: Words, C: MontConfig<4>, const BOUND: u64> Sum<W, C, BOUND> {
         // Without the carries the highest limb may be too small by one in the bits from 255 on. The
         // multiple is then too small, which the bound of the result allows for.
         let index = self.limbs[LIMBS - 1].shift_right::<47>();
-        let limbs = std::array::from_fn(|limb| self.limbs[limb].minus(index.look_up(&Modulus::<C>::MULTIPLES[limb])));
+        let mut limbs = self.limbs;
+        for (limb, multiples) in limbs.iter_mut().zip(&Modulus::<C>::MULTIPLES) {
+            *limb = limb.minus(index.look_up(multiples));
+        }
         Elements::new(propagate(limbs))
     }
 }
 
 #[inline(always)]
-fn plus<W: Words>(left: &[W; LIMBS], right: &[W; LIMBS]) -> [W; LIMBS] {
-    std::array::from_fn(|limb| left[limb].plus(right[limb]))
+pub(super) fn plus<W: Words>(left: &[W; LIMBS], right: &[W; LIMBS]) -> [W; LIMBS] {
+    // A loop: a closure is not always compiled into the kernel, and without its instructions.
+    let mut sum = *left;
+    for (limb, other) in sum.iter_mut().zip(right) {
+        *limb = limb.plus(*other);
+    }
+    sum
+}
+
+#[inline(always)]
+fn replace<W: Words>(mut limbs: [W; LIMBS], mask: u8, others: &[W; LIMBS]) -> [W; LIMBS] {
+    for (limb, other) in limbs.iter_mut().zip(others) {
+        *limb = limb.replace(mask, *other);
+    }
+    limbs
 }
 
 /// `BOUND` times the modulus, less the numbers; limbs may be negative.
 #[inline(always)]
 fn complement<W: Words, C: MontConfig<4>, const BOUND: u64>(limbs: &[W; LIMBS]) -> [W; LIMBS] {
     let multiple = const { Modulus::<C>::multiple(BOUND) };
-    std::array::from_fn(|limb| limbs[limb].splat(multiple[limb]).minus(limbs[limb]))
+    let mut complement = *limbs;
+    for (limb, multiple) in complement.iter_mut().zip(multiple) {
+        *limb = limb.splat(multiple).minus(*limb);
+    }
+    complement
+}
+
+/// Limbs that are the same in each lane.
+#[inline(always)]
+fn splat<W: Words>(any: W, limbs: Limbs) -> [W; LIMBS] {
+    let mut words = [any; LIMBS];
+    for (word, limb) in words.iter_mut().zip(limbs) {
+        *word = any.splat(limb);
+    }
+    words
 }
 
 /// Brings all limbs but the highest below `2^52`. The limbs are signed numbers. When the number
 /// they are together is negative, so is the highest limb.
 #[inline(always)]
-fn propagate<W: Words>(mut limbs: [W; LIMBS]) -> [W; LIMBS] {
+pub(super) fn propagate<W: Words>(mut limbs: [W; LIMBS]) -> [W; LIMBS] {
     let mask = limbs[0].splat(LIMB);
     for limb in 0..LIMBS - 1 {
         limbs[limb + 1] = limbs[limb + 1].plus(limbs[limb].carry());
@@ -360,7 +390,7 @@ fn propagate<W: Words>(mut limbs: [W; LIMBS]) -> [W; LIMBS] {
 
 /// Adds a product to columns, each of which gets at most ten numbers below `2^52`.
 #[inline(always)]
-fn add_product<W: Words>(columns: &mut [W; 2 * LIMBS], left: &[W; LIMBS], right: &[W; LIMBS]) {
+pub(super) fn add_product<W: Words>(columns: &mut [W; 2 * LIMBS], left: &[W; LIMBS], right: &[W; LIMBS]) {
     for i in 0..LIMBS {
         for j in 0..LIMBS {
             columns[i + j] = columns[i + j].plus_low_product(left[i], right[j]);
@@ -390,9 +420,11 @@ fn add_square<W: Words>(columns: &mut [W; 2 * LIMBS], limbs: &[W; LIMBS]) {
 /// Montgomery's reduction of a number that [`Modulus::product_fits`] allows, with columns below
 /// `2^57`: the number divided by `2^260`.
 #[inline(always)]
-fn reduce_product<W: Words, C: MontConfig<4>, const RESULT: u64>(mut columns: [W; 2 * LIMBS]) -> Sum<W, C, RESULT> {
+pub(super) fn reduce_product<W: Words, C: MontConfig<4>, const RESULT: u64>(
+    mut columns: [W; 2 * LIMBS],
+) -> Sum<W, C, RESULT> {
     let zero = columns[0].splat(0);
-    let friendly = const { Modulus::<C>::FRIENDLY }.map(|limb| zero.splat(limb));
+    let friendly = splat(zero, const { Modulus::<C>::FRIENDLY });
     for i in 0..LIMBS - 1 {
         // The column's low 52 bits are cleared when they are added to themselves times `N`, that is
         // -1 modulo 2^52. The product's instructions ignore the bits above.
@@ -403,7 +435,7 @@ fn reduce_product<W: Words, C: MontConfig<4>, const RESULT: u64>(mut columns: [W
             columns[i + 2 + j] = columns[i + 2 + j].plus_high_product(multiple, limb);
         }
     }
-    let modulus = const { Modulus::<C>::LIMBS }.map(|limb| zero.splat(limb));
+    let modulus = splat(zero, const { Modulus::<C>::LIMBS });
     let last = columns[LIMBS - 1];
     let multiple = zero.plus_low_product(last, zero.splat(Modulus::<C>::FACTOR));
     // The lowest column gets the product's low bits and becomes 0 or 2^52: its carry is what

@@ -89,6 +89,24 @@ impl<C: MontConfig<4>> Modulus<C> {
         product
     }
 
+    /// A multiple of the modulus's square, in ten limbs.
+    pub(super) const fn square_multiple(factor: u64) -> [u64; 2 * LIMBS] {
+        let (modulus, left) = (Self::LIMBS, Self::multiple(factor));
+        let (mut product, mut row) = ([0; 2 * LIMBS], 0);
+        while row < LIMBS {
+            let (mut carry, mut column) = (0u128, 0);
+            while column < LIMBS {
+                carry += product[row + column] as u128 + left[row] as u128 * modulus[column] as u128;
+                product[row + column] = carry as u64 & LIMB;
+                carry >>= BITS;
+                column += 1;
+            }
+            product[row + LIMBS] = carry as u64;
+            row += 1;
+        }
+        product
+    }
+
     /// Whether a number of at most `bound` times the modulus has 260 bits.
     pub(super) const fn fits(bound: u64) -> bool {
         (Self::LIMBS[4] + 1) * bound <= 1 << BITS

@@ -44,6 +44,8 @@ pub trait Instructions: Copy {
     fn words(self, numbers: &[u64; LANES]) -> Self::Words;
     /// Runs a kernel, compiled for these instructions.
     fn run<K: Kernel>(self, kernel: K) -> K::Output;
+    /// Calls a step of a kernel, which is compiled as a function of its own.
+    fn call<S: Step<Self>>(self, step: S) -> S::Output;
 }
 
 /// Code that is compiled for several sets of instructions.
@@ -55,6 +57,17 @@ pub trait Kernel {
     type Output;
     /// Computes it.
     fn run<I: Instructions>(self, instructions: I) -> Self::Output;
+}
+
+/// A part of a kernel that is called rather than compiled into its caller, with arguments that hold
+/// words. A large kernel would not fit into the processor's cache of instructions as one function.
+///
+/// [`Step::run`] and the functions on [`Words`] that it calls must be `#[inline(always)]`, too.
+pub trait Step<I: Instructions> {
+    /// What it computes.
+    type Output;
+    /// Computes it.
+    fn run(self, instructions: I) -> Self::Output;
 }
 
 /// Plain integer arithmetic, which every processor has.
@@ -72,6 +85,9 @@ impl Instructions for Portable {
     }
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
+    }
+    fn call<S: Step<Self>>(self, step: S) -> S::Output {
+        step.run(self)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The checks of an item before the pairing check: its numbers, root, issuer and time. An item that
-//! passes them becomes a [`Claim`], which the pairing check decides.
+//! passes them becomes an [`EncodedClaim`], which decoding the proof and the pairing check decide.
 
 use std::sync::Arc;
 
@@ -8,13 +8,12 @@ use ark_bn254::Fr;
 use super::directory::{Admitted, Directory, Issuer, OtherCredential};
 use super::fields::quote;
 use super::hash::external_nullifier;
-use super::identity::{Environment, LegacyIdentifier};
+use super::identity::{Environment, LegacyIdentifier, ProofKind};
 use super::request::{CurrentItem, LegacyItem, Proofs};
 use super::roots::{RootAge, UntrustedRoot};
 use crate::U256;
 use crate::commitment::PublicKey;
-use crate::groth16::proof::ProofError;
-use crate::groth16::{Claim, Proof};
+use crate::groth16::{EncodedClaim, ProofError, ProofWords};
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::tree::{DEPTH, Root, field_element};
@@ -166,6 +165,14 @@ impl ItemError {
         matches!(self, Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::UnknownCurrentRoot)
     }
 
+    /// The failure of an item whose proof does not decode.
+    pub fn of_proof(kind: ProofKind, error: ProofError) -> Self {
+        match kind {
+            ProofKind::Legacy => Self::LegacyProof(error),
+            ProofKind::Current => Self::CurrentProof(error),
+        }
+    }
+
     /// The code in the item's result.
     pub fn code(&self) -> &'static str {
         match self {
@@ -187,7 +194,9 @@ impl ItemError {
     }
 }
 
-/// Checks every item of an admitted request. The results are in the items' order.
+/// Checks every item of an admitted request. The results are in the items' order. The proofs of the
+/// claims are not decoded: the caller decodes those of several requests together, and an item whose
+/// proof does not decode fails with [`ItemError::of_proof`].
 ///
 /// # Errors
 /// When the roots could not be read.
@@ -197,7 +206,7 @@ pub fn check_items<Data: TrustedData>(
     directory: &Directory,
     trusted: &Data,
     now: UnixSeconds,
-) -> Result<Vec<Result<Claim, ItemError>>, Data::Error> {
+) -> Result<Vec<Result<EncodedClaim, ItemError>>, Data::Error> {
     match proofs {
         Proofs::Legacy { action, items } => {
             let external_nullifier = external_nullifier(&admitted.relying_party.app_id, action);
@@ -216,23 +225,27 @@ pub fn check_items<Data: TrustedData>(
 }
 
 /// Checks a legacy item. The claim has the public inputs in the circuit's order: root, nullifier,
-/// signal hash, external nullifier.
+/// signal hash, external nullifier. A proof that does not decode is reported before a root that is
+/// not trusted, so where the root fails, the proof is decoded here.
 fn check_legacy<Data: TrustedData>(
     item: &LegacyItem,
     external_nullifier: U256,
     admitted: &Admitted,
     trusted: &Data,
-) -> Result<Result<Claim, ItemError>, Data::Error> {
+) -> Result<Result<EncodedClaim, ItemError>, Data::Error> {
     let claim = match legacy_claim(item, external_nullifier, admitted) {
         Ok(claim) => claim,
         Err(failure) => return Ok(Err(failure)),
     };
     let age = trusted.legacy(admitted.environment, item.identifier, item.merkle_root)?;
-    Ok(check_root_age(item, admitted.environment, age).map(|()| claim))
+    Ok(match check_root_age(item, admitted.environment, age) {
+        Ok(()) => Ok(claim),
+        Err(failure) => Err(claim.decode().err().map_or(failure, ItemError::LegacyProof)),
+    })
 }
 
 /// The claim of a legacy item, before its root is looked up.
-fn legacy_claim(item: &LegacyItem, external_nullifier: U256, admitted: &Admitted) -> Result<Claim, ItemError> {
+fn legacy_claim(item: &LegacyItem, external_nullifier: U256, admitted: &Admitted) -> Result<EncodedClaim, ItemError> {
     check_identifier(admitted, item.identifier.name())?;
     let inputs = [
         ("merkle_root", item.merkle_root.to_number()),
@@ -244,8 +257,7 @@ fn legacy_claim(item: &LegacyItem, external_nullifier: U256, admitted: &Admitted
         .iter()
         .map(|(field, value)| field_element(value).ok_or(ItemError::LegacyNumber { field }))
         .collect::<Result<_, _>>()?;
-    let proof = Proof::from_legacy(&item.proof).map_err(ItemError::LegacyProof)?;
-    Ok(Claim::new(proof, inputs))
+    Ok(EncodedClaim::new(ProofWords::Legacy(item.proof), inputs))
 }
 
 fn check_root_age(
@@ -283,7 +295,7 @@ struct CurrentChecker<'a, Data> {
 }
 
 impl<Data: TrustedData> CurrentChecker<'_, Data> {
-    fn check(&self, item: &CurrentItem) -> Result<Result<Claim, ItemError>, Data::Error> {
+    fn check(&self, item: &CurrentItem) -> Result<Result<EncodedClaim, ItemError>, Data::Error> {
         if let Err(failure) = self.check_numbers(item) {
             return Ok(Err(failure));
         }
@@ -348,14 +360,14 @@ impl<Data: TrustedData> CurrentChecker<'_, Data> {
 
     /// Checks the issuer's key and the time, and makes the claim. `issuer_key` is `None` when the
     /// issuer has no key.
-    fn check_state(&self, item: &CurrentItem, issuer_key: Option<PublicKey>) -> Result<Claim, ItemError> {
+    fn check_state(&self, item: &CurrentItem, issuer_key: Option<PublicKey>) -> Result<EncodedClaim, ItemError> {
         let CurrentItem { issuer_schema_id: id, expires_at_min, credential_genesis_issued_at_min, .. } = *item;
         let Admitted { relying_party, oprf_public_key, environment, .. } = self.admitted;
         let issuer_key = issuer_key.ok_or(ItemError::IssuerWithoutKey { id, environment: *environment })?;
         if expires_at_min.plus(EXPIRATION_TOLERANCE) < self.now {
             return Err(ItemError::Expired { expires_at_min });
         }
-        let proof = Proof::from_current(&item.proof).map_err(ItemError::CurrentProof)?;
+        let words = ProofWords::Current(item.proof);
         let (issuer_x, issuer_y) = issuer_key.coordinates();
         // A current request of a relying party without an OPRF key does not come here.
         let (oprf_x, oprf_y) = oprf_public_key.map(|key| key.coordinates()).unwrap_or_default();
@@ -373,9 +385,13 @@ impl<Data: TrustedData> CurrentChecker<'_, Data> {
             nonce: self.nonce,
             session_commitment: self.session.unwrap_or_default(),
         });
-        let too_large = "not below the modulus of the scalar field";
-        let inputs = inputs.ok_or(ItemError::CurrentNumber { field: "a public input", problem: too_large })?;
-        Ok(Claim::new(proof, inputs))
+        let Some(inputs) = inputs else {
+            // A proof that does not decode is reported first.
+            words.decode().map_err(ItemError::CurrentProof)?;
+            let problem = "not below the modulus of the scalar field";
+            return Err(ItemError::CurrentNumber { field: "a public input", problem });
+        };
+        Ok(EncodedClaim::new(words, inputs))
     }
 }
 

@@ -6,7 +6,7 @@ use super::request::{MOST_RESPONSES, Proofs, VerificationRequest};
 use super::roots::{RootAge, UntrustedRoot};
 use super::*;
 use crate::commitment::PublicKey;
-use crate::groth16::{PreparedKey, VerificationKey};
+use crate::groth16::{EncodedClaim, PreparedKey, VerificationKey};
 use crate::time::UnixSeconds;
 use crate::tree::Root;
 use crate::{B256, U256};
@@ -399,7 +399,9 @@ fn outcome_in(
     let admitted = directory.admit(path, &request).expect("the request is admitted");
     let Ok(mut items) = check_items(&request.proofs, &admitted, directory, roots, now);
     assert_eq!(items.len(), 1);
-    let claim = items.remove(0).map_err(|failure: ItemError| failure.code())?;
+    let decode =
+        |claim: EncodedClaim| claim.decode().map_err(|error| ItemError::of_proof(request.proofs.kind(), error));
+    let claim = items.remove(0).and_then(decode).map_err(|failure: ItemError| failure.code())?;
     let key = match request.proofs.kind() {
         ProofKind::Legacy => VerificationKey::legacy(),
         ProofKind::Current => VerificationKey::current(),
@@ -422,6 +424,9 @@ fn legacy_items_are_checked_against_request_and_roots() {
     assert_eq!(outcome(APP, &item("nullifier", json!("0x1"))), Ok(false));
     assert_eq!(outcome(APP, &item("signal_hash", json!("0x1"))), Ok(false));
     assert_eq!(outcome(APP, &item("merkle_root", json!("0x1"))), Err("invalid_merkle_root"));
+    // A proof that does not decode is reported before its root.
+    let undecodable = with(item("merkle_root", json!("0x1")), "/responses/0/proof", json!(format!("0x{:0512x}", 1)));
+    assert_eq!(outcome(APP, &undecodable), Err("invalid_format"));
     // The sender does not choose the credential: the root is one of orb credentials.
     for identifier in LegacyIdentifier::ALL {
         let expected = if identifier == LegacyIdentifier::Orb { Ok(true) } else { Err("invalid_merkle_root") };
