@@ -9,7 +9,7 @@ use selfsame_protocol::ledger::{Block, BlockEffects, Outcome, RootRecord, Tip};
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::schema::family;
-use crate::schema::registry::{AppliedBlock, AppliedTip};
+use crate::schema::registry::{AppliedBlock, AppliedTip, Place};
 use crate::schema::requests::{RequestFailure, RequestRecord};
 use crate::store::Store;
 
@@ -19,8 +19,8 @@ impl Store {
         self.database().get(&family::RESULTS, &height)
     }
 
-    /// The hash of the applied block at `height`; `None` when it is not applied. Reads no outcome of
-    /// the block.
+    /// The hash of the applied block at `height`; `None` when it is not applied. No outcome is
+    /// decoded.
     pub fn applied_block_hash(&self, height: u64) -> Result<Option<B256>, StoreError> {
         let Some(bytes) = self.database().read(family::RESULTS.name, &encode(&height))? else { return Ok(None) };
         let result = AppliedBlock::decode_result(&bytes);
@@ -51,21 +51,20 @@ impl BlockWriter {
     /// [`StoreError::StaleCommit`] when another block was committed after the effects were
     /// computed.
     pub fn commit(&self, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
-        let mut changes = Changes::default();
-        self.finish_requests(&mut changes, block, effects, Unknown::GetARecord)?;
-        self.commit_with(changes, effects)
+        self.commit_together(block, effects, Changes::default())
     }
 
-    /// Commits a block that was applied before, in a store whose accounts, addresses, tree, roots
-    /// and results end before it, with further changes. The requests that have no record get none:
-    /// their records have expired.
-    pub(crate) fn commit_again(
+    /// Commits an applied block and further changes.
+    ///
+    /// The block may have been applied before, in a store whose accounts, addresses, tree, roots
+    /// and results end before it. Requests whose records were deleted get none.
+    pub(crate) fn commit_together(
         &self,
         block: &Block,
         effects: &BlockEffects,
         mut changes: Changes,
     ) -> Result<(), StoreError> {
-        self.finish_requests(&mut changes, block, effects, Unknown::HaveExpired)?;
+        self.finish_requests(&mut changes, block, effects)?;
         self.commit_with(changes, effects)
     }
 
@@ -104,25 +103,22 @@ impl BlockWriter {
 
     /// Ends the requests of a block: deletes their entries in the queue, and writes why they
     /// failed. The record of a request whose operation was applied stays as it was admitted.
-    fn finish_requests(
-        &self,
-        changes: &mut Changes,
-        block: &Block,
-        effects: &BlockEffects,
-        unknown: Unknown,
-    ) -> Result<(), StoreError> {
+    fn finish_requests(&self, changes: &mut Changes, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
+        let swept = self.store.swept_requests()?;
+        let height = block.header.height;
         let mut last_sequence = 0;
-        for (position, entry) in block.entries.iter().enumerate() {
+        for (position, entry) in (0u32..).zip(&block.entries) {
             let known = self.store.request(&entry.request_id)?;
-            if let (None, Unknown::HaveExpired) = (&known, unknown) {
+            if known.is_none() && swept.contains(Place { height, position }) {
                 continue;
             }
+            // A block that came from elsewhere may carry requests that were never admitted here.
             let sequence = known.as_ref().map_or(0, |record| record.sequence);
             last_sequence = last_sequence.max(sequence);
             if sequence != 0 {
                 changes.delete(&family::QUEUE, &sequence);
             }
-            let failure = failure_of(effects, position);
+            let failure = failure_of(effects, position as usize);
             let record = RequestRecord { kind: entry.operation.kind(), sequence, failure };
             if known.as_ref() != Some(&record) {
                 changes.put(&family::REQUESTS, &entry.request_id, &record);
@@ -133,15 +129,6 @@ impl BlockWriter {
         }
         Ok(())
     }
-}
-
-/// What is to be done about the requests of a block that have no record.
-#[derive(Clone, Copy)]
-enum Unknown {
-    /// The block came from elsewhere: they were never admitted here.
-    GetARecord,
-    /// The block was applied long ago.
-    HaveExpired,
 }
 
 /// Why the request at a position of a block failed; `None` when its operation was applied.

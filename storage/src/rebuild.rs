@@ -143,7 +143,7 @@ fn derive(store: &Store, progress: &dyn Progress) -> Result<RebuildReport, Store
         let snapshot = store.snapshot()?;
         let signers = recover_signers(&block.entries, &store.domain());
         let effects = apply_block_with(&AllCores, &block, &signers, &snapshot, snapshot.tip())?;
-        block_writer.commit_again(&block, &effects, changes)?;
+        block_writer.commit_together(&block, &effects, changes)?;
         report.blocks = height;
         report.operations += u64::from(block.header.count);
         report.accounts = effects.next_leaf_index.0.saturating_sub(1);
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_rebuild_mends_everything_that_follows_from_the_blocks() {
         type Damage = fn(&Store, &mut Changes);
-        let table: [(&str, Damage); 9] = [
+        let table: [(&str, Damage); 10] = [
             ("nothing", |_, _| ()),
             ("an account is missing", |_, changes| changes.delete(&family::ACCOUNTS, &LeafIndex(2))),
             ("everything derived is missing", |store, _| {
@@ -306,6 +306,9 @@ mod tests {
             ("a place of a request that is in no block", |_, changes| {
                 let place = Place { height: 2, position: 7 };
                 changes.put(&family::PLACES, &request_id(5), &place);
+            }),
+            ("the record of a request that has not expired is missing", |_, changes| {
+                changes.delete(&family::REQUESTS, &request_id(1));
             }),
             // A loss of power can undo the commit of an applied block and keep later ones.
             ("a block's whole commit is missing", |_, changes| {

@@ -58,8 +58,8 @@ fn to_entry(record: Result<(u64, QueuedEntry), StoreError>) -> Result<(u64, Entr
     record.map(|(sequence, queued)| (sequence, queued.entry))
 }
 
-/// Progress of a sweep of idempotency keys: the time of acceptance and the hash of the last one that
-/// it read.
+/// Progress of a sweep of idempotency keys: the time of acceptance and the hash of the last one
+/// that it read.
 pub type SweepPosition = (UnixSeconds, B256);
 
 /// The right to admit requests and to delete expired ones. A service gives it to its request

@@ -9,8 +9,8 @@ use super::reading::Merge;
 #[derive(Default)]
 pub(super) struct RecordHasher([RandomState; 2]);
 
-/// The sum of the hashes of records, 128 bits, and their number. Equal fingerprints are those of the
-/// same records, in any order; different sets have equal ones with a probability of 2⁻¹²⁸.
+/// The sum of the hashes of records, 128 bits, and their number. Equal fingerprints are those of
+/// the same records, in any order; others have equal ones with a probability of 2⁻¹²⁸.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     sums: [u64; 2],

@@ -256,8 +256,8 @@ impl Maker<'_> {
 mod tests {
     use super::*;
 
-    /// The sizes of `selfsame store info` for 200,704 accounts in blocks of 1024; the second store took
-    /// 40,038,657 bytes at most.
+    /// The sizes of `selfsame store info` for 200,704 accounts in blocks of 1024; the second store
+    /// took 40,038,657 bytes at most.
     #[test]
     fn the_room_is_at_most_three_and_a_half_times_what_was_measured() {
         let measured = 40_038_657;

@@ -32,12 +32,6 @@ impl<'a> Subject<'a> {
         Ok(Self { store, hasher, applied: applied.tip.seal.height, finished, swept })
     }
 
-    /// Whether the record of the request at this place was deleted.
-    pub fn is_swept(&self, Place { height, position }: Place) -> bool {
-        let SweptRequests { height: last, of_next } = self.swept;
-        height <= last || (height == last + 1 && position < of_next)
-    }
-
     /// Reads the records of the requests of an applied block; `None` when all are deleted.
     pub fn recorded(&self, block: &Block, height: u64) -> Result<Option<RecordedRequests>, StoreError> {
         if height <= self.swept.height {
@@ -47,7 +41,7 @@ impl<'a> Subject<'a> {
         let findings = &mut recorded.findings;
         for (position, entry) in (0..).zip(&block.entries) {
             let request_id = entry.request_id;
-            let record: Option<RequestRecord> = match self.is_swept(Place { height, position }) {
+            let record: Option<RequestRecord> = match self.swept.contains(Place { height, position }) {
                 true => None,
                 false => {
                     let record = find(self.store, &family::REQUESTS, &request_id)?;

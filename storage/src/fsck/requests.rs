@@ -2,6 +2,7 @@
 //! no accepted request is lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use selfsame_protocol::ledger::{Entry, RequestId};
 
@@ -36,14 +37,17 @@ struct Queue {
     open: u64,
 }
 
-/// Checks that every queued request is open, and has a number that no request has left the queue
-/// with.
+/// Checks that every queued request is open, has a number that no request has left the queue with,
+/// and shares no lock with another one. The queue is bounded, so its locks fit into memory.
 fn check_queue(reading: Reading<'_>, subject: &Subject<'_>) -> Result<Queue, StoreError> {
     let store = reading.store;
     let (length, open) = (AtomicU64::new(0), AtomicU64::new(0));
-    let findings = reading.check_each(&family::QUEUE, |sequence, queued, findings| {
+    let locks = Mutex::new(Vec::new());
+    let mut findings = reading.check_each(&family::QUEUE, |sequence, queued, findings| {
         length.fetch_add(1, Ordering::Relaxed);
-        let request_id = queued.entry.request_id;
+        let Entry { request_id, operation } = queued.entry;
+        let held = operation.locks().into_iter().map(|lock| (lock, sequence, request_id));
+        locks.lock().unwrap_or_else(PoisonError::into_inner).extend(held);
         let is_open = find(store, &family::REQUESTS, &request_id)?
             .is_some_and(|record| record.failure.is_none() && record.sequence == sequence);
         let place = find(store, &family::PLACES, &request_id)?;
@@ -67,6 +71,15 @@ fn check_queue(reading: Reading<'_>, subject: &Subject<'_>) -> Result<Queue, Sto
         }
         Ok(())
     })?;
+    let mut locks = locks.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // By lock, then in the order of admission, whichever thread was first.
+    locks.sort_unstable_by_key(|(lock, sequence, _)| (*lock, *sequence));
+    for pair in locks.windows(2) {
+        let ((lock, _, first), (other_lock, _, second)) = (pair[0], pair[1]);
+        if lock == other_lock && first != second {
+            findings.add(format!("requests {first} and {second} wait in the queue, and both hold the lock on {lock}"));
+        }
+    }
     Ok(Queue { findings, length: length.into_inner(), open: open.into_inner() })
 }
 
@@ -77,7 +90,7 @@ fn check_records(reading: Reading<'_>, subject: &Subject<'_>) -> Result<Findings
         let RequestRecord { sequence, failure, .. } = record;
         let place = find(store, &family::PLACES, &request_id)?;
         if let Some(place) = place.filter(|place| place.height <= subject.applied) {
-            if subject.is_swept(place) {
+            if subject.swept.contains(place) {
                 findings.add(format!(
                     "request {request_id} is in block {}, whose requests' records are deleted, and has one: it never \
                      expires",

@@ -30,8 +30,8 @@ const KEY_HASH: B256 = B256::repeat_byte(5);
 /// The key of the one record of sign-in.
 const CODE: RecordKey = RecordKey { kind: RecordKind::AuthorizationCode, id: B256::repeat_byte(6) };
 
-/// A store with two applied blocks, of which the second has a request that failed, a sealed block, a
-/// queued request with an idempotency key, and a record of sign-in.
+/// A store with two applied blocks, of which the second has a request that failed, a sealed block,
+/// a queued request with an idempotency key, and a record of sign-in.
 fn populated_store() -> (TempDir, Store) {
     let folder = folder();
     let store = open(&folder);
@@ -345,6 +345,14 @@ fn every_damaged_record_is_a_finding() {
             "a request waits in the queue under two numbers",
             |_, changes| changes.put(&family::QUEUE, &9, &QueuedEntry { entry: entry(4) }),
             "waits in the queue as 9, but its record is not that of an open request",
+        ),
+        (
+            "two queued requests hold one lock",
+            |_, changes| {
+                let other = Entry { request_id: request_id(9), operation: create(4) };
+                changes.append(admission_changes(6, other, None));
+            },
+            "wait in the queue, and both hold the lock on",
         ),
         (
             "a queued request has a place",

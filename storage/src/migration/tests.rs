@@ -44,8 +44,8 @@ fn code(number: u8) -> (Vec<u8>, Vec<u8>) {
     (old, new)
 }
 
-/// A folder with a store of schema 4: two applied blocks with a request that failed, a sealed block, a
-/// queued request, and the code of contracts.
+/// A folder with a store of schema 4: two applied blocks with a request that failed, a sealed
+/// block, a queued request, and the code of contracts.
 fn old_store() -> TempDir {
     old_store_with(|_, _| ())
 }

@@ -79,8 +79,8 @@ fn request(old: &[u8]) -> Result<Vec<u8>, DecodeError> {
 }
 
 /// Finds the block up to which the records of requests were deleted. In schema 7 they were deleted
-/// in the order of time and id; in schema 8, in that of blocks. When a sweep was stopped between the
-/// requests of a second, this deletes the others of that second.
+/// in the order of time and id; in schema 8, in that of blocks. When a sweep was stopped between
+/// the requests of a second, this deletes the others of that second.
 fn find_swept_requests(database: &Database, changes: &mut Changes) -> Result<(), StoreError> {
     let applied: AppliedTip = database.get(&family::APPLIED, &())?.unwrap_or_default();
     let applied = applied.tip.seal.height;
@@ -101,8 +101,8 @@ fn find_swept_requests(database: &Database, changes: &mut Changes) -> Result<(),
         return Ok(());
     };
     let (Some(first), Some(mut last)) = (heights.first().copied(), heights.last().copied()) else {
-        // The blocks are in a ledger elsewhere. The sweep begins with the first one again, and finds
-        // nothing to delete for a while.
+        // The blocks are in a ledger elsewhere. The sweep begins with the first one again, and
+        // finds nothing to delete for a while.
         return Ok(());
     };
     let block = |height: u64| -> Result<Option<Block>, StoreError> { database.get(&family::BLOCKS, &height) };
@@ -122,6 +122,6 @@ fn find_swept_requests(database: &Database, changes: &mut Changes) -> Result<(),
     if is_begun {
         kept.iter().for_each(|request_id| changes.delete(&family::REQUESTS, request_id));
     }
-    put(changes, if is_begun { last } else { first - 1 });
+    put(changes, if is_begun { last } else { first.saturating_sub(1) });
     Ok(())
 }

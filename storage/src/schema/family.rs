@@ -126,8 +126,8 @@ pub(crate) const META: &str = "meta";
 pub(crate) const DERIVED: [&str; 6] =
     [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
 
-/// The families that can be made from the blocks again: those of [`DERIVED`], and the indexes of the
-/// ledger.
+/// The families that can be made from the blocks again: those of [`DERIVED`], and the indexes of
+/// the ledger.
 pub(crate) const REBUILT: [&str; 8] = [
     ACCOUNTS.name,
     ADDRESSES.name,

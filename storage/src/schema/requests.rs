@@ -5,6 +5,8 @@ use selfsame_protocol::registry::{GatewayErrorCode, OperationKind};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{B256, encode_fields};
 
+use super::registry::Place;
+
 /// A request's kind, its place in the queue, and why it failed.
 ///
 /// Whether a request is final is not in it: it is when the block that it is in was applied.
@@ -44,6 +46,13 @@ pub(crate) struct SweptRequests {
 }
 
 encode_fields!(SweptRequests { height, of_next } version 1 of "progress of the deletion of requests");
+
+impl SweptRequests {
+    /// Whether the record of the request at a place is deleted.
+    pub fn contains(&self, Place { height, position }: Place) -> bool {
+        height <= self.height || (height == self.height + 1 && position < self.of_next)
+    }
+}
 
 /// A request in the durable queue. It stays there until its block is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -213,7 +213,7 @@ async fn a_deep_check_rebuilds_the_store_of_the_backup() {
     let before = contents(&workplace.path("backup"));
     for more in [&[][..], &["--scratch", "@scratch"]] {
         let (status, text) = workplace.run(&[&["backup", "verify", "@backup", "--deep"], more].concat());
-        assert!(status == 1 && text.contains("does not hold the lock on"), "{status} {text}");
+        assert!(status == 1 && text.contains("both hold the lock on"), "{status} {text}");
     }
     assert_eq!(contents(&workplace.path("backup")), before);
     assert_eq!(std::fs::read_dir(workplace.path("scratch")).expect("a folder").count(), 0);
