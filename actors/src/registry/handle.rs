@@ -14,7 +14,10 @@ use selfsame_protocol::ledger::{
 };
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::tree::Root;
-use selfsame_storage::{AppliedBlock, CommitMeasurements, GroupCommit, Snapshot, StoreError, StoreStatistics};
+use selfsame_storage::{
+    AppliedBlock, CommitMeasurements, GroupCommit, Place, RequestRecord, Snapshot, SnapshotReads, StoreError,
+    StoreStatistics,
+};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -269,8 +272,44 @@ impl RegistryHandle {
     /// States only move forward, and a final state is returned only once
     /// [`RegistryHandle::snapshot`] shows its effects.
     pub fn status(&self, request_id: &RequestId) -> Result<Option<GatewayStatusResponse>, StoreError> {
+        self.status_by(request_id, Reader::request, Reader::place)
+    }
+
+    /// The same for a thread that must not block: what is not in memory is read on another one.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn read_status(&self, request_id: &RequestId) -> Result<Option<GatewayStatusResponse>, StoreError> {
+        let (handle, id) = (self.clone(), *request_id);
+        let in_memory = || self.status_by(request_id, Reader::request_in_memory, Reader::place_in_memory);
+        self.memory_first(in_memory, move || handle.status(&id)).await
+    }
+
+    /// Reads on this thread what is in memory, and on a thread that may block what is not.
+    async fn memory_first<R: Send + 'static>(
+        &self,
+        in_memory: impl FnOnce() -> Result<R, StoreError>,
+        on_disk: impl FnOnce() -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let blocking = &self.inner.reader.blocking;
+        if !blocking.has_threads() {
+            return on_disk();
+        }
+        match in_memory() {
+            Err(StoreError::NotInMemory) => blocking.run(on_disk).await.unwrap_or(Err(StoreError::Panicked)),
+            done => done,
+        }
+    }
+
+    /// The status with these two reads.
+    fn status_by(
+        &self,
+        request_id: &RequestId,
+        request: fn(&Reader, &RequestId) -> Result<Option<RequestRecord>, StoreError>,
+        place: fn(&Reader, &RequestId) -> Result<Option<Place>, StoreError>,
+    ) -> Result<Option<GatewayStatusResponse>, StoreError> {
         let reader = &self.inner.reader;
-        let Some(record) = reader.request(request_id)? else { return Ok(None) };
+        let Some(record) = request(reader, request_id)? else { return Ok(None) };
         let submitted = |hash: &B256| GatewayRequestState::Submitted { tx_hash: transaction_hash(hash) };
         let status = match record.final_state {
             Some(end) if end.height > reader.publication.height() => submitted(&end.block_hash),
@@ -282,7 +321,7 @@ impl RegistryHandle {
                     GatewayRequestState::Failed { error: end.message, error_code: Some(code) }
                 }
             },
-            None => match reader.place(request_id)? {
+            None => match place(reader, request_id)? {
                 Some(place) => submitted(&place.block_hash),
                 None if record.sequence <= reader.publication.batching() => GatewayRequestState::Batching,
                 None => GatewayRequestState::Queued,
@@ -302,19 +341,19 @@ impl RegistryHandle {
         deadline: Instant,
     ) -> Result<Option<GatewayStatusResponse>, WaitError> {
         // A request that is final needs no waiter.
-        let status = self.status(request_id)?;
+        let status = self.read_status(request_id).await?;
         if is_over(&status) {
             return Ok(status);
         }
         let waiters = &self.inner.reader.publication.waiters;
         let mut waiter = waiters.register(*request_id).ok_or(WaitError::TooMany)?;
         loop {
-            let status = self.status(request_id)?;
+            let status = self.read_status(request_id).await?;
             if is_over(&status) {
                 return Ok(status);
             }
             if timeout_at(deadline, waiter.changed()).await.is_err() {
-                return Ok(self.status(request_id)?);
+                return Ok(self.read_status(request_id).await?);
             }
         }
     }
@@ -323,6 +362,21 @@ impl RegistryHandle {
     /// Reads from the snapshot read the store on the calling thread.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.inner.reader.snapshot()
+    }
+
+    /// Reads the published state, for a thread that must not block: at once what is in memory. When
+    /// something is on the disk alone, `read` is called again on a thread that may block, so it
+    /// must do nothing but read.
+    ///
+    /// # Errors
+    /// Those of `read`, and [`StoreError::Panicked`] when it panics on the other thread.
+    pub async fn read<R: Send + 'static>(
+        &self,
+        read: impl Fn(SnapshotReads<'_>) -> Result<R, StoreError> + Send + Sync + 'static,
+    ) -> Result<R, StoreError> {
+        let (read, snapshot) = (Arc::new(read), self.snapshot());
+        let (again, pinned) = (Arc::clone(&read), Arc::clone(&snapshot));
+        self.memory_first(|| read(snapshot.in_memory()), move || again(pinned.on_disk())).await
     }
 
     /// Whether other replicas show the registry, too.
@@ -337,8 +391,18 @@ impl RegistryHandle {
     /// The store cannot be read; or the journal gave no answer, so it is not known whether there is
     /// such a request.
     pub async fn await_request(&self, request_id: &RequestId) -> Result<(), StoreError> {
-        let reader = &self.inner.reader;
-        if reader.request(request_id)?.is_none() && reader.place(request_id)?.is_none() {
+        if !self.is_replica() {
+            return Ok(());
+        }
+        let is_known = |request: Option<RequestRecord>, place: Option<Place>| request.is_some() || place.is_some();
+        let (reader, id) = (Arc::clone(&self.inner.reader), *request_id);
+        let in_memory = || {
+            let reader = &self.inner.reader;
+            Ok(is_known(reader.request_in_memory(request_id)?, reader.place_in_memory(request_id)?))
+        };
+        let is_known =
+            self.memory_first(in_memory, move || Ok(is_known(reader.request(&id)?, reader.place(&id)?))).await?;
+        if !is_known {
             self.inner.catching_up.find().await?;
         }
         Ok(())

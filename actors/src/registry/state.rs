@@ -175,6 +175,14 @@ impl Reader {
         self.store.request(request_id)
     }
 
+    /// The same from memory alone.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`].
+    pub fn request_in_memory(&self, request_id: &RequestId) -> Result<Option<RequestRecord>, StoreError> {
+        self.store.request_in_memory(request_id)
+    }
+
     /// The result of an applied block.
     pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
         self.store.applied_block(height)
@@ -183,6 +191,14 @@ impl Reader {
     /// A request's block and its position in that block.
     pub fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
         self.ledger.place(request_id)
+    }
+
+    /// The same from memory alone.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`].
+    pub fn place_in_memory(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
+        self.ledger.place_in_memory(request_id)
     }
 
     /// The block at a height.
