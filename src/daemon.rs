@@ -128,8 +128,13 @@ pub enum DaemonError {
     Server(Option<String>),
 }
 
+/// How long the store may take at a stop to write its log into files. What is not written then, the
+/// next start reads from the log.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A started daemon: its addresses are bound, and it does not serve yet.
 pub struct Daemon {
+    store: Store,
     service: Arc<Service>,
     servers: Vec<(Server, Listener)>,
     addresses: PerInterface<SocketAddr>,
@@ -218,7 +223,8 @@ impl Daemon {
         let audit = Arc::new(AuditTrail::register(audit_key, metrics.sub_registry_with_prefix(METRICS_PREFIX)));
         let copies = Copies::new(original.clone(), Arc::clone(&clock), Arc::clone(&random));
         let backups = Arc::new(Backups::new(original, Arc::clone(&clock), Arc::clone(&audit)));
-        let service_parts = ServiceParts::new(settings, store).clock(Arc::clone(&clock)).random(Arc::clone(&random));
+        let service_parts =
+            ServiceParts::new(settings, store.clone()).clock(Arc::clone(&clock)).random(Arc::clone(&random));
         let (service, running) = match replica.zip(membership) {
             None => (Service::start(service_parts).await?, None),
             Some((replica, membership)) => {
@@ -280,6 +286,7 @@ impl Daemon {
         let reload_requests = Some(reload_requests);
         let drain = Drain { flag: draining, delay: config.operator.drain_delay };
         Ok(Self {
+            store,
             service,
             servers,
             addresses,
@@ -332,13 +339,14 @@ impl Daemon {
     }
 
     /// Serves until `stop` resolves, then finishes what is in flight (for at most
-    /// `limits.shutdown_grace`), stops the actors and closes the store.
+    /// `limits.shutdown_grace`), stops the actors, writes the store's log into files, for at most ten
+    /// seconds, and closes the store.
     ///
     /// # Errors
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
     /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, drain, reloading, reload_requests, backups, .. } = self;
+        let Self { store, service, servers, shutdown, drain, reloading, reload_requests, backups, .. } = self;
         let Self { background, removal, .. } = self;
         drop((reloading, reload_requests));
         let removed = async {
@@ -375,7 +383,23 @@ impl Daemon {
             // store.
             Err(service) => service.stop_actors().await,
         }
+        flush(store).await;
         outcome
+    }
+}
+
+/// Writes the store's log into files, so that the next start does not have to read it.
+async fn flush(store: Store) {
+    let flushed = Store::clone(&store);
+    let mut flushing = tokio::task::spawn_blocking(move || flushed.flush());
+    match tokio::time::timeout(FLUSH_TIMEOUT, &mut flushing).await {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(error))) => tracing::warn!(%error, "the log of the store was not written into files at the stop"),
+        Ok(Err(_panicked)) => tracing::warn!("writing the log of the store into files panicked"),
+        Err(_elapsed) => {
+            store.stop_flushing();
+            tracing::info!("the log of the store is too long to be written into files at the stop; the start reads it");
+        }
     }
 }
 
@@ -411,7 +435,8 @@ async fn open_store(
     let keeps_contract = config.registry.verifying_contract.is_none();
     let folder = store_folder(&config.data_dir);
     let open = async |domain: RegistryDomain| {
-        let options = OpenOptions { keeps_contract, ..OpenOptions::new(domain) };
+        let resources = config.storage.resources();
+        let options = OpenOptions { keeps_contract, resources, ..OpenOptions::new(domain) };
         let (folder, stop) = (folder.clone(), Arc::clone(&stop));
         let opening = move || Store::open_with(&folder, &options, &LoggedProgress::new(stop));
         let opened = tokio::task::spawn_blocking(opening).await;

@@ -1,6 +1,9 @@
 //! The wire types of the registry indexer (interface description, sections 2.7, 2.8, 2.11 and 4.4).
 
+mod proof_json;
+
 use alloy_primitives::{Address, B256, U256};
+pub use proof_json::{compat_inclusion_proof_json, inclusion_proof_json};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -137,6 +137,7 @@ fn of_store(error: &StoreError) -> u8 {
         StoreError::Replica(error) if error.is_transient() => TEMPORARY,
         StoreError::Database(_) | StoreError::Open { .. } if error.is_out_of_space() => TEMPORARY,
         StoreError::Database(_)
+        | StoreError::NotInMemory
         | StoreError::Open { .. }
         | StoreError::Empty { .. }
         | StoreError::Damaged { .. }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
 use selfsame_protocol::operator::{ReloadOutcome, ReloadReport};
 use selfsame_protocol::time::UnixSeconds;
@@ -42,6 +43,7 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
         None => Arc::new(SystemClock),
     };
     let (config, prepared) = options.source.prepare(clock.unix_seconds())?;
+    raise_limit_of_open_files();
     let inherited = inherited_listeners()?;
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
@@ -82,6 +84,16 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
     // An actor that is stuck may hold a thread of the runtime, so the wait is bounded.
     runtime.shutdown_timeout(STOP_TIMEOUT);
     ended
+}
+
+/// Raises the limit of open files as far as the process may. Shells and containers often begin with
+/// 1024, which the connections or the files of a large store exceed.
+fn raise_limit_of_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // A kernel that refuses it leaves the limit as it is.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    }
 }
 
 /// Creates the keys at the first start, which takes one or two seconds.

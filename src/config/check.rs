@@ -17,6 +17,7 @@ use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
 use selfsame_protocol::verification::roots::check_identifiers as check_root_identifiers;
+use selfsame_storage::Resources;
 
 use super::chains::{Chain, ContractKind};
 use super::cluster::Cluster;
@@ -47,6 +48,12 @@ const MAX_COUNT: usize = 10_000_000;
 /// message.
 const LEAST_BRIDGE_MEMORY: usize = 32;
 
+/// The least cache of the store, in MiB. The parts of indexes that are always in it have room.
+const LEAST_CACHE: usize = 8;
+
+/// The least number of open files of the store: enough for the files that one compaction reads.
+const LEAST_OPEN_FILES: usize = 64;
+
 /// The rules about single settings.
 pub(super) fn check_settings(config: &Config) -> Vec<InvalidSetting> {
     [
@@ -75,7 +82,7 @@ pub(super) fn check_lists(config: &Config) -> Vec<InvalidSetting> {
 }
 
 fn check_counts(config: &Config) -> Vec<InvalidSetting> {
-    let Config { registry, batcher, limits, verifier, .. } = config;
+    let Config { registry, batcher, limits, storage, verifier, .. } = config;
     let rate = |limit: &Option<RateLimit>| limit.map(|limit| limit.requests as usize);
     [
         ("registry.max_authenticators", Some(registry.max_authenticators as usize), 7),
@@ -92,6 +99,11 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
         ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
         ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
+        ("storage.cache_mib", storage.cache_mib, 1 << 20),
+        ("storage.write_buffer_kib", Some(storage.write_buffer_kib), 1 << 20),
+        ("storage.log_mib", Some(storage.log_mib), 4096),
+        ("storage.background_jobs", storage.background_jobs, 256),
+        ("storage.open_files", storage.open_files, MAX_COUNT),
         ("bridge.memory_mib", Some(config.bridge.memory_mib), 1 << 20),
         ("backup.keep", Some(config.backup.keep), 10_000),
         ("cluster.etcd_quota_mib", config.cluster.as_ref().map(|cluster| cluster.etcd_quota_mib as usize), 1 << 20),
@@ -105,6 +117,10 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         let holds_a_request = ["verifier.queue", "limits.verifications_per_source.requests"].contains(&key);
         let least = match key {
             "bridge.memory_mib" => LEAST_BRIDGE_MEMORY,
+            "storage.cache_mib" => LEAST_CACHE,
+            "storage.write_buffer_kib" => Resources::LEAST_WRITE_BUFFER >> 10,
+            "storage.background_jobs" => 2,
+            "storage.open_files" => LEAST_OPEN_FILES,
             _ if holds_a_request => MOST_RESPONSES,
             _ => 1,
         };

@@ -46,6 +46,8 @@ pub struct Config {
     pub batcher: Batcher,
     /// What one client, or all clients together, may ask for.
     pub limits: Limits,
+    /// What the store may take of the machine.
+    pub storage: Storage,
     /// Who may call the operator interface.
     pub operator: Operator,
     /// The replicas that this daemon is one of; without the section it is alone.
@@ -95,6 +97,7 @@ impl Default for Config {
             registry: Registry::default(),
             batcher: Batcher::default(),
             limits: Limits::default(),
+            storage: Storage::default(),
             operator: Operator::default(),
             cluster: None,
             backup: Backup::default(),
@@ -236,6 +239,7 @@ impl Config {
             commitment_check, request_retention, create_account, create_account_token_hash, create_account_difficulty
         });
         compare!(needs_restart, batcher: Batcher { max_operations, min_wait, max_wait });
+        compare!(needs_restart, storage: Storage { cache_mib, write_buffer_kib, log_mib, background_jobs, open_files });
         compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains, ready_everywhere, drain_delay });
         compare!(needs_restart, cluster);
         compare!(needs_restart, backup: Backup { every, keep, folder });

@@ -36,12 +36,12 @@ pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response,
     let wait = request.wait()?.unwrap_or_default();
     gateway.registry.await_request(&request_id).await?;
     let status = if wait.is_zero() {
-        gateway.registry.status(&request_id)?
+        gateway.registry.read_status(&request_id).await?
     } else {
         let deadline = Instant::now() + wait;
         tokio::select! {
             status = gateway.registry.wait_until_final(&request_id, deadline) => status?,
-            () = request.shutdown().triggered() => gateway.registry.status(&request_id)?,
+            () = request.shutdown().triggered() => gateway.registry.read_status(&request_id).await?,
         }
     };
     let status = status.ok_or_else(|| GatewayError::NotFound(format!("no request {request_id} is known")))?;

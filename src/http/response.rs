@@ -23,20 +23,23 @@ pub type Response = hyper::Response<Body>;
 /// A value that cannot be written as JSON is logged and answered with a bare 500.
 pub fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {
     match serde_json::to_vec(value) {
-        Ok(text) => {
-            let mut response = content(status, "application/json", text);
-            let headers = response.headers_mut();
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            // An answer may repeat text of the request. `nosniff` keeps a browser that guesses
-            // types from reading it as HTML.
-            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            response
-        }
+        Ok(text) => written_json(status, text),
         Err(error) => {
             tracing::error!(%error, "an answer could not be written as JSON");
             empty(StatusCode::INTERNAL_SERVER_ERROR)
         }
     }
+}
+
+/// The same with a body that is JSON already.
+pub fn written_json(status: StatusCode, text: Vec<u8>) -> Response {
+    let mut response = content(status, "application/json", text);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // An answer may repeat text of the request. `nosniff` keeps a browser that guesses types from
+    // reading it as HTML.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// An answer with a body of the given content type, without `Cache-Control`.

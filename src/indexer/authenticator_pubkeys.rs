@@ -24,7 +24,7 @@ use crate::http::{Request, Response, json};
 )]
 pub async fn authenticator_pubkeys(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
     let leaf_index = leaf_index(&mut request).await?;
-    let account = account(&indexer.snapshot(), leaf_index, IndexerError::NotFound)?;
+    let account = account(&indexer, leaf_index, IndexerError::NotFound).await?;
     let answer = AuthenticatorPubkeysResponse {
         authenticator_pubkeys: account.public_keys(),
         offchain_signer_commitment: account.commitment,

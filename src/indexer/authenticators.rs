@@ -25,7 +25,7 @@ use crate::http::{Request, Response, json};
 )]
 pub async fn authenticators(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
     let leaf_index = leaf_index(&mut request).await?;
-    let account = account(&indexer.snapshot(), leaf_index, IndexerError::NotFound)?;
+    let account = account(&indexer, leaf_index, IndexerError::NotFound).await?;
     let answer = AuthenticatorsResponse {
         authenticator_pubkeys: account.public_keys(),
         authenticator_addresses: account.addresses(),

@@ -7,14 +7,16 @@ use hyper::StatusCode;
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::{
     CompatInclusionProofResponse, InclusionProofResponse, IndexerErrorCode, LeafIndexQuery,
+    compat_inclusion_proof_json, inclusion_proof_json,
 };
-use selfsame_protocol::registry::Account;
+use selfsame_protocol::registry::{Account, RegistryView};
 use selfsame_protocol::tree::InclusionPath;
+use selfsame_storage::SnapshotReads;
 
 use super::error::IndexerError;
-use super::query::{account, leaf_index};
+use super::query::leaf_index;
 use super::state::Indexer;
-use crate::http::{Request, Response, json};
+use crate::http::{Request, Response, written_json};
 
 /// Inclusion proof of an account
 ///
@@ -30,7 +32,7 @@ use crate::http::{Request, Response, json};
 )]
 pub async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
     let (path, account) = find(&indexer, &mut request).await?;
-    Ok(json(StatusCode::OK, &InclusionProofResponse::new(&path, &account)))
+    Ok(written_json(StatusCode::OK, inclusion_proof_json(&path, &account)))
 }
 
 /// Inclusion proof of an account, keys as coordinates
@@ -49,14 +51,16 @@ pub async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Res
 pub async fn compat_inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
     let (path, account) = find(&indexer, &mut request).await?;
     let slots = account.decoded_keys()?;
-    Ok(json(StatusCode::OK, &CompatInclusionProofResponse::new(&path, &slots)))
+    Ok(written_json(StatusCode::OK, compat_inclusion_proof_json(&path, &slots)))
 }
 
 /// Reads path and account from one snapshot, so that they belong together also while blocks are
 /// applied.
 async fn find(indexer: &Indexer, request: &mut Request) -> Result<(InclusionPath, Account), IndexerError> {
     let leaf_index = leaf_index(request).await?;
-    let snapshot = indexer.snapshot();
-    let account = account(&snapshot, leaf_index, IndexerError::NotFound)?;
-    Ok((snapshot.inclusion_path(leaf_index)?, account))
+    let find = move |reads: SnapshotReads<'_>| match reads.account(leaf_index)? {
+        Some(account) => Ok(Some((reads.inclusion_path(leaf_index)?, account))),
+        None => Ok(None),
+    };
+    indexer.registry.read(find).await?.ok_or(IndexerError::NotFound(leaf_index))
 }

@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::{AddressQuery, IndexerErrorCode, PackedAccountResponse};
 use selfsame_protocol::registry::RegistryView;
+use selfsame_storage::SnapshotReads;
 
 use super::error::IndexerError;
 use super::query::query;
@@ -26,11 +27,11 @@ use crate::http::{Request, Response, json};
 pub async fn packed_account(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
     let AddressQuery { authenticator_address } = query(&mut request).await?;
     let unknown = || IndexerError::NoSuchAuthenticator(authenticator_address);
-    let snapshot = indexer.snapshot();
-    let packed = snapshot.packed_account(authenticator_address)?.ok_or_else(unknown)?;
-    let account = snapshot.account(packed.leaf_index)?.ok_or_else(unknown)?;
-    if packed.recovery_counter < account.recovery_counter {
-        return Err(unknown());
-    }
+    let find = move |reads: SnapshotReads<'_>| {
+        let Some(packed) = reads.packed_account(authenticator_address)? else { return Ok(None) };
+        let account = reads.account(packed.leaf_index)?;
+        Ok(account.filter(|account| packed.recovery_counter >= account.recovery_counter).map(|_| packed))
+    };
+    let packed = indexer.registry.read(find).await?.ok_or_else(unknown)?;
     Ok(json(StatusCode::OK, &PackedAccountResponse { packed_account_data: packed.to_number() }))
 }

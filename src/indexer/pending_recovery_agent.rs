@@ -25,7 +25,7 @@ use crate::http::{Request, Response, json};
 )]
 pub async fn pending_recovery_agent(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
     let leaf_index = leaf_index(&mut request).await?;
-    let account = account(&indexer.snapshot(), leaf_index, IndexerError::NoSuchAccount)?;
+    let account = account(&indexer, leaf_index, IndexerError::NoSuchAccount).await?;
     let (pending_recovery_agent, execute_after) = account
         .pending_recovery_agent
         .map_or((Address::ZERO, UnixSeconds(0)), |pending| (pending.agent, pending.execute_after));

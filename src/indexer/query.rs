@@ -4,10 +4,10 @@ use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::indexer::LeafIndexQuery;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::registry::{Account, RegistryView};
-use selfsame_storage::Snapshot;
 use serde::de::DeserializeOwned;
 
 use super::error::IndexerError;
+use super::state::Indexer;
 use crate::http::Request;
 
 /// The longest body of a query, in bytes.
@@ -27,10 +27,11 @@ pub async fn leaf_index(request: &mut Request) -> Result<LeafIndex, IndexerError
 }
 
 /// The account at a leaf index; `missing` is this endpoint's error when there is no such account.
-pub fn account(
-    snapshot: &Snapshot,
+pub async fn account(
+    indexer: &Indexer,
     leaf_index: LeafIndex,
     missing: fn(LeafIndex) -> IndexerError,
 ) -> Result<Account, IndexerError> {
-    snapshot.account(leaf_index)?.ok_or_else(|| missing(leaf_index))
+    let account = indexer.registry.read(move |reads| reads.account(leaf_index)).await?;
+    account.ok_or_else(|| missing(leaf_index))
 }

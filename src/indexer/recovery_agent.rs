@@ -23,7 +23,7 @@ use crate::http::{Request, Response, json};
 )]
 pub async fn recovery_agent(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
     let leaf_index = leaf_index(&mut request).await?;
-    let account = account(&indexer.snapshot(), leaf_index, IndexerError::NoSuchAccount)?;
+    let account = account(&indexer, leaf_index, IndexerError::NoSuchAccount).await?;
     let answer = RecoveryAgentResponse { recovery_agent: account.recovery_agent };
     Ok(json(StatusCode::OK, &answer))
 }

@@ -24,7 +24,7 @@ use crate::http::{Request, Response, json};
 )]
 pub async fn signature_nonce(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
     let leaf_index = leaf_index(&mut request).await?;
-    let account = account(&indexer.snapshot(), leaf_index, IndexerError::NoSuchAccount)?;
+    let account = account(&indexer, leaf_index, IndexerError::NoSuchAccount).await?;
     let answer = SignatureNonceResponse { signature_nonce: Nonce::from(account.nonce) };
     Ok(json(StatusCode::OK, &answer))
 }

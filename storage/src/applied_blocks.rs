@@ -97,6 +97,7 @@ impl BlockWriter {
         changes.put(&family::APPLIED, &(), &tip);
         fault_point!(self.store.fault_scope(), BlockCommitBefore);
         self.store.database().write(changes, false)?;
+        self.store.upper_pages().extend(&applied.tip, &effects.tip, &effects.pages);
         fault_point!(self.store.fault_scope(), BlockCommitAfter);
         Ok(())
     }

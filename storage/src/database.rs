@@ -1,26 +1,102 @@
 //! RocksDB: opening it, reading typed records, writing changes.
 
+mod options;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
-    DBRecoveryMode, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, ErrorKind, FlushOptions, IteratorMode, ReadOptions,
+    ReadTier, WriteBatch, WriteOptions,
 };
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 
+use self::options::OpenedWith;
 use crate::error::StoreError;
 use crate::faults::{FaultScope, ScopeCell};
 use crate::log_check::{self, TornLog};
+use crate::resources::Resources;
 use crate::schema::family::{self, Family};
 
 /// The database with its column families.
 pub(crate) struct Database {
     db: DB,
+    opened_with: OpenedWith,
+    reads: Reads,
     synced: WriteOptions,
     unsynced: WriteOptions,
     fault_scope: ScopeCell,
+}
+
+/// Where a read may look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadFrom {
+    /// The write buffers and the cache alone.
+    Memory,
+    /// The files, too.
+    Disk,
+}
+
+/// The options of single reads, which are made once. Each of them is an allocation of RocksDB's.
+struct Reads {
+    from_memory: ReadOptions,
+    from_disk: ReadOptions,
+}
+
+impl Reads {
+    fn new() -> Self {
+        let mut from_memory = ReadOptions::default();
+        from_memory.set_read_tier(ReadTier::BlockCache);
+        Self { from_memory, from_disk: ReadOptions::default() }
+    }
+
+    fn options(&self, from: ReadFrom) -> &ReadOptions {
+        match from {
+            ReadFrom::Memory => &self.from_memory,
+            ReadFrom::Disk => &self.from_disk,
+        }
+    }
+}
+
+/// A state of the database that later writes do not change, with the options for reading it.
+pub(crate) struct PinnedReads<'database> {
+    /// Declared first, because the options refer to the snapshot.
+    reads: Reads,
+    snapshot: rocksdb::Snapshot<'database>,
+    database: &'database Database,
+}
+
+impl<'database> PinnedReads<'database> {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`] when it would have to be read from the disk, and `from` does not
+    /// allow it.
+    pub(crate) fn read(
+        &self,
+        from: ReadFrom,
+        family: &'static str,
+        key: &[u8],
+    ) -> Result<Option<DBPinnableSlice<'database>>, StoreError> {
+        fault_point!(self.database.fault_scope(), SnapshotRead);
+        self.database.get_pinned(&self.reads, from, family, key)
+    }
+
+    /// The records of a family whose encoded keys are below `end`, in the order of their keys. They
+    /// do not take the place of others in the cache.
+    pub(crate) fn records_before<Key: Encoding, Value: Encoding>(
+        &self,
+        family: &Family<Key, Value>,
+        end: Vec<u8>,
+    ) -> Result<impl Iterator<Item = Result<(Key, Value), StoreError>> + use<'_, 'database, Key, Value>, StoreError>
+    {
+        let name = family.name;
+        let range = KeyRange { family: name, start: None, end: Some(end) };
+        let handle = self.database.handle(name)?;
+        let records = self.snapshot.iterator_cf_opt(handle, range.options(), IteratorMode::Start);
+        Ok(records.map(move |record| decode_record(name, record)))
+    }
 }
 
 /// A source of records: the database as it is now, or a snapshot.
@@ -40,19 +116,47 @@ pub(crate) trait RecordSource {
 impl RecordSource for Database {
     fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
         fault_point!(self.fault_scope(), StoreRead);
-        Ok(self.db.get_pinned_cf(self.handle(family)?, key)?)
+        self.get_pinned(&self.reads, ReadFrom::Disk, family, key)
+    }
+}
+
+/// The database as it is now, from memory alone. Reads return [`StoreError::NotInMemory`] where the
+/// disk has to be read.
+pub(crate) struct InMemory<'a>(&'a Database);
+
+impl RecordSource for InMemory<'_> {
+    fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+        let Self(database) = self;
+        fault_point!(database.fault_scope(), StoreRead);
+        database.get_pinned(&database.reads, ReadFrom::Memory, family, key)
     }
 }
 
 impl Database {
+    /// Reads from memory alone.
+    pub(crate) fn in_memory(&self) -> InMemory<'_> {
+        InMemory(self)
+    }
+
+    /// Opens a database with a cache of this size, in bytes, and the rest as by default.
     pub(crate) fn open(
         path: &Path,
         block_cache: usize,
         create: bool,
         environment: Option<&rocksdb::Env>,
     ) -> Result<Self, StoreError> {
+        Self::open_with(path, &Resources::with_cache(block_cache), create, environment)
+    }
+
+    pub(crate) fn open_with(
+        path: &Path,
+        resources: &Resources,
+        create: bool,
+        environment: Option<&rocksdb::Env>,
+    ) -> Result<Self, StoreError> {
         let torn = if environment.is_none() { log_check::check(path)? } else { Vec::new() };
-        let mut options = options();
+        let opened_with = OpenedWith::new(resources);
+        let mut options = opened_with.database();
         options.create_if_missing(create);
         // RocksDB creates families one after the other: an interrupted first start leaves some
         // missing.
@@ -60,60 +164,59 @@ impl Database {
         if let Some(environment) = environment {
             options.set_env(environment);
         }
-        let cache = Cache::new_lru_cache(block_cache);
         // One of another schema is opened with the families that it has, so that the program which
         // made it can still read it.
         let existing = DB::list_cf(&options, path).unwrap_or_default();
         let is_begun = existing.iter().any(|name| name == family::META);
         let names = if is_begun { existing } else { family::ALL.map(str::to_owned).into() };
-        let families = || names.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
-        let db = match DB::open_cf_descriptors(&options, path, families()) {
+        let db = match DB::open_cf_descriptors(&options, path, opened_with.families(&names)) {
             Err(error) if !torn.is_empty() && !is_locked(error.as_ref()) => {
                 torn.iter().try_for_each(TornLog::cut).map_err(|error| StoreError::Open {
                     path: path.to_owned(),
                     reason: format!("a log with a write that was cut off cannot be cut: {error}"),
                 })?;
-                DB::open_cf_descriptors(&options, path, families())
+                DB::open_cf_descriptors(&options, path, opened_with.families(&names))
             }
             opened => opened,
         };
-        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?))
+        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?, opened_with))
     }
 
     /// Opens a database that exists, and changes none of its files. Records that are only in its
     /// log are read into memory. A process that has it open for writing does not notice.
     pub(crate) fn open_read_only(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
         log_check::check(path)?;
-        let cache = Cache::new_lru_cache(block_cache);
+        let opened_with = OpenedWith::new(&Resources::with_cache(block_cache));
+        let options = opened_with.database();
         // An older store lacks the families that came later; its schema says so.
-        let existing = DB::list_cf(&options(), path).map_err(|error| open_error(path, error))?;
-        let families = families(&cache).filter(|family| existing.iter().any(|name| name == family.name()));
-        let db = DB::open_cf_descriptors_read_only(&options(), path, families, false);
-        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?))
+        let existing = DB::list_cf(&options, path).map_err(|error| open_error(path, error))?;
+        let names = family::ALL.into_iter().filter(|name| existing.iter().any(|existing| existing == name));
+        let db = DB::open_cf_descriptors_read_only(&options, path, opened_with.families(names), false);
+        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?, opened_with))
     }
 
     /// Opens a database that exists, in which RocksDB may not be able to read every record: it
     /// reads none by itself. Not for a database in use, which needs its compactions.
     pub(crate) fn open_without_compaction(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
         log_check::check(path)?;
-        let cache = Cache::new_lru_cache(block_cache);
-        let existing = DB::list_cf(&options(), path).map_err(|error| open_error(path, error))?;
+        let opened_with = OpenedWith::new(&Resources::with_cache(block_cache));
+        let options = opened_with.database();
+        let existing = DB::list_cf(&options, path).map_err(|error| open_error(path, error))?;
         let families = existing.iter().map(|name| {
-            let mut options = family_options(name, &cache);
+            let mut options = opened_with.family(name);
             options.set_disable_auto_compactions(true);
             ColumnFamilyDescriptor::new(name, options)
         });
-        let db = DB::open_cf_descriptors(&options(), path, families);
-        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?))
+        let db = DB::open_cf_descriptors(&options, path, families);
+        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?, opened_with))
     }
 
     /// Creates the families that the database lacks: an older schema did not have them, or a first
     /// start was interrupted.
-    pub(crate) fn create_missing_families(&mut self, block_cache: usize) -> Result<(), StoreError> {
-        let cache = Cache::new_lru_cache(block_cache);
+    pub(crate) fn create_missing_families(&mut self) -> Result<(), StoreError> {
         for name in family::ALL {
             if self.db.cf_handle(name).is_none() {
-                self.db.create_cf(name, &family_options(name, &cache))?;
+                self.db.create_cf(name, &self.opened_with.family(name))?;
             }
         }
         Ok(())
@@ -135,15 +238,14 @@ impl Database {
     /// Creates a family that only an older schema has.
     #[cfg(test)]
     pub(crate) fn create_family(&mut self, name: &str) {
-        self.db.create_cf(name, &Options::default()).expect("created");
+        self.db.create_cf(name, &rocksdb::Options::default()).expect("created");
     }
 
     /// Empties families without reading them, so also when their files are damaged.
-    pub(crate) fn clear(&mut self, families: &[&'static str], block_cache: usize) -> Result<(), StoreError> {
-        let cache = Cache::new_lru_cache(block_cache);
+    pub(crate) fn clear(&mut self, families: &[&'static str]) -> Result<(), StoreError> {
         for name in families {
             self.db.drop_cf(name)?;
-            self.db.create_cf(name, &family_options(name, &cache))?;
+            self.db.create_cf(name, &self.opened_with.family(name))?;
         }
         Ok(())
     }
@@ -155,10 +257,17 @@ impl Database {
         Ok(database)
     }
 
-    fn from_rocksdb(db: DB) -> Self {
+    fn from_rocksdb(db: DB, opened_with: OpenedWith) -> Self {
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
-        Self { db, synced, unsynced: WriteOptions::default(), fault_scope: ScopeCell::default() }
+        Self {
+            db,
+            opened_with,
+            reads: Reads::new(),
+            synced,
+            unsynced: WriteOptions::default(),
+            fault_scope: ScopeCell::default(),
+        }
     }
 
     /// The scope of the service that uses the database; before the first one, of the process.
@@ -195,6 +304,17 @@ impl Database {
             }
         }
         Ok(true)
+    }
+
+    /// Writes all write buffers into files. What was written before the call is in the log no more.
+    pub(crate) fn flush_all(&self) -> Result<(), StoreError> {
+        let handles: Vec<_> = self.families().filter_map(|name| self.db.cf_handle(name)).collect();
+        Ok(self.db.flush_cfs_opt(&handles, &FlushOptions::default())?)
+    }
+
+    /// Ends flushes and compactions at the next occasion, and begins no others.
+    pub(crate) fn cancel_background_work(&self) {
+        self.db.cancel_all_background_work(false);
     }
 
     /// Flushes a family and starts another log, as a full write buffer does.
@@ -243,19 +363,26 @@ impl Database {
         Ok(self.db.write_opt(batch, if sync { &self.synced } else { &self.unsynced })?)
     }
 
-    /// A view of the database that later writes do not change.
-    pub(crate) fn snapshot(&self) -> rocksdb::Snapshot<'_> {
-        self.db.snapshot()
+    /// The database as it is now, unchanged by later writes.
+    pub(crate) fn pin(&self) -> PinnedReads<'_> {
+        let (snapshot, mut reads) = (self.db.snapshot(), Reads::new());
+        reads.from_memory.set_snapshot(&snapshot);
+        reads.from_disk.set_snapshot(&snapshot);
+        PinnedReads { reads, snapshot, database: self }
     }
 
-    pub(crate) fn read_at<'snapshot>(
+    fn get_pinned(
         &self,
-        snapshot: &'snapshot rocksdb::Snapshot<'_>,
+        reads: &Reads,
+        from: ReadFrom,
         family: &'static str,
         key: &[u8],
-    ) -> Result<Option<DBPinnableSlice<'snapshot>>, StoreError> {
-        fault_point!(self.fault_scope(), SnapshotRead);
-        Ok(snapshot.get_pinned_cf(self.handle(family)?, key)?)
+    ) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+        self.db.get_pinned_cf_opt(self.handle(family)?, key, reads.options(from)).map_err(|error| match from {
+            // RocksDB's word for it.
+            ReadFrom::Memory if error.kind() == ErrorKind::Incomplete => StoreError::NotInMemory,
+            _ => error.into(),
+        })
     }
 
     /// The raw records of a family in the order of their keys.
@@ -336,30 +463,6 @@ impl Database {
     }
 }
 
-/// How every store is opened.
-fn options() -> Options {
-    let mut options = Options::default();
-    options.increase_parallelism(2);
-    // No limit, as is RocksDB's default. With a limit, RocksDB checks only the first 16 files when
-    // it opens the store, and does not notice that a later one is missing.
-    options.set_max_open_files(-1);
-    options.set_max_total_wal_size(512 << 20);
-    options.set_keep_log_file_num(4);
-    options.set_bytes_per_sync(1 << 20);
-    // In this mode RocksDB drops an incomplete last write, which was never answered, and refuses to
-    // open a log that is damaged anywhere else: the records behind the damage were acknowledged.
-    // Its default mode would drop them silently.
-    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-    // Without this option, RocksDB does not notice that a log before the last one is missing or
-    // short.
-    options.set_track_and_verify_wals_in_manifest(true);
-    options
-}
-
-fn families(cache: &Cache) -> impl Iterator<Item = ColumnFamilyDescriptor> {
-    family::ALL.into_iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, cache)))
-}
-
 fn open_error(path: &Path, error: rocksdb::Error) -> StoreError {
     let (path, reason) = (PathBuf::from(path), error.into_string());
     if is_locked(&reason) { StoreError::InUse { path } } else { StoreError::Open { path, reason } }
@@ -384,25 +487,6 @@ fn decode_record<Key: Encoding, Value: Encoding>(
     let (key, value) = record?;
     let damaged = |reason| StoreError::Damaged { family, reason };
     Ok((decode(&key).map_err(damaged)?, decode(&value).map_err(damaged)?))
-}
-
-fn family_options(name: &str, cache: &Cache) -> Options {
-    let mut blocks = BlockBasedOptions::default();
-    blocks.set_block_cache(cache);
-    blocks.set_cache_index_and_filter_blocks(true);
-    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    if family::WITH_BLOOM_FILTER.contains(&name) {
-        blocks.set_bloom_filter(10.0, false);
-    }
-    let mut options = Options::default();
-    options.set_block_based_table_factory(&blocks);
-    options.set_write_buffer_size(32 << 20);
-    options.set_compression_type(if family::INCOMPRESSIBLE.contains(&name) {
-        DBCompressionType::None
-    } else {
-        DBCompressionType::Lz4
-    });
-    options
 }
 
 /// The records of one family from a key on (inclusive) up to another one (exclusive); `None` is the

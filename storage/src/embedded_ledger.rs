@@ -71,6 +71,10 @@ impl LedgerReader for EmbeddedLedger {
         self.store.database().get(&family::PLACES, request_id)
     }
 
+    fn place_in_memory(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
+        self.store.database().in_memory().get(&family::PLACES, request_id)
+    }
+
     fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>) {
         self.store.sealed_head().listen(listener);
     }

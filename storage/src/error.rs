@@ -46,6 +46,10 @@ pub enum StoreError {
     /// RocksDB refused: the disk is full, a file is damaged, a permission is missing.
     #[error("the database failed: {0}")]
     Database(#[from] rocksdb::Error),
+    /// A read that may not wait for the disk found that it would have to; see
+    /// [`crate::Snapshot::in_memory`].
+    #[error("the record is not in memory")]
+    NotInMemory,
     /// The store could not be opened.
     #[error("cannot open the store in {}: {reason}", path.display())]
     Open {

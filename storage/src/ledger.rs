@@ -36,6 +36,15 @@ pub trait LedgerReader: Send + Sync + 'static {
     /// The place of a request; `None` when it is not in a block.
     fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError>;
 
+    /// The same without I/O, for a thread that must not block.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`] when the place is not at hand; the caller then asks
+    /// [`LedgerReader::place`] on another thread. A ledger without this method always says so.
+    fn place_in_memory(&self, _request_id: &RequestId) -> Result<Option<Place>, StoreError> {
+        Err(StoreError::NotInMemory)
+    }
+
     /// Registers a listener. The ledger calls it with the height of each block that becomes
     /// durable. The listener must return quickly and must not call this ledger.
     fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>);

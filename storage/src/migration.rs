@@ -172,19 +172,16 @@ pub(crate) enum Keep {
 pub(crate) fn bring_up_to_date(
     database: &mut Database,
     path: &Path,
-    block_cache: usize,
     keep: Keep,
     progress: &dyn Progress,
 ) -> Result<(), StoreError> {
-    Migration { database, path, block_cache, batch: BATCH }.run(keep, progress)
+    Migration { database, path, batch: BATCH }.run(keep, progress)
 }
 
 /// The migration of an open database.
 struct Migration<'a> {
     database: &'a mut Database,
     path: &'a Path,
-    /// Memory for the cache of the families that the store lacks, in bytes.
-    block_cache: usize,
     /// Records that are changed in one write.
     batch: usize,
 }
@@ -306,7 +303,7 @@ impl Migration<'_> {
 
     /// Changes the records that are left, and gives the store its schema.
     fn change_all(&mut self, mut mark: Mark, progress: &dyn Progress) -> Result<(), StoreError> {
-        self.database.create_missing_families(self.block_cache)?;
+        self.database.create_missing_families()?;
         let count = |change: &FamilyChange| self.database.property(change.family, "rocksdb.estimate-num-keys");
         let total = changes_from(mark.from).map(count).sum::<Result<u64, StoreError>>()?;
         let mut done = 0;

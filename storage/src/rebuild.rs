@@ -98,7 +98,7 @@ fn rebuild_beside(
     fault_point!(FaultScope::PROCESS, CheckpointBefore);
     database.checkpoint(new)?;
     let mut copied = Database::open_without_compaction(new, block_cache)?;
-    copied.clear(&family::REBUILT, block_cache)?;
+    copied.clear(&family::REBUILT)?;
     let store = Store::from_existing(copied)?;
     let report = derive(&store, progress)?;
     drop(store);

@@ -21,6 +21,14 @@ impl Store {
         self.database().get(&family::REQUESTS, request_id)
     }
 
+    /// The same from memory alone, for a thread that must not block.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`] when the disk has to be read.
+    pub fn request_in_memory(&self, request_id: &RequestId) -> Result<Option<RequestRecord>, StoreError> {
+        self.database().in_memory().get(&family::REQUESTS, request_id)
+    }
+
     /// The record of an idempotency key, even when its retention is over and it is not swept yet.
     pub fn idempotency(&self, key_hash: &B256) -> Result<Option<IdempotencyRecord>, StoreError> {
         self.database().get(&family::IDEMPOTENCY, key_hash)

@@ -1,26 +1,31 @@
 //! Snapshots: the registry after one block, for readers.
 
+#[cfg(test)]
+mod tests;
+
 use rocksdb::DBPinnableSlice;
 use self_cell::self_cell;
 use selfsame_protocol::Address;
+use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{RootRecord, Tip};
 use selfsame_protocol::registry::{Account, PackedAccount, RegistryView};
-use selfsame_protocol::tree::{InclusionPath, Page, PageId, PageSource, Root, inclusion_path};
+use selfsame_protocol::tree::{
+    InclusionPath, Node, PAGE_LEVELS, Page, PageId, PageSource, Root, empty_siblings, siblings, siblings_in,
+};
 
-use crate::database::RecordSource;
+use crate::database::{PinnedReads, ReadFrom, RecordSource};
 use crate::error::StoreError;
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 use crate::store::Store;
-
-type DatabaseSnapshot<'store> = rocksdb::Snapshot<'store>;
+use crate::upper_pages::UpperPages;
 
 self_cell!(
     struct Pinned {
         owner: Store,
         #[covariant]
-        dependent: DatabaseSnapshot,
+        dependent: PinnedReads,
     }
 );
 
@@ -28,20 +33,41 @@ self_cell!(
 pub struct Snapshot {
     pinned: Pinned,
     applied: AppliedTip,
+    /// `None` when they are read like the other pages.
+    upper_pages: Option<UpperPages>,
 }
 
 impl Store {
     /// The registry as it is now.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
-        let pinned = Pinned::new(self.clone(), |store| store.database().snapshot());
-        let applied = RecordSource::get(&pinned, &family::APPLIED, &())?.unwrap_or_default();
-        Ok(Snapshot { pinned, applied })
+        let pinned = Pinned::new(self.clone(), |store| store.database().pin());
+        let source = PinnedSource { pinned: &pinned, from: ReadFrom::Disk };
+        let applied: AppliedTip = source.get(&family::APPLIED, &())?.unwrap_or_default();
+        let load = || {
+            let pages = pinned.borrow_dependent().records_before(&family::TREE_PAGES, UpperPages::end_key());
+            pages?.collect()
+        };
+        let upper_pages = self.upper_pages().after(&applied.tip, load);
+        Ok(Snapshot { pinned, applied, upper_pages })
     }
 }
 
-impl RecordSource for Pinned {
+/// The records of a pinned state of the database.
+#[derive(Clone, Copy)]
+struct PinnedSource<'a> {
+    pinned: &'a Pinned,
+    from: ReadFrom,
+}
+
+impl<'a> PinnedSource<'a> {
+    fn raw(self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'a>>, StoreError> {
+        self.pinned.borrow_dependent().read(self.from, family, key)
+    }
+}
+
+impl RecordSource for PinnedSource<'_> {
     fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
-        self.borrow_owner().database().read_at(self.borrow_dependent(), family, key)
+        self.raw(family, key)
     }
 }
 
@@ -56,18 +82,105 @@ impl Snapshot {
         self.applied.next_leaf_index
     }
 
+    /// Reads that never wait for the disk. Where they would have to, they return
+    /// [`StoreError::NotInMemory`].
+    pub fn in_memory(&self) -> SnapshotReads<'_> {
+        SnapshotReads { snapshot: self, from: ReadFrom::Memory }
+    }
+
+    /// Reads that wait for the disk where they have to, as those of the snapshot itself do.
+    pub fn on_disk(&self) -> SnapshotReads<'_> {
+        SnapshotReads { snapshot: self, from: ReadFrom::Disk }
+    }
+
     /// The inclusion path of a leaf index below [`selfsame_protocol::tree::CAPACITY`].
     pub fn inclusion_path(&self, leaf_index: LeafIndex) -> Result<InclusionPath, StoreError> {
-        inclusion_path(self, leaf_index)
+        self.on_disk().inclusion_path(leaf_index)
     }
 
     /// The record of a root; `None` when the registry never had it. For the newest root, `height`
     /// is that of the last applied block.
     pub fn root(&self, root: Root) -> Result<Option<RootRecord>, StoreError> {
-        if root == self.applied.tip.root {
-            return Ok(Some(RootRecord { height: self.applied.tip.seal.height, replaced_at: None }));
+        self.on_disk().root(root)
+    }
+}
+
+/// Reads of a [`Snapshot`], from memory alone or from the disk, too.
+#[derive(Clone, Copy)]
+pub struct SnapshotReads<'a> {
+    snapshot: &'a Snapshot,
+    from: ReadFrom,
+}
+
+impl<'a> SnapshotReads<'a> {
+    fn source(self) -> PinnedSource<'a> {
+        PinnedSource { pinned: &self.snapshot.pinned, from: self.from }
+    }
+
+    /// The snapshot's own pages, if it has those of this row.
+    fn upper_pages(self, id: PageId) -> Option<&'a UpperPages> {
+        self.snapshot.upper_pages.as_ref().filter(|_| UpperPages::keeps(id))
+    }
+
+    /// See [`Snapshot::inclusion_path`].
+    pub fn inclusion_path(self, leaf_index: LeafIndex) -> Result<InclusionPath, StoreError> {
+        // The root is that of the snapshot, without a hash. That the pages lead to it is what fsck
+        // checks.
+        Ok(InclusionPath { leaf_index, root: self.snapshot.applied.tip.root, siblings: siblings(&self, leaf_index)? })
+    }
+
+    /// See [`Snapshot::root`].
+    pub fn root(self, root: Root) -> Result<Option<RootRecord>, StoreError> {
+        let Tip { root: newest, seal, .. } = self.snapshot.applied.tip;
+        if root == newest {
+            return Ok(Some(RootRecord { height: seal.height, replaced_at: None }));
         }
-        self.pinned.get(&family::ROOTS, &root)
+        self.source().get(&family::ROOTS, &root)
+    }
+}
+
+impl RegistryView for SnapshotReads<'_> {
+    type Error = StoreError;
+
+    fn account(&self, leaf_index: LeafIndex) -> Result<Option<Account>, StoreError> {
+        if leaf_index >= self.snapshot.applied.next_leaf_index {
+            return Ok(None);
+        }
+        self.source().get(&family::ACCOUNTS, &leaf_index)
+    }
+
+    fn packed_account(&self, address: Address) -> Result<Option<PackedAccount>, StoreError> {
+        self.source().get(&family::ADDRESSES, &address)
+    }
+
+    fn next_leaf_index(&self) -> Result<LeafIndex, StoreError> {
+        Ok(self.snapshot.applied.next_leaf_index)
+    }
+}
+
+impl PageSource for SnapshotReads<'_> {
+    type Error = StoreError;
+
+    fn page(&self, id: PageId) -> Result<Option<Page>, StoreError> {
+        match self.upper_pages(id) {
+            Some(pages) => Ok(pages.page(id).cloned()),
+            None => self.source().get(&family::TREE_PAGES, &id),
+        }
+    }
+
+    fn siblings(&self, id: PageId, bottom: usize) -> Result<[Node; PAGE_LEVELS], StoreError> {
+        if let Some(pages) = self.upper_pages(id) {
+            return Ok(pages.page(id).map_or_else(|| empty_siblings(id), |page| page.siblings(bottom)));
+        }
+        let name = family::TREE_PAGES.name;
+        let Some(encoded) = self.source().raw(name, &encode(&id))? else { return Ok(empty_siblings(id)) };
+        match siblings_in(&encoded, bottom) {
+            Some(siblings) => Ok(siblings),
+            // The decoder says what is wrong with it.
+            None => decode::<Page>(&encoded)
+                .map(|page| page.siblings(bottom))
+                .map_err(|reason| StoreError::Damaged { family: name, reason }),
+        }
     }
 }
 
@@ -75,14 +188,11 @@ impl RegistryView for Snapshot {
     type Error = StoreError;
 
     fn account(&self, leaf_index: LeafIndex) -> Result<Option<Account>, StoreError> {
-        if leaf_index >= self.applied.next_leaf_index {
-            return Ok(None);
-        }
-        self.pinned.get(&family::ACCOUNTS, &leaf_index)
+        self.on_disk().account(leaf_index)
     }
 
     fn packed_account(&self, address: Address) -> Result<Option<PackedAccount>, StoreError> {
-        self.pinned.get(&family::ADDRESSES, &address)
+        self.on_disk().packed_account(address)
     }
 
     fn next_leaf_index(&self) -> Result<LeafIndex, StoreError> {
@@ -94,6 +204,10 @@ impl PageSource for Snapshot {
     type Error = StoreError;
 
     fn page(&self, id: PageId) -> Result<Option<Page>, StoreError> {
-        self.pinned.get(&family::TREE_PAGES, &id)
+        self.on_disk().page(id)
+    }
+
+    fn siblings(&self, id: PageId, bottom: usize) -> Result<[Node; PAGE_LEVELS], StoreError> {
+        self.on_disk().siblings(id, bottom)
     }
 }

@@ -16,10 +16,12 @@ use crate::faults::FaultScope;
 use crate::log_check;
 use crate::migration::{self, Keep, SchemaStanding, standing};
 use crate::progress::{NoProgress, Progress};
+use crate::resources::Resources;
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 use crate::schema::restoration::Restoration;
 use crate::sealed_head::SealedHead;
+use crate::upper_pages::NewestUpperPages;
 
 /// Number of the last applied blocks whose results are looked up when a store is opened. Sealing a
 /// block syncs every commit before it, and at most two blocks are sealed ahead of the applied ones,
@@ -37,8 +39,8 @@ pub struct OpenOptions {
     /// Whether a store that exists may belong to another contract of the same chain; it keeps its
     /// own then ([`Store::domain`]). For a contract that the caller made up.
     pub keeps_contract: bool,
-    /// Memory for cached blocks of the database's files, in bytes.
-    pub block_cache: usize,
+    /// What it may take of the machine.
+    pub resources: Resources,
     /// Keeps all files in memory, for tests and simulations. They last as long as a clone of this
     /// [`MemoryDisk`] or a store on it. The path of the store is made as an empty folder on the
     /// machine's disk all the same.
@@ -46,9 +48,9 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Options with a cache of 256 MiB, which suits a small machine.
+    /// Options with [`Resources::default`], which suit a small machine.
     pub fn new(domain: RegistryDomain) -> Self {
-        Self { domain, keeps_contract: false, block_cache: 256 << 20, in_memory: None }
+        Self { domain, keeps_contract: false, resources: Resources::default(), in_memory: None }
     }
 
     /// The place of the store's files; `None` for the machine's disks.
@@ -92,6 +94,8 @@ struct StoreInner {
     block_commit: Mutex<()>,
     /// See [`Store::sealed_head`].
     sealed_head: SealedHead,
+    /// See [`Store::upper_pages`].
+    upper_pages: NewestUpperPages,
 }
 
 impl Store {
@@ -117,7 +121,8 @@ impl Store {
     /// [`StoreError::Database`] and [`StoreError::Open`].
     pub fn in_memory(domain: RegistryDomain) -> Result<Self, StoreError> {
         let in_memory = Some(MemoryDisk::new()?);
-        let options = OpenOptions { in_memory, block_cache: MEMORY_CACHE, ..OpenOptions::new(domain) };
+        let resources = Resources::with_cache(MEMORY_CACHE);
+        let options = OpenOptions { in_memory, resources, ..OpenOptions::new(domain) };
         // The binding of RocksDB makes the folder on the machine's disk, so it must be one that is
         // there. No file is written to it.
         Self::open(&std::env::temp_dir(), &options)
@@ -130,10 +135,10 @@ impl Store {
     /// Those of [`Store::open`], and [`StoreError::Stopped`].
     pub fn open_with(path: &Path, options: &OpenOptions, progress: &dyn Progress) -> Result<Self, StoreError> {
         check_no_rebuild(path)?;
-        let mut database = Database::open(path, options.block_cache, true, options.environment())?;
+        let mut database = Database::open_with(path, &options.resources, true, options.environment())?;
         let domain = match facts::stored_domain(&database)? {
             None => {
-                database.create_missing_families(options.block_cache)?;
+                database.create_missing_families()?;
                 bind_to_registry(&database, &options.domain)?;
                 options.domain
             }
@@ -142,8 +147,8 @@ impl Store {
                     foreign.ensure_present()?;
                 }
                 check_registry(stored, options)?;
-                migration::bring_up_to_date(&mut database, path, options.block_cache, Keep::Beside, progress)?;
-                database.create_missing_families(options.block_cache)?;
+                migration::bring_up_to_date(&mut database, path, Keep::Beside, progress)?;
+                database.create_missing_families()?;
                 stored
             }
         };
@@ -188,7 +193,7 @@ impl Store {
             return Err(empty());
         }
         if standing(&database)? == SchemaStanding::Present {
-            database.create_missing_families(block_cache)?;
+            database.create_missing_families()?;
         }
         Self::from_existing(database)
     }
@@ -225,8 +230,8 @@ impl Store {
     /// As for [`Store::open_with`]. Until a later call succeeds, nothing else can use the store.
     pub fn migrate_copy(path: &Path, block_cache: usize, progress: &dyn Progress) -> Result<(), StoreError> {
         let mut database = Database::open(path, block_cache, false, None)?;
-        migration::bring_up_to_date(&mut database, path, block_cache, Keep::Nothing, progress)?;
-        database.create_missing_families(block_cache)
+        migration::bring_up_to_date(&mut database, path, Keep::Nothing, progress)?;
+        database.create_missing_families()
     }
 
     /// Makes an empty store for a registry, which is gone when the process ends.
@@ -249,7 +254,8 @@ impl Store {
 
     fn from_database(database: Database, domain: RegistryDomain) -> Self {
         let (block_commit, sealed_head) = (Mutex::default(), SealedHead::default());
-        Self { inner: Arc::new(StoreInner { database, domain, block_commit, sealed_head }) }
+        let upper_pages = NewestUpperPages::default();
+        Self { inner: Arc::new(StoreInner { database, domain, block_commit, sealed_head, upper_pages }) }
     }
 
     /// The registry that the store belongs to.
@@ -275,6 +281,22 @@ impl Store {
         self.database().set_fault_scope(scope);
     }
 
+    /// Writes everything that is only in the log and in memory into files, so that the next start
+    /// has no log to read: for the end of a process. Without it nothing is lost. Blocks the thread
+    /// until it is done, or until another thread calls [`Store::stop_flushing`].
+    ///
+    /// # Errors
+    /// [`StoreError::Database`]; then the log still has what is in no file.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        self.database().flush_all()
+    }
+
+    /// Ends a [`Store::flush`] that takes too long; it returns an error. From now on nothing is
+    /// written into files any more, so the store has to be closed.
+    pub fn stop_flushing(&self) {
+        self.database().cancel_background_work();
+    }
+
     pub(crate) fn database(&self) -> &Database {
         &self.inner.database
     }
@@ -283,6 +305,12 @@ impl Store {
     /// starts cannot interleave their commits.
     pub(crate) fn block_commit(&self) -> &Mutex<()> {
         &self.inner.block_commit
+    }
+
+    /// The upper pages of the tree after the last committed block, shared by its writer and the
+    /// snapshots.
+    pub(crate) fn upper_pages(&self) -> &NewestUpperPages {
+        &self.inner.upper_pages
     }
 
     /// The end of the store's own ledger, shared by its readers and by the group commit, which

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::messages::{BatcherMessage, SealedBlock};
-use super::state::{BatchLimits, Sealer};
+use super::state::{BatchLimits, Reads, Sealer};
 use crate::support::retry::RETRY_INTERVAL;
 use crate::support::traced::{Opened, Traced};
 
@@ -334,7 +334,7 @@ fn seal(sealer: &Sealer, Range { after, durable, uncertain }: Range) -> Result<S
     };
     let mut entries = Vec::with_capacity(queued.len());
     for (sequence, entry) in queued {
-        let is_sealed = sequence <= uncertain && sealer.reader.place(&entry.request_id)?.is_some();
+        let is_sealed = sequence <= uncertain && sealer.reader.place(&entry.request_id, Reads::Disk)?.is_some();
         if !is_sealed {
             entries.push(entry);
         }

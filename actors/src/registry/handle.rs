@@ -14,7 +14,9 @@ use selfsame_protocol::ledger::{
 };
 use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
 use selfsame_protocol::tree::Root;
-use selfsame_storage::{AppliedBlock, CommitMeasurements, GroupCommit, Snapshot, StoreError, StoreStatistics};
+use selfsame_storage::{
+    AppliedBlock, CommitMeasurements, GroupCommit, Snapshot, SnapshotReads, StoreError, StoreStatistics,
+};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -25,7 +27,7 @@ use super::messages::RequestTrackerMessage;
 use super::open_operations::RegistryMeasurements;
 use super::publication::Publication;
 use super::request_progress::RequestProgress;
-use super::state::{AdmissionLimits, Reader, RegistryState};
+use super::state::{AdmissionLimits, Reader, Reads, RegistryState};
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 use crate::support::catching_up::{CatchingUp, NotCaughtUp};
 use crate::support::forwarding::Forwarding;
@@ -292,9 +294,40 @@ impl RegistryHandle {
     /// States only move forward, and a final state is returned only once
     /// [`RegistryHandle::snapshot`] shows its effects.
     pub fn status(&self, request_id: &RequestId) -> Result<Option<GatewayStatusResponse>, StoreError> {
+        self.status_by(request_id, Reads::Disk)
+    }
+
+    /// The same for a thread that must not block: what is not in memory is read on another one.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn read_status(&self, request_id: &RequestId) -> Result<Option<GatewayStatusResponse>, StoreError> {
+        let (handle, id) = (self.clone(), *request_id);
+        let in_memory = || self.status_by(request_id, Reads::Memory);
+        self.memory_first(in_memory, move || handle.status(&id)).await
+    }
+
+    /// Reads on this thread what is in memory, and on a thread that may block what is not.
+    async fn memory_first<R: Send + 'static>(
+        &self,
+        in_memory: impl FnOnce() -> Result<R, StoreError>,
+        on_disk: impl FnOnce() -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let blocking = &self.inner.reader.blocking;
+        if !blocking.has_threads() {
+            return on_disk();
+        }
+        match in_memory() {
+            Err(StoreError::NotInMemory) => blocking.run(on_disk).await.unwrap_or(Err(StoreError::Panicked)),
+            done => done,
+        }
+    }
+
+    /// The status with reads of this kind.
+    fn status_by(&self, request_id: &RequestId, reads: Reads) -> Result<Option<GatewayStatusResponse>, StoreError> {
         let reader = &self.inner.reader;
-        let Some((record, progress)) = reader.progress(request_id)? else { return Ok(None) };
-        let tx_hash = |height| reader.block_hash(height).map(|hash| transaction_hash(&hash));
+        let Some((record, progress)) = reader.progress(request_id, reads)? else { return Ok(None) };
+        let tx_hash = |height| reader.block_hash(height, reads).map(|hash| transaction_hash(&hash));
         let status = match progress {
             RequestProgress::Waiting if record.sequence <= reader.publication.batching() => {
                 GatewayRequestState::Batching
@@ -320,19 +353,19 @@ impl RegistryHandle {
         deadline: Instant,
     ) -> Result<Option<GatewayStatusResponse>, WaitError> {
         // A request that is final needs no waiter.
-        let status = self.status(request_id)?;
+        let status = self.read_status(request_id).await?;
         if is_over(&status) {
             return Ok(status);
         }
         let waiters = &self.inner.reader.publication.waiters;
         let mut waiter = waiters.register(*request_id).ok_or(WaitError::TooMany)?;
         loop {
-            let status = self.status(request_id)?;
+            let status = self.read_status(request_id).await?;
             if is_over(&status) {
                 return Ok(status);
             }
             if timeout_at(deadline, waiter.changed()).await.is_err() {
-                return Ok(self.status(request_id)?);
+                return Ok(self.read_status(request_id).await?);
             }
         }
     }
@@ -341,6 +374,21 @@ impl RegistryHandle {
     /// Reads from the snapshot read the store on the calling thread.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.inner.reader.snapshot()
+    }
+
+    /// Reads the published state, for a thread that must not block: at once what is in memory. When
+    /// something is on the disk alone, `read` is called again on a thread that may block, so it
+    /// must do nothing but read.
+    ///
+    /// # Errors
+    /// Those of `read`, and [`StoreError::Panicked`] when it panics on the other thread.
+    pub async fn read<R: Send + 'static>(
+        &self,
+        read: impl Fn(SnapshotReads<'_>) -> Result<R, StoreError> + Send + Sync + 'static,
+    ) -> Result<R, StoreError> {
+        let (read, snapshot) = (Arc::new(read), self.snapshot());
+        let (again, pinned) = (Arc::clone(&read), Arc::clone(&snapshot));
+        self.memory_first(|| read(snapshot.in_memory()), move || again(pinned.on_disk())).await
     }
 
     /// Whether other replicas show the registry, too.
@@ -355,8 +403,15 @@ impl RegistryHandle {
     /// The store cannot be read; or the journal gave no answer, so it is not known whether there is
     /// such a request.
     pub async fn await_request(&self, request_id: &RequestId) -> Result<(), StoreError> {
-        let reader = &self.inner.reader;
-        if reader.request(request_id)?.is_none() && reader.place(request_id)?.is_none() {
+        if !self.is_replica() {
+            return Ok(());
+        }
+        let is_known = |reader: &Reader, id: &RequestId, reads| {
+            Ok(reader.request(id, reads)?.is_some() || reader.place(id, reads)?.is_some())
+        };
+        let (reader, id) = (Arc::clone(&self.inner.reader), *request_id);
+        let in_memory = || is_known(&self.inner.reader, request_id, Reads::Memory);
+        if !self.memory_first(in_memory, move || is_known(&reader, &id, Reads::Disk)).await? {
             self.inner.catching_up.find().await?;
         }
         Ok(())
@@ -408,7 +463,7 @@ impl RegistryHandle {
     /// allows. An embedder's own calls pass no source.
     pub fn receipt(&self, request_id: &RequestId, source: Option<IpAddr>) -> Result<Option<Receipt>, ReceiptError> {
         let reader = &self.inner.reader;
-        let Some(place) = reader.place(request_id)? else { return Ok(None) };
+        let Some(place) = reader.place(request_id, Reads::Disk)? else { return Ok(None) };
         if place.height > reader.publication.height() {
             return Ok(None);
         }
@@ -486,7 +541,7 @@ impl RegistryHandle {
     /// Height of the block that made a request final; `None` when the request is not final, or its
     /// record has expired. Reads the store on the calling thread.
     pub fn final_height(&self, request_id: &RequestId) -> Result<Option<u64>, StoreError> {
-        Ok(match self.inner.reader.progress(request_id)? {
+        Ok(match self.inner.reader.progress(request_id, Reads::Disk)? {
             Some((_, RequestProgress::Final { height })) => Some(height),
             _ => None,
         })

@@ -25,7 +25,7 @@ use super::messages::{RequestTrackerMessage, SweepProgress};
 use super::open_operations::log_step;
 use super::recovered_signers::hash_operation;
 use super::request_progress::RequestProgress;
-use super::state::Admitter;
+use super::state::{Admitter, Reads};
 use super::submission::{RateLimitScope, Submission, SubmitError};
 use super::used_work::UsedWork;
 use crate::support::rate::RateLimiter;
@@ -223,7 +223,8 @@ impl RequestTrackerState {
             None => Ok(None),
             Some(record) if record.body_hash != operation_hash => Err(SubmitError::IdempotencyKeyReused),
             Some(IdempotencyRecord { request_id, .. }) => {
-                let is_kept = self.open.contains_key(&request_id) || reader.request(&request_id)?.is_some();
+                let is_kept =
+                    self.open.contains_key(&request_id) || reader.request(&request_id, Reads::Disk)?.is_some();
                 Ok(is_kept.then_some(request_id))
             }
         }
@@ -279,7 +280,7 @@ impl RequestTrackerState {
     /// Whether a request that holds a lock is final for its client, although this tracker has not
     /// been notified yet.
     fn is_final(&self, request_id: &RequestId) -> Result<bool, StoreError> {
-        let progress = self.admitter.reader.progress(request_id)?;
+        let progress = self.admitter.reader.progress(request_id, Reads::Disk)?;
         Ok(matches!(progress, Some((_, RequestProgress::Final { .. }))))
     }
 
@@ -345,7 +346,8 @@ impl RequestTrackerState {
     fn refuse_when_durable(&self, lock: Lock, same_as: Option<RequestId>, reply: RpcReplyPort<Admitted>) {
         let reader = Arc::clone(&self.admitter.reader);
         let holder = self.locks.get(&lock).copied();
-        let is_durable = move || holder.is_none_or(|holder| matches!(reader.request(&holder), Ok(Some(_))));
+        let is_durable =
+            move || holder.is_none_or(|holder| matches!(reader.request(&holder, Reads::Disk), Ok(Some(_))));
         let refusal = move |is_durable| match is_durable {
             true => SubmitError::Duplicate { lock, same_as },
             false => SubmitError::Unavailable { reason: "a request that was in the way was not recorded".to_owned() },
@@ -360,7 +362,7 @@ impl RequestTrackerState {
     /// Closes a request whose commit failed, unless the store has it: a failed sync may have
     /// written it. A request that was written is treated as admitted.
     fn resolve_failed_commit(&mut self, request_id: RequestId, myself: &ActorRef<Traced<RequestTrackerMessage>>) {
-        match self.admitter.reader.request(&request_id) {
+        match self.admitter.reader.request(&request_id, Reads::Disk) {
             Ok(Some(_)) => {
                 if let Some(open) = self.open.get(&request_id) {
                     self.admitter.mark_durable(open.sequence);

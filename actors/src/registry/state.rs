@@ -135,6 +135,15 @@ impl RegistrySlots {
     }
 }
 
+/// Where a read of the store looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// In memory alone, on a thread that must not block.
+    Memory,
+    /// Also on the disk.
+    Disk,
+}
+
 /// What every part of the registry may read.
 pub(crate) struct Reader {
     store: Store,
@@ -182,8 +191,14 @@ impl Reader {
     }
 
     /// A request's record.
-    pub fn request(&self, request_id: &RequestId) -> Result<Option<RequestRecord>, StoreError> {
-        self.store.request(request_id)
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`], if only memory is read.
+    pub fn request(&self, request_id: &RequestId, reads: Reads) -> Result<Option<RequestRecord>, StoreError> {
+        match reads {
+            Reads::Memory => self.store.request_in_memory(request_id),
+            Reads::Disk => self.store.request(request_id),
+        }
     }
 
     /// The result of an applied block.
@@ -193,14 +208,21 @@ impl Reader {
 
     /// A request's record, and how far the request is; `None` when the request is unknown or its
     /// record has expired.
-    pub fn progress(&self, request_id: &RequestId) -> Result<Option<(RequestRecord, RequestProgress)>, StoreError> {
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`], if only memory is read.
+    pub fn progress(
+        &self,
+        request_id: &RequestId,
+        reads: Reads,
+    ) -> Result<Option<(RequestRecord, RequestProgress)>, StoreError> {
         // The height is read first. Then the record is that from after the published block, and a
         // request in it whose record has no failure was applied.
         let published = self.publication.height();
-        let Some(record) = self.store.request(request_id)? else { return Ok(None) };
+        let Some(record) = self.request(request_id, reads)? else { return Ok(None) };
         let height = match &record.failure {
             Some(failure) => Some(failure.height),
-            None => self.place(request_id)?.map(|place| place.height),
+            None => self.place(request_id, reads)?.map(|place| place.height),
         };
         let progress = match height {
             None => RequestProgress::Waiting,
@@ -211,9 +233,14 @@ impl Reader {
     }
 
     /// The hash of a block that a request is in.
-    pub fn block_hash(&self, height: u64) -> Result<B256, StoreError> {
-        if let Some(hash) = self.block_hashes.get(height) {
-            return Ok(hash);
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`], if only memory is read.
+    pub fn block_hash(&self, height: u64, reads: Reads) -> Result<B256, StoreError> {
+        match (self.block_hashes.get(height), reads) {
+            (Some(hash), _) => return Ok(hash),
+            (None, Reads::Memory) => return Err(StoreError::NotInMemory),
+            (None, Reads::Disk) => {}
         }
         let hash = match height <= self.publication.height() {
             true => self.store.applied_block_hash(height)?,
@@ -226,8 +253,14 @@ impl Reader {
     }
 
     /// A request's block and its position in that block.
-    pub fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
-        self.ledger.place(request_id)
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`], if only memory is read.
+    pub fn place(&self, request_id: &RequestId, reads: Reads) -> Result<Option<Place>, StoreError> {
+        match reads {
+            Reads::Memory => self.ledger.place_in_memory(request_id),
+            Reads::Disk => self.ledger.place(request_id),
+        }
     }
 
     /// The block at a height.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_storage::{MemoryDisk, OpenOptions, Store, StoreError};
+use selfsame_storage::{MemoryDisk, OpenOptions, Resources, Store, StoreError};
 
 use super::clock::SimulatedClock;
 use super::events::EventLog;
@@ -81,7 +81,10 @@ impl Simulation {
     /// Those of [`Store::open`].
     pub fn new_store(&self, domain: RegistryDomain) -> Result<Store, StoreError> {
         let in_memory = Some(MemoryDisk::new()?);
-        let options = OpenOptions { in_memory, block_cache: STORE_CACHE, ..OpenOptions::new(domain) };
+        // With the smallest write buffers, flushes and compactions happen within a history.
+        let write_buffer = Resources::LEAST_WRITE_BUFFER;
+        let resources = Resources { block_cache: STORE_CACHE, write_buffer, ..Resources::default() };
+        let options = OpenOptions { in_memory, resources, ..OpenOptions::new(domain) };
         Store::open(Path::new("/simulated"), &options)
     }
 

@@ -38,7 +38,18 @@ impl Blocking {
         }
     }
 
-    /// The same for work that waits for what it hands in to the group commit.
+    /// Whether there are threads for blocking work. Without them, a read that is slower on the disk
+    /// than in memory has no other way, and must not take one: in a simulation the order of events
+    /// would depend on what RocksDB's own threads have written into files.
+    pub fn has_threads(&self) -> bool {
+        match self {
+            Self::Threads => true,
+            #[cfg(feature = "simulation")]
+            Self::Inline(_) => false,
+        }
+    }
+
+    /// [`Blocking::run`] for work that waits for what it hands in to the group commit.
     pub async fn run_and_commit<R: Send + 'static>(
         &self,
         work: impl FnOnce() -> R + Send + 'static,

@@ -14,8 +14,8 @@ mod shape;
 mod update;
 
 pub use hash::{Node, Root, empty_node, field_element, hash_pair, is_below_field, node};
-pub use page::{PAGE_LEVELS, Page, PageId, PageSource, ROWS};
-pub use path::{InclusionPath, inclusion_path};
+pub use page::{PAGE_LEVELS, Page, PageId, PageSource, ROWS, empty_siblings, siblings_in};
+pub use path::{InclusionPath, inclusion_path, siblings};
 pub use poseidon2::hash_pairs;
 pub use shape::{CAPACITY, DEPTH};
 pub use update::{HashPairs, OneThread, TreeUpdate, update, update_with};
@@ -30,6 +30,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::encoding::encode;
     use crate::ids::LeafIndex;
 
     #[derive(Default)]
@@ -71,6 +72,23 @@ mod tests {
 
     fn small(value: u64) -> Node {
         node(U256::from(value))
+    }
+
+    #[test]
+    fn siblings_are_read_from_encoded_pages() {
+        let mut pages = TestPages::default();
+        pages.write(&(1..100).map(|index| (index, small(index))).collect());
+        for (id, page) in &pages.0 {
+            let encoded = encode(page);
+            for bottom in 0..1 << PAGE_LEVELS {
+                assert_eq!(siblings_in(&encoded, bottom), Some(page.siblings(bottom)), "{id:?}, node {bottom}");
+            }
+            assert_eq!(siblings_in(&encoded[1..], 0), None);
+            assert_eq!(siblings_in(&encoded[32..], 0), None);
+            assert_eq!(siblings_in(&[encoded.as_slice(), &[0; 32]].concat(), 0), None);
+        }
+        let empty = PageId { row: 3, index: 7 };
+        assert_eq!(empty_siblings(empty), Page::empty(empty).siblings(31));
     }
 
     #[test]

@@ -43,6 +43,30 @@ pub trait PageSource {
     /// The page; `None` when no leaf below it was ever written, so that all its nodes are those of
     /// empty subtrees.
     fn page(&self, id: PageId) -> Result<Option<Page>, Self::Error>;
+
+    /// The siblings on the way from the page's bottom node at `bottom` to the page's own root, from
+    /// the bottom upwards. A source that has encoded pages need not decode a whole one for it, see
+    /// [`siblings_in`].
+    fn siblings(&self, id: PageId, bottom: usize) -> Result<[Node; PAGE_LEVELS], Self::Error> {
+        Ok(self.page(id)?.map_or_else(|| empty_siblings(id), |page| page.siblings(bottom)))
+    }
+}
+
+/// The siblings on the way from a bottom node to the root of an encoded page, from the bottom
+/// upwards. `None` when it does not have the length of a page.
+pub fn siblings_in(encoded: &[u8], bottom: usize) -> Option<[Node; PAGE_LEVELS]> {
+    let (nodes, []) = encoded.as_chunks::<32>() else { return None };
+    (nodes.len() == NODES).then(|| of_way(bottom, |index| Node::new(nodes[index])))
+}
+
+/// The siblings on each way through a page with nothing below it.
+pub fn empty_siblings(id: PageId) -> [Node; PAGE_LEVELS] {
+    std::array::from_fn(|above_bottom| empty_node(id.bottom_height() + above_bottom))
+}
+
+/// The siblings on the way from a bottom node upwards; `node` is asked by the index of a node.
+fn of_way(bottom: usize, node: impl Fn(usize) -> Node) -> [Node; PAGE_LEVELS] {
+    std::array::from_fn(|above_bottom| node(offset(PAGE_LEVELS - above_bottom) + ((bottom >> above_bottom) ^ 1)))
 }
 
 impl Encoding for PageId {
@@ -95,6 +119,12 @@ impl Page {
     /// The node at `position` of `level`; level 1 has two nodes, level 5 thirty-two.
     pub fn node(&self, level: usize, position: usize) -> &Node {
         &self.nodes[offset(level) + position]
+    }
+
+    /// The siblings on the way from the bottom node at `bottom` to the page's own root, from the
+    /// bottom upwards.
+    pub fn siblings(&self, bottom: usize) -> [Node; PAGE_LEVELS] {
+        of_way(bottom, |index| self.nodes[index])
     }
 
     /// The page's own root.

@@ -26,23 +26,23 @@ impl InclusionPath {
     }
 }
 
-/// Reads the path of `leaf_index` (below [`super::CAPACITY`]) from six pages, with one hash for the
-/// root.
+/// Reads the path of `leaf_index` (below [`super::CAPACITY`]) from six pages, and computes the root
+/// from the uppermost one, with one hash.
 pub fn inclusion_path<S: PageSource>(pages: &S, leaf_index: LeafIndex) -> Result<InclusionPath, S::Error> {
+    let top = PageId::above(leaf_index, 0);
+    let root = Root(pages.page(top)?.unwrap_or_else(|| Page::empty(top)).root());
+    Ok(InclusionPath { leaf_index, root, siblings: siblings(pages, leaf_index)? })
+}
+
+/// Reads the siblings of `leaf_index` (below [`super::CAPACITY`]), from the level of the leaf
+/// upwards, from six pages.
+pub fn siblings<S: PageSource>(pages: &S, leaf_index: LeafIndex) -> Result<[Node; DEPTH], S::Error> {
     let mut siblings = [Node::ZERO; DEPTH];
-    let mut root = Root::default();
     for row in 0..ROWS {
-        let id = PageId::above(leaf_index, row);
-        let page = pages.page(id)?.unwrap_or_else(|| Page::empty(id));
-        if row == 0 {
-            root = Root(page.root());
-        }
         let below = PAGE_LEVELS * (ROWS - 1 - row);
         let bottom = (leaf_index.0 >> below) as usize % (1 << PAGE_LEVELS);
-        for level in 1..=PAGE_LEVELS {
-            let above_bottom = PAGE_LEVELS - level;
-            siblings[below + above_bottom] = *page.node(level, (bottom >> above_bottom) ^ 1);
-        }
+        let of_page = pages.siblings(PageId::above(leaf_index, row), bottom)?;
+        siblings[below..below + PAGE_LEVELS].copy_from_slice(&of_page);
     }
-    Ok(InclusionPath { leaf_index, root, siblings })
+    Ok(siblings)
 }

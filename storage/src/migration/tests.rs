@@ -184,7 +184,7 @@ impl Progress for StopAt {
 fn migrate(folder: &TempDir, batch: usize, progress: &dyn Progress) -> Result<(), StoreError> {
     let path = store_in(folder);
     let mut database = Database::open(&path, CACHE, false, None)?;
-    Migration { database: &mut database, path: &path, block_cache: CACHE, batch }.run(Keep::Beside, progress)
+    Migration { database: &mut database, path: &path, batch }.run(Keep::Beside, progress)
 }
 
 #[test]

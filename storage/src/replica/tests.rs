@@ -22,7 +22,7 @@ use crate::tests::{DOMAIN, commit, create};
 use crate::{
     Committer, Decision, EmbeddedLedger, EmbeddedRecords, GroupCommit, JournalCall, JournalFault, Ledger, LedgerError,
     LedgerReader, MemoryDisk, MemoryJournal, OpenOptions, RecordKey, RecordKind, RecordWrite, Records, RequestWriter,
-    StoredRecord, TakenGroup,
+    Resources, StoredRecord, TakenGroup,
 };
 
 const REPLICAS: usize = 3;
@@ -151,7 +151,11 @@ impl Machine {
     }
 
     fn options(&self) -> OpenOptions {
-        OpenOptions { in_memory: Some(self.disk.clone()), block_cache: 1 << 20, ..OpenOptions::new(DOMAIN) }
+        OpenOptions {
+            in_memory: Some(self.disk.clone()),
+            resources: Resources::with_cache(1 << 20),
+            ..OpenOptions::new(DOMAIN)
+        }
     }
 
     fn process(&mut self) -> &mut Process {

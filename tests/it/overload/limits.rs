@@ -35,6 +35,7 @@ impl DaemonLimits {
             ("SELFSAME_LIMITS__STATUS_WAITERS", self.status_waiters.to_string()),
             ("SELFSAME_BATCHER__MAX_OPERATIONS", self.max_operations.to_string()),
             ("SELFSAME_VERIFIER__QUEUE", self.proofs.to_string()),
+            ("SELFSAME_STORAGE__CACHE_MIB", "256".to_owned()),
             // The clients of the test have one address, and are not to be limited as one source.
             ("SELFSAME_LIMITS__TRUSTED_PROXIES", r#"["127.0.0.0/8"]"#.to_owned()),
         ]
@@ -46,9 +47,9 @@ impl DaemonLimits {
     /// - The program, its prepared verification keys and its threads: 64 MiB.
     /// - RocksDB's block cache: 256 MiB, which holds the index and filter blocks too.
     /// - RocksDB's memtables: their contents are in the log, and the skip lists around them are
-    ///   about half as large again. The log is at most 512 MiB (`max_total_wal_size`) before the
-    ///   memtables are written out.
-    /// - RocksDB's flushes and compactions: 2 threads with buffers of some megabytes. 64 MiB.
+    ///   about half as large again. The log is at most 96 MiB (`storage.log_mib`) before the
+    ///   memtables are written out, and they take at most twice that.
+    /// - RocksDB's flushes and compactions: 4 threads with buffers of some megabytes. 64 MiB.
     /// - A connection, of which there are at most five listeners' `max_connections`: buffers of 32
     ///   KiB for reading and for writing, and its task with a request, whose body is at most 64 KiB
     ///   (256 KiB for proofs; waiting proofs are bounded below): 160 KiB.
@@ -66,7 +67,7 @@ impl DaemonLimits {
         const KIB: u64 = 1024;
         const MIB: u64 = 1024 * KIB;
         let fixed = (64 + 256 + 64) * MIB;
-        let memtables = log.min(512 * MIB) * 3 / 2;
+        let memtables = (log * 3 / 2).min(2 * 96 * MIB);
         let connections = connections.min(5 * self.connections) * 160 * KIB;
         let requests = self.in_flight * 8 * KIB + self.queue_length * KIB + self.status_waiters * 4 * KIB;
         let blocks = 3 * self.max_operations * 16 * KIB;

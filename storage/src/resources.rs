@@ -1,0 +1,93 @@
+//! What a store may take of the machine: memory, threads, open files, log.
+
+mod machine;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// The cache of an embedder's store, in bytes, unless it says something else.
+const EMBEDDED_CACHE: usize = 256 * MIB;
+
+/// Bounds of the cache that is chosen by the machine's memory, in bytes, inclusive. Above a GiB the
+/// operating system's cache of files serves as well: a block that is read from it costs a copy and
+/// a checksum.
+const LEAST_CACHE: usize = 64 * MIB;
+const MOST_CACHE: usize = 1024 * MIB;
+
+/// The part of the machine's memory that the cache takes: one of so many.
+const CACHE_SHARE: usize = 8;
+
+/// Bounds of the threads for flushes and compactions, inclusive. With fewer than four, one long
+/// compaction keeps those of all other families waiting, until RocksDB slows the writes down.
+const LEAST_JOBS: usize = 4;
+const MOST_JOBS: usize = 16;
+
+/// What a store may take of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Memory for blocks of the database's files, and for the parts of their indexes and filters
+    /// that are in use, in bytes. All families share it.
+    pub block_cache: usize,
+    /// The size of one family's write buffer, in bytes, at least 64 KiB. A full one is written into
+    /// a file. All of them together take at most twice [`Resources::log`], or 64 MiB.
+    pub write_buffer: usize,
+    /// The length of the log, in bytes, beyond which the oldest write buffers are written into
+    /// files. A start after a kill reads at most about so much.
+    pub log: usize,
+    /// Threads for flushes and compactions.
+    pub background_jobs: usize,
+    /// The most files that are held open, at least 64. `None` holds all of them open, about 16 for
+    /// each GiB, and has RocksDB check at the start that each of them exists. With a limit it
+    /// checks the first 16.
+    pub open_files: Option<usize>,
+}
+
+impl Default for Resources {
+    /// A cache of 256 MiB, write buffers of 32 MiB, a log of 96 MiB, all files, and as many threads
+    /// as there are cores, 4 to 16.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            block_cache: EMBEDDED_CACHE,
+            write_buffer: 32 * MIB,
+            log: 96 * MIB,
+            background_jobs: cores.clamp(LEAST_JOBS, MOST_JOBS),
+            open_files: None,
+        }
+    }
+}
+
+impl Resources {
+    /// The least size of a write buffer, in bytes; RocksDB takes no smaller one.
+    pub const LEAST_WRITE_BUFFER: usize = 64 * KIB;
+
+    /// The same with a cache of an eighth of the memory, 64 MiB to 1 GiB. The memory is that of the
+    /// machine, or the limit of the control group of the process where that is less.
+    pub fn of_this_machine() -> Self {
+        let block_cache = machine::memory().map_or(EMBEDDED_CACHE, cache_for);
+        Self { block_cache, ..Self::default() }
+    }
+
+    /// The default with a cache of another size.
+    pub(crate) fn with_cache(block_cache: usize) -> Self {
+        Self { block_cache, ..Self::default() }
+    }
+}
+
+/// The cache for a machine with so much memory, in bytes.
+fn cache_for(memory: u64) -> usize {
+    let share = usize::try_from(memory).unwrap_or(usize::MAX) / CACHE_SHARE;
+    share.clamp(LEAST_CACHE, MOST_CACHE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_an_eighth_of_the_memory_within_bounds() {
+        for (memory_mib, cache_mib) in [(128, 64), (512, 64), (1024, 128), (4096, 512), (8192, 1024), (1 << 20, 1024)] {
+            assert_eq!(cache_for(memory_mib << 20), cache_mib * MIB, "{memory_mib} MiB");
+        }
+    }
+}

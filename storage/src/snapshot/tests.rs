@@ -1,0 +1,173 @@
+//! Snapshots that are held while blocks are applied.
+
+use alloy_primitives::{Address, U256, keccak256};
+use proptest::prelude::*;
+use selfsame_protocol::encoding::encode;
+use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex};
+use selfsame_protocol::ledger::{Block, Entry, RequestId};
+use selfsame_protocol::registry::{CreateAccount, Operation, RegistryView, RuleParameters};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::{PageId, PageSource, inclusion_path};
+use tempfile::TempDir;
+
+use crate::database::{Changes, RecordSource};
+use crate::schema::family;
+use crate::tests::{commit, effects, folder, open};
+use crate::{EmbeddedLedger, LedgerReader, Snapshot, Store, StoreError};
+
+/// The creation of the account with this number.
+fn creation(number: u64) -> Operation {
+    let operation = CreateAccount {
+        recovery_address: Address::ZERO,
+        authenticator_addresses: vec![Address::from_word(keccak256(number.to_be_bytes()))],
+        authenticator_pubkeys: vec![CompressedKey(U256::from(number))],
+        offchain_signer_commitment: Commitment(U256::from(number)),
+    };
+    operation.into()
+}
+
+/// Seals a block that creates so many accounts.
+fn sealed(store: &Store, accounts: u64) -> Block {
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    let first = store.snapshot().expect("a snapshot").next_leaf_index().0;
+    let entry = |number: u64| Entry {
+        request_id: RequestId::from_random(u128::from(number).to_be_bytes()),
+        operation: creation(number),
+    };
+    let entries = (first..first + accounts).map(entry).collect();
+    let head = ledger.head();
+    let time = UnixSeconds(1_800_000_000 + head.height);
+    let block = Block::seal(&head, store.domain(), time, RuleParameters::default(), entries);
+    ledger.append_alone(&block).expect("the block is appended");
+    block
+}
+
+fn apply(store: &Store, accounts: u64) {
+    commit(store, &sealed(store, accounts)).expect("the block is committed");
+}
+
+/// A store with a block of so many accounts.
+fn store_with(accounts: u64) -> (TempDir, Store) {
+    let folder = folder();
+    let store = open(&folder);
+    apply(&store, accounts);
+    (folder, store)
+}
+
+/// Asserts that the paths of some accounts lead to the snapshot's root, and are those that the
+/// store's pages give.
+fn expect_right_paths(snapshot: &Snapshot, store: &Store) {
+    let accounts = snapshot.next_leaf_index().0 - 1;
+    for leaf_index in (1..=accounts).step_by(37).chain([accounts]).map(LeafIndex) {
+        let account = snapshot.account(leaf_index).expect("a read").expect("an account");
+        let path = snapshot.inclusion_path(leaf_index).expect("a path");
+        assert_eq!(path.root, snapshot.tip().root);
+        assert_eq!(path.root_from(&account.commitment.leaf()), path.root, "{leaf_index:?}");
+        assert_eq!(path, inclusion_path(snapshot, leaf_index).expect("a path"));
+    }
+    let ids = (0..=5).flat_map(|row| (0..3).map(move |index| PageId { row, index: index.min((1 << (5 * row)) - 1) }));
+    for id in ids.filter(|_| store.snapshot().expect("a snapshot").tip() == snapshot.tip()) {
+        let stored = store.database().get(&family::TREE_PAGES, &id).expect("a read");
+        assert_eq!(snapshot.page(id).expect("a read"), stored, "{id:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn a_held_snapshot_gives_the_paths_of_its_own_block(blocks in prop::collection::vec(1..600_u64, 2..6)) {
+        let (_folder, store) = store_with(700);
+        let mut held = Vec::new();
+        for accounts in blocks {
+            held.push(store.snapshot().expect("a snapshot"));
+            apply(&store, accounts);
+        }
+        held.push(store.snapshot().expect("a snapshot"));
+        for snapshot in &held {
+            prop_assert!(snapshot.upper_pages.is_some());
+            expect_right_paths(snapshot, &store);
+        }
+    }
+}
+
+#[test]
+fn the_upper_pages_are_read_again_after_a_restart() {
+    let (folder, store) = store_with(1500);
+    drop(store);
+    let store = open(&folder);
+    let snapshot = store.snapshot().expect("a snapshot");
+    assert!(snapshot.upper_pages.is_some());
+    expect_right_paths(&snapshot, &store);
+    apply(&store, 40);
+    expect_right_paths(&store.snapshot().expect("a snapshot"), &store);
+}
+
+#[test]
+fn upper_pages_of_another_block_are_not_used() {
+    let (_folder, store) = store_with(100);
+    let before = *store.snapshot().expect("a snapshot").tip();
+    // A commit that was reported as failed, and was written.
+    let block = sealed(&store, 50);
+    let of_block = effects(&store, &block);
+    store.upper_pages().extend(&before, &of_block.tip, &of_block.pages);
+    let old = store.snapshot().expect("a snapshot");
+    assert!(old.upper_pages.is_none());
+    expect_right_paths(&old, &store);
+    commit(&store, &block).expect("the block is committed");
+    let snapshot = store.snapshot().expect("a snapshot");
+    assert!(snapshot.upper_pages.is_some(), "they are read again");
+    expect_right_paths(&snapshot, &store);
+}
+
+#[test]
+fn a_damaged_page_is_reported_by_the_reads_that_need_it() {
+    for row in [0, 3, 5] {
+        let (folder, store) = store_with(100);
+        let id = PageId { row, index: 0 };
+        let mut changes = Changes::default();
+        changes.put_raw(family::TREE_PAGES.name, encode(&id), vec![0; 100]);
+        store.database().write(changes, true).expect("written");
+        drop(store);
+        let store = open(&folder);
+        let snapshot = store.snapshot().expect("a snapshot");
+        let error = snapshot.inclusion_path(LeafIndex(7)).expect_err("a damaged page");
+        assert!(matches!(error, StoreError::Damaged { family: "tree_pages", .. }), "{error}");
+        assert!(snapshot.account(LeafIndex(7)).expect("a read").is_some());
+    }
+}
+
+#[test]
+fn a_read_from_memory_does_not_read_the_disk() {
+    let (folder, store) = store_with(100);
+    assert!(store.snapshot().expect("a snapshot").in_memory().account(LeafIndex(7)).expect("a write buffer").is_some());
+    store.flush().expect("flushed");
+    drop(store);
+    let store = open(&folder);
+    let snapshot = store.snapshot().expect("a snapshot");
+    let unread = snapshot.in_memory().account(LeafIndex(7));
+    assert!(matches!(unread, Err(StoreError::NotInMemory)), "{unread:?}");
+    let unread = snapshot.in_memory().inclusion_path(LeafIndex(7));
+    assert!(matches!(unread, Err(StoreError::NotInMemory)), "{unread:?}");
+    let read = snapshot.on_disk().account(LeafIndex(7)).expect("a read");
+    assert_eq!(snapshot.in_memory().account(LeafIndex(7)).expect("the cache has it"), read);
+    assert!(matches!(store.request_in_memory(&RequestId::from_random([9; 16])), Ok(None)), "the filter says so");
+}
+
+#[test]
+fn a_flushed_store_has_nothing_left_in_its_log() {
+    let (folder, store) = store_with(100);
+    let log_bytes = || {
+        let files = std::fs::read_dir(folder.path()).expect("a folder").map(|file| file.expect("a file"));
+        let logs = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "log"));
+        logs.map(|log| log.metadata().expect("its length").len()).sum::<u64>()
+    };
+    assert!(log_bytes() > 10_000);
+    store.flush().expect("flushed");
+    let tip = *store.snapshot().expect("a snapshot").tip();
+    drop(store);
+    assert_eq!(log_bytes(), 0);
+    let store = open(&folder);
+    assert_eq!(*store.snapshot().expect("a snapshot").tip(), tip);
+    store.stop_flushing();
+}
