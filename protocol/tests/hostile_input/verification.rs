@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 use selfsame_protocol::U256;
 use selfsame_protocol::commitment::PublicKey;
-use selfsame_protocol::groth16::{PreparedKey, VerificationKey};
+use selfsame_protocol::groth16::{EncodedClaim, PreparedKey, VerificationKey};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number::Number;
@@ -256,8 +256,8 @@ fn proofs_that_hold(request: &VerificationRequest) -> Result<Vec<bool>, TestCase
         Err(error) => return Err(TestCaseError::fail(error.to_string())),
     };
     let Ok(items) = check_items(&request.proofs, &admitted, directory, &AllRootsTrusted, UnixSeconds(NOW));
-    let hold = items.into_iter().map(|item| item.is_ok_and(|claim| key.holds(&claim) == Ok(true)));
-    Ok(hold.collect())
+    let holds = |claim: EncodedClaim| claim.decode().is_ok_and(|claim| key.holds(&claim) == Ok(true));
+    Ok(items.into_iter().map(|item| item.is_ok_and(holds)).collect())
 }
 
 /// The recorded requests with their original values hold.
