@@ -16,6 +16,8 @@ mod client;
 mod daemon;
 mod disk;
 mod large_store;
+#[path = "../machine/mod.rs"]
+mod machine;
 mod process;
 mod report;
 mod settings;
@@ -83,12 +85,8 @@ fn measure() -> Result<(), Failure> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let folder = tempfile::tempdir_in(&settings.folder)?;
         let data = folder.path().join("data");
-        println!(
-            "{} cores, {} connections, {} s a measurement",
-            std::thread::available_parallelism()?,
-            settings.connections,
-            settings.limit.as_secs()
-        );
+        machine::print();
+        println!("{} connections, {} s a measurement", settings.connections, settings.limit.as_secs());
         let before = settings.large.as_ref().map_or(0, |large| large.accounts);
         let accounts = Accounts::new(settings.inserts, before / settings.inserts.max(1) as u64)?;
         if let Some(large) = &settings.large {
