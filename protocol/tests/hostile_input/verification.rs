@@ -256,7 +256,9 @@ fn proofs_that_hold(request: &VerificationRequest) -> Result<Vec<bool>, TestCase
         Err(error) => return Err(TestCaseError::fail(error.to_string())),
     };
     let Ok(items) = check_items(&request.proofs, &admitted, directory, &AllRootsTrusted, UnixSeconds(NOW));
-    let hold = items.into_iter().map(|item| item.is_ok_and(|claim| key.holds(&claim) == Ok(true)));
+    let hold = items
+        .into_iter()
+        .map(|item| item.is_ok_and(|claim| claim.decode().is_ok_and(|claim| key.holds(&claim) == Ok(true))));
     Ok(hold.collect())
 }
 
