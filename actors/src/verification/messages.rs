@@ -11,8 +11,8 @@ use crate::support::slot::Ping;
 
 /// A message to the pool.
 pub(crate) enum VerifierPoolMessage {
-    /// Decode a proof, check it and answer whether it holds. When the reply port is dropped instead, the
-    /// caller gets no verdict.
+    /// Decode a proof, check it and answer whether it holds. When the reply port is dropped
+    /// instead, the caller gets no verdict.
     Check(Box<Job>),
     /// A worker has finished its batch: which of the proofs that decode held, by origin.
     Idle(ActorId, Vec<(Origin, bool)>),

@@ -68,8 +68,9 @@ impl Actor for VerifierWorker {
     }
 }
 
-/// Decodes and checks a batch, and answers. Returns which of the proofs that decode held, by origin.
-/// When the check fails or panics, the reply ports are dropped, and their callers get errors.
+/// Decodes and checks a batch, and answers. Returns which of the proofs that decode held, by
+/// origin. When the check fails or panics, the reply ports are dropped, and their callers get
+/// errors.
 fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, StoreError> {
     blocking_fault_point!(verifier.fault_scope, VerifierWorkerCheck);
     let Batch { key, claims, origins, queued_at, replies } = batch;

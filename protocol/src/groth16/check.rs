@@ -12,8 +12,8 @@
 //! proof, and several times as expensive for many.
 //!
 //! A batch is computed in eight lanes where the processor can ([`crate::lanes`]), which makes it so
-//! cheap that a smaller batch pays. Elsewhere, the lines of the proofs' own points of G2 are computed
-//! once for the batch and for the checks alone.
+//! cheap that a smaller batch pays. Elsewhere, the lines of the proofs' own points of G2 are
+//! computed once for the batch and for the checks alone.
 
 use ark_bn254::{Bn254, Fq12, Fr, G1Affine, G1Projective, G2Affine};
 use ark_ec::CurveGroup;
@@ -32,7 +32,8 @@ use crate::lanes::LANES;
 /// each of its proofs would cost more than 1.3 times as much as alone (`docs/benchmarks.md`).
 pub const SMALLEST_BATCH: usize = 32;
 
-/// The same with lanes. A failed batch of so few costs each of its proofs 1.2 times as much as alone.
+/// The same with lanes. A failed batch of so few costs each of its proofs 1.2 times as much as
+/// alone.
 pub const SMALLEST_BATCH_IN_LANES: usize = LANES;
 
 /// The lines of a proof's point of G2, which its pairing needs.
@@ -113,9 +114,9 @@ impl PreparedKey {
     }
 
     /// Which of many proofs hold, in the order of `claims`. [`SMALLEST_BATCH`] or more (in lanes,
-    /// [`SMALLEST_BATCH_IN_LANES`]) are checked as a batch, and alone when the batch fails. Each call
-    /// of `coefficient` must return 128 bits from a cryptographic random source; it is called once
-    /// for each proof of a batch.
+    /// [`SMALLEST_BATCH_IN_LANES`]) are checked as a batch, and alone when the batch fails. Each
+    /// call of `coefficient` must return 128 bits from a cryptographic random source; it is called
+    /// once for each proof of a batch.
     ///
     /// # Errors
     /// A claim has the wrong number of public inputs. Then none of the proofs is checked.
@@ -175,8 +176,9 @@ impl PreparedKey {
         paired.is_some_and(|paired| paired.0 == self.ark.alpha_g1_beta_g2)
     }
 
-    /// Whether the product of the equations, each raised to its coefficient, holds. `product` is that
-    /// of the values of Miller's loops of the proofs' points A and B, `c` the sum of their points C.
+    /// Whether the product of the equations, each raised to its coefficient, holds. `product` is
+    /// that of the values of Miller's loops of the proofs' points A and B, `c` the sum of their
+    /// points C.
     pub(super) fn is_batch_good(
         &self,
         claims: &[Claim],

@@ -89,10 +89,11 @@ pub(super) const DIGITS_OF_X: [i8; 62] = {
 /// Whether a point of the curve of G2 is in the subgroup of order r.
 ///
 /// Frobenius' endomorphism ψ multiplies the points of the subgroup by p, so that
-/// `(x + 1)P + ψ(xP) + ψ²(xP) = ψ³(2xP)` (Dai, Lin, Zhao, Zhou, <https://eprint.iacr.org/2022/348>).
-/// No other points have this property: each of those that do has an order that divides the norm of
-/// the equation's difference in Z\[ψ\], and what the norm has in common with the number of points
-/// of the curve is r. A test computes it. One product by x of 63 bits is all that it takes.
+/// `(x + 1)P + ψ(xP) + ψ²(xP) = ψ³(2xP)` (Dai, Lin, Zhao, Zhou:
+/// <https://eprint.iacr.org/2022/348>). No other points have this property: each of those that do
+/// has an order that divides the norm of the equation's difference in Z\[ψ\], and what the norm
+/// has in common with the number of points of the curve is r. A test computes it. One product by x
+/// of 63 bits is all that it takes.
 pub(super) fn is_in_subgroup(point: &G2Affine) -> bool {
     let negated = -*point;
     let multiple = DIGITS_OF_X.iter().fold(point.into_group(), |mut multiple, digit| {

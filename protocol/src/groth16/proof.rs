@@ -84,8 +84,8 @@ impl ProofWords {
         }
     }
 
-    /// Reads many proofs together. On a processor with AVX-512 IFMA it takes less time than one after the
-    /// other. The results are those of [`ProofWords::decode`], in the order of `proofs`.
+    /// Reads many proofs together. On a processor with AVX-512 IFMA it takes less time than one
+    /// after the other. The results are those of [`ProofWords::decode`], in the order of `proofs`.
     pub fn decode_all(proofs: &[Self]) -> Vec<Result<Proof, ProofError>> {
         // For a single proof the scalar arithmetic takes less time.
         if proofs.len() < 2 || !lanes::are_available() {
