@@ -339,8 +339,8 @@ impl Daemon {
     }
 
     /// Serves until `stop` resolves, then finishes what is in flight (for at most
-    /// `limits.shutdown_grace`), stops the actors, writes the store's log into files, for at most ten
-    /// seconds, and closes the store.
+    /// `limits.shutdown_grace`), stops the actors, writes the store's log into files, for at most
+    /// ten seconds, and closes the store.
     ///
     /// # Errors
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,

@@ -2,9 +2,9 @@
 //!
 //! Every inclusion path goes through the upper rows of pages, and there are few of them. Those of
 //! the rows 0 to 3 are 318 pages (0.7 MB) for ten million accounts, and 33,825 (76 MB) for a full
-//! tree of 2^30 leaves. Row 4 has a page for each 1024 accounts, 9,766 (22 MB) for ten million; those
-//! of the first 16.8 million are kept (37 MB). RocksDB takes 2 to 5 µs for a page that is in its
-//! cache, a lookup here takes tens of nanoseconds.
+//! tree of 2^30 leaves. Row 4 has a page for each 1024 accounts, 9,766 (22 MB) for ten million;
+//! those of the first 16.8 million are kept (37 MB). RocksDB takes 2 to 5 µs for a page that is in
+//! its cache, a lookup here takes tens of nanoseconds.
 //!
 //! The pages are kept in a tree that shares the unchanged ones with its earlier versions, so each
 //! snapshot has the pages of its own block.

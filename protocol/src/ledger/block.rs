@@ -15,8 +15,9 @@ use crate::encoding::{DecodeError, Encoding, encode};
 use crate::registry::{Operation, RuleParameters};
 use crate::time::{UnixMillis, UnixSeconds};
 
-/// Identifies a gateway request: a UUID, written `gw_<uuid>`. Ids are ordered by their bytes, which
-/// is the order of time for those that are made with [`RequestId::from_place`].
+// The comment is in the descriptions of the interfaces, too. Ids are ordered by their bytes: the
+// order of time for those that are made with `from_place`.
+/// Identifies a gateway request: a UUID, written `gw_<uuid>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ToSchema)]
 #[schema(value_type = String, pattern = "^(gw_)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
 pub struct RequestId(Uuid);

@@ -32,8 +32,8 @@ impl OpenedWith {
         options.set_max_open_files(open_files.map_or(-1, whole));
         options.set_max_total_wal_size(log as u64);
         // What is in the log is in write buffers, too, with an overhead for each record; those that
-        // are being flushed count as well. Below the least size, the first megabyte that each family
-        // takes would have it flushed again and again.
+        // are being flushed count as well. Below the least size, the first megabyte that each
+        // family takes would have it flushed again and again.
         options.set_db_write_buffer_size((2 * log).max(LEAST_WRITE_BUFFERS));
         options.set_keep_log_file_num(4);
         options.set_bytes_per_sync(1 << 20);
@@ -51,8 +51,8 @@ impl OpenedWith {
     pub fn family(&self, name: &str) -> Options {
         let mut blocks = BlockBasedOptions::default();
         blocks.set_block_cache(&self.cache);
-        // Indexes and filters are cut into parts of a block's size, and only the parts in use are in
-        // the cache. A whole filter of a file has up to 2 MB, and those of 100 million accounts
+        // Indexes and filters are cut into parts of a block's size, and only the parts in use are
+        // in the cache. A whole filter of a file has up to 2 MB, and those of 100 million accounts
         // have more than the cache. Tree pages are so large that a file has few of them: there a
         // second lookup in an index costs more than it saves (a fifth of a read).
         if name != family::TREE_PAGES.name {

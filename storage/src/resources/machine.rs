@@ -19,8 +19,8 @@ fn total(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The least limit of the control groups in the text of `/proc/self/cgroup`, whose folders are below
-/// `root`.
+/// The least limit of the control groups in the text of `/proc/self/cgroup`, whose folders are
+/// below `root`.
 fn limit_of_groups(groups: &str, root: &Path) -> Option<u64> {
     let limits = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);

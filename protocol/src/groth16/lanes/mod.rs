@@ -14,7 +14,7 @@ mod tests;
 
 use ark_bn254::{Fq, Fq12, G1Affine, G1Projective, G2Affine};
 
-use super::check::Coefficient;
+use super::coefficient::Coefficient;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::Avx512;
 use crate::lanes::{Instructions, Kernel, LANES};

@@ -63,7 +63,8 @@ struct Grain(u128);
 impl Grain {
     /// The register that the parameters fill, after its first 160 steps.
     const fn new() -> Self {
-        // The kind of the field (prime), of the power map (a positive exponent), and ones at the end.
+        // The kind of the field (prime), of the power map (a positive exponent), and ones at the
+        // end.
         let parameters = [
             (1, 2),
             (0, 4),
