@@ -39,7 +39,7 @@ impl EmbeddedLedger {
         drop(commits);
         // The thread moves the end of the ledger after its callbacks.
         let _ = committing.join();
-        outcome.recv().unwrap_or(Err(StoreError::Closing.into()))
+        outcome.recv().unwrap_or(Err(StoreError::Panicked.into()))
     }
 }
 

@@ -261,10 +261,11 @@ pub enum StoreError {
     /// The caller stopped the work.
     #[error("stopped before the end")]
     Stopped,
-    /// Work on the store panicked. If it was a write, it is unknown whether the write happened.
+    /// Work on the store panicked, or ended without saying what came of it. If it was a write, it
+    /// is unknown whether the write happened.
     #[error("work on the store panicked; see the log for the place")]
     Panicked,
-    /// The thread that commits has ended.
+    /// The thread that commits has ended, or is about to. It was not given the write.
     #[error("the store is closing")]
     Closing,
 }

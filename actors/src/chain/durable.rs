@@ -13,7 +13,7 @@ pub(super) async fn durably(
     fault_point!(records.fault_scope(), ChainStoreBefore);
     let (written, durable) = oneshot::channel();
     write(records, Box::new(move |result| drop(written.send(result))));
-    durable.await.unwrap_or(Err(StoreError::Closing))?;
+    durable.await.unwrap_or(Err(StoreError::Panicked))?;
     fault_point!(records.fault_scope(), ChainStoreAfter);
     Ok(())
 }

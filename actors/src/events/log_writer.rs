@@ -38,7 +38,7 @@ pub(super) async fn written(write: impl FnOnce(OnDecided)) -> Result<(), WorkErr
     let (sender, decision) = oneshot::channel();
     write(Box::new(move |decided| drop(sender.send(decided))));
     let decision = timeout_at(Instant::now() + PATIENCE, decision).await.map_err(|_| WorkError::TooLong)?;
-    match decision.unwrap_or(Err(StoreError::Closing))? {
+    match decision.unwrap_or(Err(StoreError::Panicked))? {
         Decision::Written => Ok(()),
         Decision::Changed => Err(WorkError::Changed),
     }

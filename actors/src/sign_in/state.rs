@@ -149,7 +149,7 @@ impl SignInState {
         fault_point!(self.fault_scope, RecordsWrite);
         let (decided, decision) = oneshot::channel();
         self.records.compare_and_write(writes, Box::new(move |result| drop(decided.send(result))));
-        decision.await.unwrap_or(Err(StoreError::Closing))
+        decision.await.unwrap_or(Err(StoreError::Panicked))
     }
 
     /// 32 random bytes in base64url.

@@ -52,7 +52,7 @@ fn revoke_all(
     }
     let (decided, decision) = channel();
     records.compare_and_write(writes, Box::new(move |outcome| drop(decided.send(outcome))));
-    match decision.recv().unwrap_or(Err(StoreError::Closing))? {
+    match decision.recv().unwrap_or(Err(StoreError::Panicked))? {
         Decision::Written => Ok(keys.keys.into_iter().map(|key| key.id).collect()),
         // Another writer uses the store, against this function's condition.
         Decision::Changed => Err(StoreError::Closing),

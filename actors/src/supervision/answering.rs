@@ -30,7 +30,7 @@ async fn decided(parts: &ReplicationParts, registry: &RegistryHandle, message: &
         QuestionKind::Write => {
             let (decided, decision) = oneshot::channel();
             parts.group_commit.decide_forwarded(&content, Box::new(move |outcome| drop(decided.send(outcome))))?;
-            match decision.await.unwrap_or(Err(StoreError::Closing)) {
+            match decision.await.unwrap_or(Err(StoreError::Panicked)) {
                 Ok(ForwardedDecision { decision, position, applied }) => {
                     // The actors of this replica did not ask for this write, and some keep what it
                     // changed. Callers may wait here for what it brings.

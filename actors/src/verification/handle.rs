@@ -359,7 +359,7 @@ impl VerificationHandle {
         }
         let inner = Arc::clone(&self.inner);
         let read = self.inner.blocking.run(move || inner.recorder.action(&key)).await;
-        Ok(read.unwrap_or(Err(StoreError::Closing))?.map(|action| action.description).unwrap_or_default())
+        Ok(read.unwrap_or(Err(StoreError::Panicked))?.map(|action| action.description).unwrap_or_default())
     }
 
     /// An admitted request with the OPRF key of its relying party, which a chain has when the
@@ -608,7 +608,7 @@ impl VerificationHandle {
         let window = inner.registry.rules().root_validity_window;
         let adding =
             tokio::spawn(async move { inner.roots.add(root, inner.clock.as_ref(), window, &inner.events).await });
-        adding.await.unwrap_or(Err(StoreError::Closing))
+        adding.await.unwrap_or(Err(StoreError::Panicked))
     }
 
     /// Takes a trusted root back: no proof against it passes from now on, also after a restart and
@@ -618,7 +618,7 @@ impl VerificationHandle {
         let inner = Arc::clone(&self.inner);
         let may_be_followed = !inner.chain.is_empty();
         let removing = tokio::spawn(async move { inner.roots.remove(root, may_be_followed).await });
-        removing.await.unwrap_or(Err(StoreError::Closing))
+        removing.await.unwrap_or(Err(StoreError::Panicked))
     }
 }
 

@@ -142,7 +142,7 @@ impl NullifierRecorder {
             let (decided, decision) = oneshot::channel();
             self.records.write(&write, Box::new(move |result| drop(decided.send(result))));
             let decision = timeout_at(deadline, decision).await.map_err(too_long)?;
-            match decision.unwrap_or(Err(StoreError::Closing))? {
+            match decision.unwrap_or(Err(StoreError::Panicked))? {
                 Decision::Written => {
                     if write.event.is_some() {
                         self.events.written();

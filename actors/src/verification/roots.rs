@@ -122,7 +122,7 @@ impl RootList {
     ) -> Result<(), StoreError> {
         let (written, durable) = oneshot::channel();
         self.records.decide_root(&key, &decision, outdated, event, Box::new(move |result| drop(written.send(result))));
-        durable.await.unwrap_or(Err(StoreError::Closing))?;
+        durable.await.unwrap_or(Err(StoreError::Panicked))?;
         self.publish_stored()
     }
 

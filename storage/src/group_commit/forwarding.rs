@@ -77,7 +77,9 @@ pub(crate) fn decode_write(input: &[u8]) -> Result<(Conditions, Changes), Decode
     Ok((conditions, changes))
 }
 
-/// Whether nothing was written, or will be, after this error of a write.
+/// Whether nothing was written, or will be, after this error of a write. Who waits for a callback
+/// that is dropped without a call must not take that for [`StoreError::Closing`]: the write may
+/// have been on its way.
 pub fn is_certainly_unwritten(error: &StoreError) -> bool {
     match error {
         StoreError::Closing => true,
@@ -90,6 +92,14 @@ pub fn is_certainly_unwritten(error: &StoreError) -> bool {
 mod tests {
     use super::*;
     use crate::schema::family;
+
+    /// A callback that is dropped without a call says nothing about the write; who waits for it
+    /// gets [`StoreError::Panicked`].
+    #[test]
+    fn only_what_was_refused_before_it_was_tried_is_certainly_unwritten() {
+        assert!(is_certainly_unwritten(&StoreError::Closing));
+        assert!(!is_certainly_unwritten(&StoreError::Panicked));
+    }
 
     #[test]
     fn a_write_arrives_as_it_was_sent() {

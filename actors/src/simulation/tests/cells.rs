@@ -172,7 +172,9 @@ async fn write(service: &LiveService, random: &SeededRandom, log: &ClientLog, ce
     let before = before.as_ref().map(value_of);
     let decision = match decision.await {
         Ok(Ok(decision)) => Some(decision),
-        Ok(Err(error)) if is_certainly_unwritten(&error) => return,
+        Ok(Err(error)) if is_certainly_unwritten(&error) => {
+            return log.note(|| format!("cell {cell} does not become {after:?}: {error}"));
+        }
         Ok(Err(_)) | Err(_) => None,
     };
     log.note(|| format!("cell {cell}, {before:?} becomes {after:?}: {decision:?}"));
