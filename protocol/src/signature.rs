@@ -258,7 +258,7 @@ mod tests {
     fn edges() -> impl Strategy<Value = U256> {
         let order = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
         let field = uint!(0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f_U256);
-        // The x coordinate of the generator, which is a point's; 5 is none's.
+        // The generator has this x coordinate; no point has 5.
         let generator = uint!(0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798_U256);
         let of = vec![U256::ZERO, U256::ONE, U256::from(5), HALF_ORDER, order, field, generator, U256::MAX];
         let near = (proptest::sample::select(of), 0u64..3, any::<bool>()).prop_map(|(edge, by, is_above)| {

@@ -10,6 +10,7 @@
 //! | `cluster` | `[cluster]`: the replicas that this daemon is one of |
 //! | `pages` | `[sign_in.page]`: whose pages end users see, and the links to authenticators |
 //! | `events` | `[events]` and `[[webhooks]]`: who is told of what happens |
+//! | `storage` | `[storage]`: what the store may take of the machine |
 //! | `traces` | `[traces]`: where traces of requests are sent |
 //! | `tree` | the settings of file and variables, before they have types |
 //! | `load` | from file and variables to a [`Config`] |
@@ -34,6 +35,7 @@ mod pages;
 mod per_interface;
 mod schema;
 pub mod sections;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod traces;
@@ -52,6 +54,7 @@ pub use load::{Loaded, Origins, settings_of_this_process};
 pub use pages::{Colour, ContactUrl, LinkTemplate, PageUrl, ServiceName, SignInPage, WalletLink};
 pub use schema::schema;
 pub use sections::*;
+pub use storage::Storage;
 pub use traces::{CollectorUrl, Traces};
 pub use urls::{Origin, check_redirect_uri};
 pub use values::{InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey};

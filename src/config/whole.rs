@@ -15,6 +15,7 @@ use super::events::{Events, Webhook};
 use super::pages::WalletLink;
 use super::per_interface;
 use super::sections::*;
+use super::storage::Storage;
 use super::traces::Traces;
 use super::values::{OperatorSocket, RelyingPartyId};
 use super::written;

@@ -227,7 +227,7 @@ impl Database {
         self.db.cf_handle(name).is_some()
     }
 
-    /// Removes a family with its records. Does nothing when there is none.
+    /// Removes a family and its records, if the database has it.
     pub(crate) fn drop_family(&mut self, name: &str) -> Result<(), StoreError> {
         if self.has_family(name) {
             self.db.drop_cf(name)?;

@@ -14,8 +14,10 @@ use selfsame_storage::{LedgerError, ReplicaError, StoreError};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::limits::BatchLimits;
 use super::messages::{BatcherMessage, SealedBlock};
-use super::state::{BatchLimits, Reads, Sealer};
+use super::reader::Reads;
+use super::state::Sealer;
 use crate::support::retry::RETRY_INTERVAL;
 use crate::support::traced::{Opened, Traced};
 

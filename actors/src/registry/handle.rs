@@ -23,11 +23,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::forwarded;
 use super::head_signer::{HeadSigner, HeadSigningError};
+use super::limits::AdmissionLimits;
 use super::messages::RequestTrackerMessage;
 use super::open_operations::RegistryMeasurements;
 use super::publication::Publication;
+use super::reader::{Reader, Reads};
 use super::request_progress::RequestProgress;
-use super::state::{AdmissionLimits, Reader, Reads, RegistryState};
+use super::state::RegistryState;
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 use crate::support::catching_up::{CatchingUp, NotCaughtUp};
 use crate::support::forwarding::Forwarding;
@@ -117,7 +119,7 @@ struct Inner {
     /// Permits for work that reads much, one per core.
     reading: Arc<Semaphore>,
     /// Permits for the recovery of a signature, one per core.
-    recovering: Semaphore,
+    recovering: Arc<Semaphore>,
     /// The blocks that were last read for receipts, newest first.
     receipts: Mutex<VecDeque<(u64, Arc<BlockReceipts>)>>,
 }
@@ -143,7 +145,7 @@ impl RegistryHandle {
                 catching_up,
                 head_signer,
                 reading: Arc::new(Semaphore::new(cores)),
-                recovering: Semaphore::new(cores),
+                recovering: Arc::new(Semaphore::new(cores)),
                 receipts: Mutex::default(),
             }),
         }
@@ -254,10 +256,11 @@ impl RegistryHandle {
             return Ok((submission, None));
         }
         let domain = self.inner.reader.domain();
-        // The semaphore is never closed.
-        let _permit = self.inner.recovering.acquire().await;
+        let permit = Arc::clone(&self.inner.recovering).acquire_owned().await.map_err(|_| StoreError::Closing)?;
         let recovering = move || {
             let signer = check_signature(&submission.operation, &domain);
+            // The work goes on when its caller has gone, so it keeps the permit itself.
+            drop(permit);
             (submission, signer)
         };
         let recovered = self.inner.reader.blocking.run(recovering).await;

@@ -37,7 +37,7 @@ use selfsame_storage::{RecordKey, RecordKind, RecordWrite, Records, StoreError, 
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
-use super::state::Reader;
+use super::reader::Reader;
 use crate::clock::Random;
 use crate::key_cipher::{KeyCipher, is_encrypted};
 
@@ -152,7 +152,7 @@ impl HeadSigner {
         let (decided, decision) = oneshot::channel();
         let decided = Box::new(move |result| drop(decided.send(result)));
         self.records.compare_and_write(vec![RecordWrite { key: KEY, before, after }], decided);
-        decision.await.unwrap_or(Err(StoreError::Closing)).map(drop)
+        decision.await.unwrap_or(Err(StoreError::Panicked)).map(drop)
     }
 
     fn encrypt(&self, cipher: &KeyCipher, pkcs8: &[u8]) -> Result<Vec<u8>, HeadSigningError> {

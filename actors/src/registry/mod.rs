@@ -3,7 +3,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`messages`] | messages to the three actors |
-//! | [`state`] | the shared state, split by right: reading, admitting, sealing, applying |
+//! | [`reader`], [`state`] | the shared state, split by right: reading; admitting, sealing, applying |
+//! | [`limits`] | limits of admission, and of a block |
 //! | [`request_progress`] | how far a request is |
 //! | [`publication`], [`waiters`] | what readers see; clients that wait for a final state |
 //! | [`wakeup`] | waking the batcher when requests become durable |
@@ -22,9 +23,11 @@ pub(crate) mod following;
 pub(crate) mod forwarded;
 pub(crate) mod handle;
 pub(crate) mod head_signer;
+pub(crate) mod limits;
 pub(crate) mod messages;
 pub(crate) mod open_operations;
 pub(crate) mod publication;
+pub(crate) mod reader;
 mod recovered_signers;
 pub(crate) mod registry_actor;
 mod request_progress;

@@ -23,9 +23,10 @@ use tracing::{Instrument, Span};
 
 use super::messages::{RequestTrackerMessage, SweepProgress};
 use super::open_operations::log_step;
+use super::reader::Reads;
 use super::recovered_signers::hash_operation;
 use super::request_progress::RequestProgress;
-use super::state::{Admitter, Reads};
+use super::state::Admitter;
 use super::submission::{RateLimitScope, Submission, SubmitError};
 use super::used_work::UsedWork;
 use crate::support::rate::RateLimiter;

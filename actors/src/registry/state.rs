@@ -2,7 +2,7 @@
 //!
 //! | type | the right | its holder |
 //! |---|---|---|
-//! | [`Reader`] | reads snapshots, records, blocks and marks | every part of the registry |
+//! | [`Reader`] (`reader.rs`) | reads snapshots, records, blocks and marks | every part of the registry |
 //! | [`Admitter`] | admits requests and deletes expired ones | the request tracker |
 //! | [`Sealer`] | appends blocks to the ledger | the batcher |
 //! | [`Applier`] | commits applied blocks and publishes them | the tree maintainer, and the service while it starts |
@@ -11,30 +11,29 @@
 //! fields, so that no other file can use them. This state holds no only copy of anything that was
 //! acknowledged.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use selfsame_protocol::B256;
-use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::{Block, BlockEffects, Entry, IdPlace, Outcome, RequestId, Seal, apply_block_with};
-use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::time::{ClockGuard, ClockStep, UnixSeconds};
 use selfsame_storage::{
-    AllCores, AppliedBlock, BlockWriter, FaultScope, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger,
-    LedgerError, LedgerReader, OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError,
-    StoreStatistics,
+    AllCores, BlockWriter, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError, LedgerReader,
+    OnDurable, RequestWriter, Store, StoreError,
 };
 use tokio::sync::oneshot;
 use tracing::Span;
 
+use super::limits::{AdmissionLimits, BatchLimits};
 use super::messages::{BatcherMessage, RequestTrackerMessage, SealedBlock, SweepProgress, TreeMaintainerMessage};
 use super::open_operations::OpenOperations;
 use super::publication::Publication;
+use super::reader::{Counters, Reader};
 use super::recovered_signers::RecoveredSigners;
-use super::request_progress::{BlockHashes, RequestProgress};
+use super::request_progress::BlockHashes;
 use super::wakeup::Wakeup;
 use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;
@@ -43,76 +42,6 @@ use crate::support::serial_blocking::SerialBlocking;
 use crate::support::service_events::{Announcer, ServiceEvent};
 use crate::support::slot::Slot;
 use crate::support::traced::actor_span;
-
-/// Limits of admission. They can be changed while the service runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AdmissionLimits {
-    /// The most open requests. Further requests are refused.
-    pub queue_length: usize,
-    /// Calls that may wait for one actor's answer at a time.
-    pub waiting_calls: usize,
-    /// Clients that may wait for final states at a time.
-    pub status_waiters: usize,
-    /// Limit of requests by source address (IPv6 by /64); `None` is off.
-    pub per_source: Option<RateLimit>,
-    /// Limit of accepted requests by account; `None` is off.
-    pub per_leaf_index: Option<RateLimit>,
-    /// How long the record of a final request is kept.
-    pub request_retention: Duration,
-    /// How long an idempotency key stands for its request.
-    pub idempotency_retention: Duration,
-}
-
-impl Default for AdmissionLimits {
-    fn default() -> Self {
-        let day = Duration::from_secs(24 * 3600);
-        Self {
-            queue_length: 100_000,
-            waiting_calls: 4096,
-            status_waiters: 10_000,
-            per_source: None,
-            per_leaf_index: None,
-            request_retention: day,
-            idempotency_retention: day,
-        }
-    }
-}
-
-/// Limits of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchLimits {
-    /// The most operations in a block, inclusive.
-    pub max_operations: usize,
-    /// How long the first request of a block waits for others, at least, before the batcher seals
-    /// it: while it has little to do.
-    pub min_wait: Duration,
-    /// How long the first request of a block waits for others, at most, unless blocks wait to be
-    /// applied.
-    pub max_wait: Duration,
-}
-
-impl Default for BatchLimits {
-    fn default() -> Self {
-        Self { max_operations: 1024, min_wait: Duration::ZERO, max_wait: Duration::from_millis(5) }
-    }
-}
-
-/// Counts since the start.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub accepted: AtomicU64,
-    pub finalized: AtomicU64,
-    pub failed: AtomicU64,
-    pub open_requests: AtomicUsize,
-}
-
-impl Counters {
-    fn record_outcomes(&self, outcomes: &[Outcome]) {
-        let applied = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Applied { .. })).count();
-        self.finalized.fetch_add(applied as u64, Ordering::Relaxed);
-        self.failed.fetch_add((outcomes.len() - applied) as u64, Ordering::Relaxed);
-    }
-}
 
 /// The slots of the registry's actors.
 #[derive(Clone)]
@@ -132,185 +61,6 @@ impl RegistrySlots {
             batcher: Arc::new(Slot::new(name("batcher"), None)),
             request_tracker: Arc::new(Slot::new(name("request-tracker"), Some(waiting_calls))),
         }
-    }
-}
-
-/// Where a read of the store looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reads {
-    /// In memory alone, on a thread that must not block.
-    Memory,
-    /// Also on the disk.
-    Disk,
-}
-
-/// What every part of the registry may read.
-pub(crate) struct Reader {
-    store: Store,
-    ledger: Arc<dyn LedgerReader>,
-    /// The ledger's height of which its listeners were last notified. A question to the ledger
-    /// itself may wait for a disk.
-    ledger_height: AtomicU64,
-    block_hashes: BlockHashes,
-    pub publication: Publication,
-    pub counters: Counters,
-    pub operations: OpenOperations,
-    pub signers: RecoveredSigners,
-    /// The last block that this service appended: it is applied without a read of the ledger.
-    appended: Mutex<Option<Arc<Block>>>,
-    pub limits: ArcSwap<AdmissionLimits>,
-    pub rules: RuleParameters,
-    pub clock: Arc<dyn Clock>,
-    /// Runs blocking work that needs no order.
-    pub blocking: Blocking,
-    /// Dropped last, so that the committing thread ends after every use of the store: see
-    /// [`crate::Service::stop`].
-    _group_commit: GroupCommit,
-}
-
-impl Reader {
-    /// The registry that signatures are made for.
-    pub fn domain(&self) -> RegistryDomain {
-        self.store.domain()
-    }
-
-    /// The scope in which the registry's fault points are passed.
-    #[inline]
-    pub fn fault_scope(&self) -> FaultScope {
-        self.store.fault_scope()
-    }
-
-    /// The newest published snapshot.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.publication.snapshot()
-    }
-
-    /// How the store does.
-    pub fn store_statistics(&self) -> Result<StoreStatistics, StoreError> {
-        self.store.statistics()
-    }
-
-    /// A request's record.
-    ///
-    /// # Errors
-    /// [`StoreError::NotInMemory`], if only memory is read.
-    pub fn request(&self, request_id: &RequestId, reads: Reads) -> Result<Option<RequestRecord>, StoreError> {
-        match reads {
-            Reads::Memory => self.store.request_in_memory(request_id),
-            Reads::Disk => self.store.request(request_id),
-        }
-    }
-
-    /// The result of an applied block.
-    pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
-        self.store.applied_block(height)
-    }
-
-    /// A request's record, and how far the request is; `None` when the request is unknown or its
-    /// record has expired.
-    ///
-    /// # Errors
-    /// [`StoreError::NotInMemory`], if only memory is read.
-    pub fn progress(
-        &self,
-        request_id: &RequestId,
-        reads: Reads,
-    ) -> Result<Option<(RequestRecord, RequestProgress)>, StoreError> {
-        // The height is read first. Then the record is that from after the published block, and a
-        // request in it whose record has no failure was applied.
-        let published = self.publication.height();
-        let Some(record) = self.request(request_id, reads)? else { return Ok(None) };
-        let height = match &record.failure {
-            Some(failure) => Some(failure.height),
-            None => self.place(request_id, reads)?.map(|place| place.height),
-        };
-        let progress = match height {
-            None => RequestProgress::Waiting,
-            Some(height) if height > published => RequestProgress::Submitted { height },
-            Some(height) => RequestProgress::Final { height },
-        };
-        Ok(Some((record, progress)))
-    }
-
-    /// The hash of a block that a request is in.
-    ///
-    /// # Errors
-    /// [`StoreError::NotInMemory`], if only memory is read.
-    pub fn block_hash(&self, height: u64, reads: Reads) -> Result<B256, StoreError> {
-        match (self.block_hashes.get(height), reads) {
-            (Some(hash), _) => return Ok(hash),
-            (None, Reads::Memory) => return Err(StoreError::NotInMemory),
-            (None, Reads::Disk) => {}
-        }
-        let hash = match height <= self.publication.height() {
-            true => self.store.applied_block_hash(height)?,
-            false => self.ledger.hash_at(height)?,
-        };
-        let missing = || StoreError::Missing { family: "blocks", what: format!("block {height}") };
-        let hash = hash.ok_or_else(missing)?;
-        self.block_hashes.put(height, hash);
-        Ok(hash)
-    }
-
-    /// A request's block and its position in that block.
-    ///
-    /// # Errors
-    /// [`StoreError::NotInMemory`], if only memory is read.
-    pub fn place(&self, request_id: &RequestId, reads: Reads) -> Result<Option<Place>, StoreError> {
-        match reads {
-            Reads::Memory => self.ledger.place_in_memory(request_id),
-            Reads::Disk => self.ledger.place(request_id),
-        }
-    }
-
-    /// The block at a height.
-    pub fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
-        self.ledger.block(height)
-    }
-
-    /// The height of the block with this hash.
-    pub fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError> {
-        self.ledger.height_of(block_hash)
-    }
-
-    /// The ledger's height of which its listeners were last notified.
-    pub fn ledger_height(&self) -> u64 {
-        self.ledger_height.load(Ordering::Relaxed)
-    }
-
-    /// Height of the ledger's last block, of which its listeners may not have been notified yet.
-    pub fn sealed_height(&self) -> u64 {
-        self.ledger.head().height
-    }
-
-    /// The block that this service appended last, if it is linked to `seal`.
-    fn appended_after(&self, seal: &Seal) -> Option<Arc<Block>> {
-        self.lock_appended().clone().filter(|block| block.is_linked_to(seal))
-    }
-
-    /// The block of the ledger that follows `seal`.
-    ///
-    /// # Errors
-    /// [`StoreError::UnfitBlock`] when it is not the next one of this registry.
-    fn ledgers_block_after(&self, seal: &Seal) -> Result<Option<Arc<Block>>, StoreError> {
-        let height = seal.height + 1;
-        let Some(block) = self.block(height)? else { return Ok(None) };
-        let unfit = |reason| StoreError::UnfitBlock { height, reason };
-        if !block.belongs_to(&self.domain()) {
-            return Err(unfit("it belongs to another registry, its header names another chain or contract"));
-        }
-        if !block.follows(seal) {
-            return Err(unfit("it does not follow the last applied block, or its header does not fit its operations"));
-        }
-        Ok(Some(Arc::new(block)))
-    }
-
-    fn lock_appended(&self) -> MutexGuard<'_, Option<Arc<Block>>> {
-        self.appended.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note_ledger_height(&self, height: u64) {
-        self.ledger_height.fetch_max(height, Ordering::Relaxed);
     }
 }
 
@@ -468,7 +218,7 @@ impl Sealer {
                 let _entered = actor_span(&Span::none(), told.slot.name()).entered();
                 // Here and not by the batcher: the block may be applied before it has the message.
                 if appended.is_ok() {
-                    *reader.lock_appended() = Some(Arc::clone(&block));
+                    reader.keep_appended(&block);
                     reader.operations.seal_seconds.observe_duration(started.elapsed());
                     reader.operations.record_sealed(told.slot.name(), &block);
                     let height = block.header.height;

@@ -8,7 +8,7 @@ use selfsame_protocol::registry::RuleParameters;
 use crate::bridge::settings::BridgeSettings;
 use crate::chain::settings::ChainSettings;
 use crate::events::settings::EventSettings;
-use crate::registry::state::{AdmissionLimits, BatchLimits};
+use crate::registry::limits::{AdmissionLimits, BatchLimits};
 use crate::sign_in::settings::SignInSettings;
 use crate::verification::settings::VerificationSettings;
 

@@ -1,0 +1,223 @@
+//! What every part of the registry may read: snapshots, records, blocks and marks.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use selfsame_protocol::B256;
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ledger::{Block, Outcome, RequestId, Seal};
+use selfsame_protocol::registry::RuleParameters;
+use selfsame_storage::{
+    AppliedBlock, FaultScope, GroupCommit, LedgerReader, Place, RequestRecord, Snapshot, Store, StoreError,
+    StoreStatistics,
+};
+
+use super::limits::AdmissionLimits;
+use super::open_operations::OpenOperations;
+use super::publication::Publication;
+use super::recovered_signers::RecoveredSigners;
+use super::request_progress::{BlockHashes, RequestProgress};
+use crate::clock::Clock;
+use crate::support::blocking::Blocking;
+
+/// Counts since the start.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub accepted: AtomicU64,
+    pub finalized: AtomicU64,
+    pub failed: AtomicU64,
+    pub open_requests: AtomicUsize,
+}
+
+impl Counters {
+    pub(super) fn record_outcomes(&self, outcomes: &[Outcome]) {
+        let applied = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Applied { .. })).count();
+        self.finalized.fetch_add(applied as u64, Ordering::Relaxed);
+        self.failed.fetch_add((outcomes.len() - applied) as u64, Ordering::Relaxed);
+    }
+}
+
+/// Where a read of the store looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// In memory alone, on a thread that must not block.
+    Memory,
+    /// Also on the disk.
+    Disk,
+}
+
+/// What every part of the registry may read.
+pub(crate) struct Reader {
+    pub(super) store: Store,
+    pub(super) ledger: Arc<dyn LedgerReader>,
+    /// The ledger's height of which its listeners were last notified. A question to the ledger
+    /// itself may wait for a disk.
+    pub(super) ledger_height: AtomicU64,
+    pub(super) block_hashes: BlockHashes,
+    pub publication: Publication,
+    pub counters: Counters,
+    pub operations: OpenOperations,
+    pub signers: RecoveredSigners,
+    /// The last block that this service appended: it is applied without a read of the ledger.
+    pub(super) appended: Mutex<Option<Arc<Block>>>,
+    pub limits: ArcSwap<AdmissionLimits>,
+    pub rules: RuleParameters,
+    pub clock: Arc<dyn Clock>,
+    /// Runs blocking work that needs no order.
+    pub blocking: Blocking,
+    /// Dropped last, so that the committing thread ends after every use of the store: see
+    /// [`crate::Service::stop`].
+    pub(super) _group_commit: GroupCommit,
+}
+
+impl Reader {
+    /// The registry that signatures are made for.
+    pub fn domain(&self) -> RegistryDomain {
+        self.store.domain()
+    }
+
+    /// The scope in which the registry's fault points are passed.
+    #[inline]
+    pub fn fault_scope(&self) -> FaultScope {
+        self.store.fault_scope()
+    }
+
+    /// The newest published snapshot.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.publication.snapshot()
+    }
+
+    /// How the store does.
+    pub fn store_statistics(&self) -> Result<StoreStatistics, StoreError> {
+        self.store.statistics()
+    }
+
+    /// A request's record.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`], if only memory is read.
+    pub fn request(&self, request_id: &RequestId, reads: Reads) -> Result<Option<RequestRecord>, StoreError> {
+        match reads {
+            Reads::Memory => self.store.request_in_memory(request_id),
+            Reads::Disk => self.store.request(request_id),
+        }
+    }
+
+    /// The result of an applied block.
+    pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
+        self.store.applied_block(height)
+    }
+
+    /// A request's record, and how far the request is; `None` when the request is unknown or its
+    /// record has expired.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`], if only memory is read.
+    pub fn progress(
+        &self,
+        request_id: &RequestId,
+        reads: Reads,
+    ) -> Result<Option<(RequestRecord, RequestProgress)>, StoreError> {
+        // The height is read first. Then the record is that from after the published block, and a
+        // request in it whose record has no failure was applied.
+        let published = self.publication.height();
+        let Some(record) = self.request(request_id, reads)? else { return Ok(None) };
+        let height = match &record.failure {
+            Some(failure) => Some(failure.height),
+            None => self.place(request_id, reads)?.map(|place| place.height),
+        };
+        let progress = match height {
+            None => RequestProgress::Waiting,
+            Some(height) if height > published => RequestProgress::Submitted { height },
+            Some(height) => RequestProgress::Final { height },
+        };
+        Ok(Some((record, progress)))
+    }
+
+    /// The hash of a block that a request is in.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`], if only memory is read.
+    pub fn block_hash(&self, height: u64, reads: Reads) -> Result<B256, StoreError> {
+        match (self.block_hashes.get(height), reads) {
+            (Some(hash), _) => return Ok(hash),
+            (None, Reads::Memory) => return Err(StoreError::NotInMemory),
+            (None, Reads::Disk) => {}
+        }
+        let hash = match height <= self.publication.height() {
+            true => self.store.applied_block_hash(height)?,
+            false => self.ledger.hash_at(height)?,
+        };
+        let missing = || StoreError::Missing { family: "blocks", what: format!("block {height}") };
+        let hash = hash.ok_or_else(missing)?;
+        self.block_hashes.put(height, hash);
+        Ok(hash)
+    }
+
+    /// A request's block and its position in that block.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`], if only memory is read.
+    pub fn place(&self, request_id: &RequestId, reads: Reads) -> Result<Option<Place>, StoreError> {
+        match reads {
+            Reads::Memory => self.ledger.place_in_memory(request_id),
+            Reads::Disk => self.ledger.place(request_id),
+        }
+    }
+
+    /// The block at a height.
+    pub fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
+        self.ledger.block(height)
+    }
+
+    /// The height of the block with this hash.
+    pub fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError> {
+        self.ledger.height_of(block_hash)
+    }
+
+    /// The ledger's height of which its listeners were last notified.
+    pub fn ledger_height(&self) -> u64 {
+        self.ledger_height.load(Ordering::Relaxed)
+    }
+
+    /// Height of the ledger's last block, of which its listeners may not have been notified yet.
+    pub fn sealed_height(&self) -> u64 {
+        self.ledger.head().height
+    }
+
+    /// The block that this service appended last, if it is linked to `seal`.
+    pub(super) fn appended_after(&self, seal: &Seal) -> Option<Arc<Block>> {
+        self.lock_appended().clone().filter(|block| block.is_linked_to(seal))
+    }
+
+    /// The block of the ledger that follows `seal`.
+    ///
+    /// # Errors
+    /// [`StoreError::UnfitBlock`] when it is not the next one of this registry.
+    pub(super) fn ledgers_block_after(&self, seal: &Seal) -> Result<Option<Arc<Block>>, StoreError> {
+        let height = seal.height + 1;
+        let Some(block) = self.block(height)? else { return Ok(None) };
+        let unfit = |reason| StoreError::UnfitBlock { height, reason };
+        if !block.belongs_to(&self.domain()) {
+            return Err(unfit("it belongs to another registry, its header names another chain or contract"));
+        }
+        if !block.follows(seal) {
+            return Err(unfit("it does not follow the last applied block, or its header does not fit its operations"));
+        }
+        Ok(Some(Arc::new(block)))
+    }
+
+    /// Keeps a block that this service has appended.
+    pub(super) fn keep_appended(&self, block: &Arc<Block>) {
+        *self.lock_appended() = Some(Arc::clone(block));
+    }
+
+    fn lock_appended(&self) -> MutexGuard<'_, Option<Arc<Block>>> {
+        self.appended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note_ledger_height(&self, height: u64) {
+        self.ledger_height.fetch_max(height, Ordering::Relaxed);
+    }
+}
