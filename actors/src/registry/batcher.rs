@@ -194,9 +194,9 @@ impl BatcherState {
         // `now` is read before a timer starts. Otherwise the timer could fire before the wait has
         // passed since `now`, and no later wake-up would come.
         let now = Instant::now();
-        let due_at = self.due_at(now);
+        let since = *self.waiting_since.get_or_insert(now);
         let ahead = sealer.reader.ledger_height().saturating_sub(sealer.reader.publication.height());
-        let due_at = if ahead == 0 { due_at.alone } else { due_at.behind_others };
+        let due_at = due_at(&sealer.limits, since, self.large_block_at, ahead > 0);
         let is_due = waiting >= sealer.limits.max_operations || now >= due_at;
         if !is_due || ahead >= BLOCKS_AHEAD {
             // The timer, or the next applied block, wakes this actor again.
@@ -217,16 +217,6 @@ impl BatcherState {
             }
             Err(error) => self.fail(durable, &error, myself),
         }
-    }
-
-    /// When the requests that wait are to be sealed, if no more than they come.
-    fn due_at(&mut self, now: Instant) -> DueAt {
-        let BatchLimits { min_wait, max_wait, .. } = self.sealer.limits;
-        let since = *self.waiting_since.get_or_insert(now);
-        let is_busy = self.large_block_at.is_some_and(|large_block_at| since < large_block_at + max_wait);
-        let behind_others = since + max_wait;
-        let alone = if is_busy { behind_others } else { since + min_wait.min(max_wait) };
-        DueAt { alone, behind_others }
     }
 
     /// An attempt to append a block ended. Those of predecessors are of no interest: what they
@@ -287,12 +277,14 @@ impl BatcherState {
     }
 }
 
-/// When a block is due.
-struct DueAt {
-    /// If every sealed block is applied.
-    alone: Instant,
-    /// If one is not. Then its end wakes the batcher, so little is gained by sealing before it.
-    behind_others: Instant,
+/// When requests that wait since a time are to be sealed, if no more than they come.
+/// `large_block_at` is when the last block was sealed, if it had more than [`SMALL_BLOCK`]
+/// operations; `is_behind` says that a sealed block waits to be applied, whose end wakes the
+/// batcher.
+fn due_at(limits: &BatchLimits, since: Instant, large_block_at: Option<Instant>, is_behind: bool) -> Instant {
+    let BatchLimits { min_wait, max_wait, .. } = *limits;
+    let is_busy = is_behind || large_block_at.is_some_and(|large_block_at| since < large_block_at + max_wait);
+    since + if is_busy { max_wait } else { min_wait.min(max_wait) }
 }
 
 /// The requests that may be sealed, by their sequence numbers.
@@ -350,4 +342,31 @@ fn seal(sealer: &Sealer, Range { after, durable, uncertain }: Range) -> Result<S
     let block = Block::seal(&head, reader.domain(), now, reader.rules, entries);
     let attempt = sealer.append(block, started);
     Ok(Sealing::Appending(Appending { attempt, last, durable }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn requests_wait_for_others_only_where_others_come() {
+        let ms = Duration::from_millis;
+        let limits = BatchLimits { min_wait: ms(1), max_wait: ms(5), ..BatchLimits::default() };
+        let since = Instant::now() + ms(1000);
+        let cases = [
+            ("nothing is going on", None, false, ms(1)),
+            ("a block waits to be applied", None, true, ms(5)),
+            ("a large block was sealed a moment ago", Some(ms(4)), false, ms(5)),
+            ("a large block was sealed long ago", Some(ms(5)), false, ms(1)),
+        ];
+        for (case, large_block_before, is_behind, expected) in cases {
+            let large_block_at = large_block_before.map(|before| since - before);
+            assert_eq!(due_at(&limits, since, large_block_at, is_behind) - since, expected, "{case}");
+        }
+        // The configuration refuses it; an embedder's settings may have it.
+        let limits = BatchLimits { min_wait: ms(9), ..limits };
+        assert_eq!(due_at(&limits, since, None, false) - since, ms(5));
+    }
 }

@@ -273,6 +273,19 @@ async fn a_restarted_request_tracker_keeps_locks_and_idempotency_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_request_waits_for_no_others() {
+    let hour = Duration::from_secs(3600);
+    let running = start_with("lone", |settings| settings.batch.max_wait = hour).await;
+    let registry = running.service.registry();
+    for number in 0..3 {
+        let request_id = submit(&registry, number).await;
+        expect_finalized(&registry, &request_id).await;
+    }
+    drop(registry);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_holds_no_locks_from_the_moment_it_is_final() {
     let running = start("final").await;
     let registry = running.service.registry();
