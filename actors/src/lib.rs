@@ -125,7 +125,7 @@ pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSett
 pub use sign_in::sign_in_actor::{
     AuthorizationCallError, OwnedSessionCookie, SignInActor, SignInCallError, SignInMessage,
 };
-pub use sign_in::signing_keys::{KeyState, PublicJwk, SigningError};
+pub use sign_in::signing_keys::{JwkParameters, KeyState, PublicJwk, SigningError};
 pub use sign_in::state::TOKEN_LIFETIME;
 pub use sign_in::stopped::revoke_stored_keys;
 pub use sign_in::tokens::{LiveToken, TokenResponse};

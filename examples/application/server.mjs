@@ -68,8 +68,10 @@ async function finish(parameters) {
   const [header, payload, signature] = tokens.id_token.split(".");
   const { kid } = JSON.parse(Buffer.from(header, "base64url"));
   const { keys } = await (await fetch(jwks_uri)).json();
+  // The type of the key decides the algorithm, RS256 or ES256, and not the header of the token.
   const key = createPublicKey({ key: keys.find((key) => key.kid === kid), format: "jwk" });
-  const isSigned = verify("RSA-SHA256", `${header}.${payload}`, key, Buffer.from(signature, "base64url"));
+  const options = { key, dsaEncoding: "ieee-p1363" };
+  const isSigned = verify("sha256", `${header}.${payload}`, options, Buffer.from(signature, "base64url"));
   const claims = JSON.parse(Buffer.from(payload, "base64url"));
   const isOurs = claims.iss === ISSUER && claims.aud === CLIENT_ID && claims.nonce === mine.nonce;
   if (!isSigned || !isOurs || claims.exp * 1000 < Date.now()) throw new Error("The ID token does not hold.");

@@ -12,6 +12,7 @@ use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
 use selfsame_protocol::sign_in::ResponseType;
+pub use selfsame_protocol::sign_in::SigningAlgorithm;
 pub use selfsame_protocol::sign_in::proof_request::CrossDevice;
 use selfsame_protocol::tree::Root;
 pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
@@ -315,6 +316,9 @@ pub struct SignIn {
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     #[schemars(with = "formats::Duration")]
     pub key_rotation: Duration,
+    /// The algorithm of the signing keys that are made. Keys that exist sign until they are rotated
+    /// out.
+    pub signing_algorithm: SigningAlgorithm,
     /// The file of the key that encrypts the private signing keys in the store; without it they
     /// are stored as they are.
     pub key_encryption_key_file: Option<PathBuf>,
@@ -337,13 +341,21 @@ pub struct SignIn {
 impl Default for SignIn {
     fn default() -> Self {
         let defaults = SignInSettings::default();
-        let SignInSettings { provider, transaction_lifetime, code_lifetime, key_rotation, session_lifetime, .. } =
-            defaults;
+        let SignInSettings {
+            provider,
+            transaction_lifetime,
+            code_lifetime,
+            key_rotation,
+            signing_algorithm,
+            session_lifetime,
+            ..
+        } = defaults;
         Self {
             transaction_lifetime,
             code_lifetime,
             session_lifetime,
             key_rotation,
+            signing_algorithm,
             key_encryption_key_file: None,
             introspection_inactive_status: InactiveStatus::default(),
             name: provider.name,

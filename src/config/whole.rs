@@ -248,8 +248,8 @@ impl Config {
         compare!(needs_restart, log: Log { format, access });
         compare!(needs_restart, traces: Traces { collector, one_in });
         compare!(needs_restart, sign_in: SignIn {
-            transaction_lifetime, code_lifetime, session_lifetime, key_rotation, key_encryption_key_file,
-            introspection_inactive_status, name, given_name, family_name, wallet_link, page
+            transaction_lifetime, code_lifetime, session_lifetime, key_rotation, signing_algorithm,
+            key_encryption_key_file, introspection_inactive_status, name, given_name, family_name, wallet_link, page
         });
         compare!(needs_restart, verifier: Verifier { workers, queue, simulator_seed, keys });
         compare!(needs_restart, chains);

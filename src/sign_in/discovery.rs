@@ -23,7 +23,9 @@ const MAX_AGE: &str = "public, max-age=900";
     responses((status = 200, description = "The metadata", body = Discovery)),
 )]
 pub async fn discovery(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInEndpointError> {
-    Ok(make_cacheable(json(StatusCode::OK, &Discovery::of(&sign_in.handle.provider().issuer))))
+    let handle = &sign_in.handle;
+    let document = Discovery::of(&handle.provider().issuer, &handle.signing_algorithms());
+    Ok(make_cacheable(json(StatusCode::OK, &document)))
 }
 
 /// The public parts of the signing keys

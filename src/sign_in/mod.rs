@@ -154,13 +154,14 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
 
 #[cfg(test)]
 mod tests {
+    use selfsame_protocol::sign_in::SigningAlgorithm;
     use selfsame_protocol::sign_in::discovery::Discovery;
 
     use super::*;
 
     #[test]
     fn the_reserve_has_every_endpoint_that_is_not_for_browsers() {
-        let document = serde_json::json!(Discovery::of("https://id.example"));
+        let document = serde_json::json!(Discovery::of("https://id.example", &[SigningAlgorithm::default()]));
         let urls = document.as_object().expect("an object").iter();
         let endpoints = urls.filter(|(name, _)| name.ends_with("_endpoint") || *name == "jwks_uri");
         let mut reserved = 0;

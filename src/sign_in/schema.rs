@@ -18,9 +18,21 @@ pub struct KeySet {
 
 /// The public part of a signing key.
 #[derive(ToSchema)]
-pub struct PublishedKey {
+#[serde(untagged)]
+pub enum PublishedKey {
+    /// A key for RS256.
+    #[schema(title = "RSA key")]
+    Rsa(PublishedRsaKey),
+    /// A key for ES256.
+    #[schema(title = "EC key")]
+    Ec(PublishedEcKey),
+}
+
+/// The public part of an RSA key.
+#[derive(ToSchema)]
+pub struct PublishedRsaKey {
     /// `RSA`
-    #[schema(example = "RSA")]
+    #[schema(pattern = "^RSA$", example = "RSA")]
     kty: String,
     /// `sig`
     #[serde(rename = "use")]
@@ -37,6 +49,32 @@ pub struct PublishedKey {
     /// Exponent, base64url.
     #[schema(example = "AQAB")]
     e: String,
+}
+
+/// The public part of a key on an elliptic curve.
+#[derive(ToSchema)]
+pub struct PublishedEcKey {
+    /// `EC`
+    #[schema(pattern = "^EC$", example = "EC")]
+    kty: String,
+    /// `P-256`
+    #[schema(example = "P-256")]
+    crv: String,
+    /// `sig`
+    #[serde(rename = "use")]
+    #[schema(example = "sig")]
+    purpose: String,
+    /// `ES256`
+    #[schema(example = "ES256")]
+    alg: String,
+    /// Key id.
+    kid: String,
+    /// Coordinate x, base64url.
+    #[schema(pattern = "^[A-Za-z0-9_-]{43}$")]
+    x: String,
+    /// Coordinate y, base64url.
+    #[schema(pattern = "^[A-Za-z0-9_-]{43}$")]
+    y: String,
 }
 
 /// The parameters of an authorization request. Others are ignored.
@@ -224,7 +262,7 @@ pub struct TokenAnswer {
     /// The granted scopes, separated by spaces.
     #[schema(example = "openid")]
     scope: String,
-    /// The ID token: a JWT that is signed with RS256.
+    /// The ID token: a JWT that is signed with a key of the key set.
     id_token: String,
 }
 

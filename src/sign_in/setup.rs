@@ -48,6 +48,7 @@ pub fn settings(config: &Config, id_url: &str, key_cipher: Option<Arc<KeyCipher>
         transaction_lifetime: sign_in.transaction_lifetime,
         code_lifetime: sign_in.code_lifetime,
         key_rotation: sign_in.key_rotation,
+        signing_algorithm: sign_in.signing_algorithm,
         key_cipher,
         session_lifetime: sign_in.session_lifetime,
         answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == InactiveStatus::Ok,

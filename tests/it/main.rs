@@ -67,6 +67,7 @@ mod sign_in_sessions;
 mod sign_out;
 mod signed_heads;
 mod signed_requests;
+mod signing_algorithm;
 mod stored_keys;
 mod structure;
 mod test_accounts;

@@ -100,7 +100,8 @@ impl SignInTestClient {
         Self::start_in(folder, change).await
     }
 
-    async fn start_in(folder: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+    /// Starts a daemon on the store in `folder`; it makes signing keys when there are none.
+    pub async fn start_in(folder: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let daemon = TestDaemon::start_with(folder.path(), change).await;
         Self { daemon, http: browser(), folder }
     }
@@ -281,15 +282,20 @@ pub async fn current_proof(operator: &str, registry: &Client, session: &SignInSe
 }
 
 /// The claims of an ID token for `client_id`. The signature must verify with the key of `keys` that
-/// the header names.
+/// the header names, by the algorithm of that key.
 #[track_caller]
 pub fn verified(token: &str, keys: &Value, issuer: &str, client_id: &str) -> Value {
     let header = jsonwebtoken::decode_header(token).expect("a header");
     let published = keys["keys"].as_array().expect("keys");
     let key = published.iter().find(|key| key["kid"] == json!(header.kid)).expect("the key is published");
     let text = |name: &str| key[name].as_str().expect("text");
-    let key = DecodingKey::from_rsa_components(text("n"), text("e")).expect("a key");
-    let mut validation = Validation::new(Algorithm::RS256);
+    let (algorithm, key) = match text("alg") {
+        "RS256" => (Algorithm::RS256, DecodingKey::from_rsa_components(text("n"), text("e"))),
+        "ES256" => (Algorithm::ES256, DecodingKey::from_ec_components(text("x"), text("y"))),
+        other => panic!("{other}"),
+    };
+    let key = key.expect("a key");
+    let mut validation = Validation::new(algorithm);
     // The daemon's clock is not the machine's.
     validation.validate_exp = false;
     validation.set_audience(&[client_id]);

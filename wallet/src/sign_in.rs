@@ -5,6 +5,7 @@
 //! issuer has signed; only that may be shown to the end user, because any page can put other names
 //! into a plain form.
 
+use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, LOCATION};
@@ -138,9 +139,8 @@ impl SignInSession {
         let key =
             published.iter().find(|key| key["kid"].as_str().is_some_and(|kid| Some(kid) == header.kid.as_deref()));
         let key = key.ok_or_else(|| wrong("its key is not published there"))?;
-        let part = |name: &str| key[name].as_str().unwrap_or_default();
-        let key = DecodingKey::from_rsa_components(part("n"), part("e")).map_err(|error| wrong(&error.to_string()))?;
-        let mut validation = Validation::new(Algorithm::RS256);
+        let (algorithm, key) = verifier(key).map_err(|error| wrong(&error.to_string()))?;
+        let mut validation = Validation::new(algorithm);
         // The service refuses an answer to an expired request, by its own clock.
         validation.validate_exp = false;
         validation.required_spec_claims.clear();
@@ -214,6 +214,17 @@ impl SignInSession {
         // The service gives the response out once, so the request is not sent again.
         let form: Value = read_answer(url, response).await?;
         Ok(Some(form.to_string()))
+    }
+}
+
+/// A published key prepared for checking signatures, and the only algorithm that it is for. The
+/// signed request must not choose the algorithm.
+fn verifier(jwk: &Value) -> Result<(Algorithm, DecodingKey), jsonwebtoken::errors::Error> {
+    let member = |name: &str| jwk[name].as_str().unwrap_or_default();
+    match member("alg") {
+        "RS256" => Ok((Algorithm::RS256, DecodingKey::from_rsa_components(member("n"), member("e"))?)),
+        "ES256" => Ok((Algorithm::ES256, DecodingKey::from_ec_components(member("x"), member("y"))?)),
+        _ => Err(ErrorKind::UnsupportedAlgorithm.into()),
     }
 }
 

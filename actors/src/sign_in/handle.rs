@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use selfsame_protocol::sign_in::AuthorizationRequest;
 use selfsame_protocol::sign_in::claims::Provider;
-use selfsame_protocol::sign_in::records::UnknownKey;
+use selfsame_protocol::sign_in::records::{SigningKey, UnknownKey};
+use selfsame_protocol::sign_in::{AuthorizationRequest, SigningAlgorithm};
 use selfsame_protocol::time::UnixSeconds;
 
 use super::error::SignInError;
@@ -171,6 +171,18 @@ impl SignInHandle {
         let published = keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT);
         let is_published = |jwk: &&PublicJwk| published.keys.iter().any(|key| key.id == jwk.kid);
         Ok(keys.published.iter().filter(is_published).cloned().collect())
+    }
+
+    /// The algorithms that ID tokens may be signed with: that of the keys that are made, and those
+    /// of the published keys. An algorithm can be listed more than once.
+    pub fn signing_algorithms(&self) -> Vec<SigningAlgorithm> {
+        let mut algorithms = vec![self.state.settings.signing_algorithm];
+        if let Some(keys) = self.state.keys.load().as_ref() {
+            let now = self.state.clock.unix_seconds();
+            let published = keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT);
+            algorithms.extend(published.keys.iter().filter_map(SigningKey::algorithm));
+        }
+        algorithms
     }
 
     /// The signing keys, oldest first, with the state of each. The first call makes the keys.

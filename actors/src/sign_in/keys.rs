@@ -1,8 +1,8 @@
 //! Changes of the signing keys: they are made at their first use, and rotated on a schedule and on
 //! an operator's command.
 //!
-//! Making a key takes a large part of a second, so each change runs in a task of its own. When the
-//! task ends, it sends a message to the session registry, which then publishes the stored keys.
+//! Making an RSA key takes a large part of a second, so each change runs in a task of its own. When
+//! the task ends, it sends a message to the session registry, which then publishes the stored keys.
 //! After a restart of the session registry the message reaches the new one, and a session registry
 //! that starts publishes the stored keys too. So every stored change is published.
 
@@ -100,7 +100,8 @@ fn stored_keys(state: &SignInState) -> Result<Option<ReadRecord<SigningKeys>>, S
     Ok(state.get::<SigningKeys>(&KEYS)?)
 }
 
-/// Makes the keys of a store that has none: a new store, and one whose keys were all revoked.
+/// Makes the keys of a store that has none: a new store, and one whose keys were all revoked. Both
+/// are of the configured algorithm.
 async fn make_first(state: &SignInState) -> Result<(), SignInError> {
     let before = stored_keys(state)?;
     if before.as_ref().is_some_and(|read| !read.value.keys.is_empty()) {
@@ -108,8 +109,9 @@ async fn make_first(state: &SignInState) -> Result<(), SignInError> {
     }
     let now = state.clock.unix_seconds();
     let (random, cipher) = (Arc::clone(&state.random), state.settings.key_cipher.clone());
+    let algorithm = state.settings.signing_algorithm;
     let make = move || {
-        let make_one = || generate(&*random, cipher.as_deref(), now);
+        let make_one = || generate(algorithm, &*random, cipher.as_deref(), now);
         Ok::<_, SigningError>([make_one()?, make_one()?])
     };
     let made = state.blocking.run(make).await.map_err(|error| SigningError::Generate(error.to_string()))?;
@@ -185,16 +187,20 @@ async fn revoke(state: &SignInState, id: &str, end_sessions: bool) -> Revocation
     }
 }
 
-/// Makes a key, whose time of publication the caller sets.
+/// Makes a key of the configured algorithm, whose time of publication the caller sets.
 async fn make_key(state: &SignInState) -> Result<SigningKey, SignInError> {
     let (random, cipher) = (Arc::clone(&state.random), state.settings.key_cipher.clone());
-    let made = state.blocking.run(move || generate(&*random, cipher.as_deref(), UnixSeconds(0))).await;
+    let algorithm = state.settings.signing_algorithm;
+    let made = state.blocking.run(move || generate(algorithm, &*random, cipher.as_deref(), UnixSeconds(0))).await;
     Ok(made.map_err(|error| SigningError::Generate(error.to_string()))??)
 }
 
 #[cfg(test)]
 mod tests {
+    use jsonwebtoken::Algorithm;
+    use selfsame_protocol::sign_in::SigningAlgorithm;
     use selfsame_storage::Records;
+    use serde_json::{Map, json};
 
     use super::*;
     use crate::clock::{SystemClock, SystemRandom};
@@ -208,10 +214,14 @@ mod tests {
     /// Sign-in on these records, with an encryption key that repeats one byte.
     fn state(records: &Arc<MemoryRecords>, key: Option<u8>) -> SignInState {
         let key_cipher = key.map(|byte| Arc::new(KeyCipher::new(&[byte; 32]).expect("a cipher")));
+        state_with(records, SignInSettings { key_cipher, ..SignInSettings::default() })
+    }
+
+    fn state_with(records: &Arc<MemoryRecords>, settings: SignInSettings) -> SignInState {
         SignInState::new(SignInParts {
             announcer: crate::support::service_events::Announcer::default(),
             instance: "signing keys".to_owned(),
-            settings: SignInSettings { key_cipher, ..SignInSettings::default() },
+            settings,
             records: Arc::clone(records) as Arc<dyn Records>,
             also_swept: None,
             clock: Arc::new(SystemClock),
@@ -241,5 +251,33 @@ mod tests {
         }
         assert!(revoke(&right, &current, true).await.expect("no failure").is_ok());
         LoadedKeys::load(stored(&right), right.settings.key_cipher.as_deref()).expect("the keys are readable");
+    }
+
+    /// The keys that exist sign first: one of them signs, and another one is published already.
+    #[tokio::test]
+    async fn another_algorithm_signs_from_the_second_rotation_on() {
+        let records = Arc::default();
+        let with =
+            |signing_algorithm| state_with(&records, SignInSettings { signing_algorithm, ..SignInSettings::default() });
+        let load = |state: &SignInState| LoadedKeys::load(stored(state), None).expect("the keys are readable");
+        let claims =
+            Map::from_iter([("sub", "0x1"), ("aud", "app_a")].map(|(name, value)| (name.to_owned(), json!(value))));
+        let before = with(SigningAlgorithm::Rs256);
+        make_first(&before).await.expect("made");
+        let old = load(&before).sign(&claims).expect("signed");
+        let after = with(SigningAlgorithm::Es256);
+        for expected in [Algorithm::RS256, Algorithm::ES256] {
+            assert!(rotate(&after, true).await.expect("no failure").is_ok());
+            let keys = load(&after);
+            let next = keys.stored.next().and_then(SigningKey::algorithm);
+            assert_eq!(next, Some(SigningAlgorithm::Es256));
+            let new = keys.sign(&claims).expect("signed");
+            assert_eq!(jsonwebtoken::decode_header(&new).expect("a header").alg, expected);
+            assert!(keys.read_hint(&new).is_some() && keys.read_hint(&old).is_some(), "both keys are published");
+        }
+        let current = stored(&after).current().expect("a key").id.clone();
+        assert!(revoke(&after, &current, false).await.expect("no failure").is_ok());
+        let algorithms: Vec<_> = stored(&after).keys.iter().map(SigningKey::algorithm).collect();
+        assert_eq!(algorithms[2..], [Some(SigningAlgorithm::Es256); 2], "{algorithms:?}");
     }
 }

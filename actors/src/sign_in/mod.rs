@@ -5,7 +5,7 @@
 //! | [`ids`] | the keys of records |
 //! | [`settings`], [`error`] | settings of sign-in; why a step fails |
 //! | [`key_cipher`] | the encryption of private keys in the store |
-//! | [`signing_keys`] | keys: loading, publishing and making them |
+//! | [`signing_keys`] | keys: loading, publishing and making them; a file for each algorithm |
 //! | [`messages`] | messages to the session registry |
 //! | [`state`] | what the session registry and the handle share |
 //! | [`limits`] | counts of open sign-ins |

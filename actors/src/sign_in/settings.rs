@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame_protocol::rate_limit::RateLimit;
-use selfsame_protocol::sign_in::Client;
 use selfsame_protocol::sign_in::claims::Provider;
+use selfsame_protocol::sign_in::{Client, SigningAlgorithm};
 use selfsame_protocol::verification::{Environment, ProofKind};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -25,6 +25,9 @@ pub struct SignInSettings {
     pub code_lifetime: Duration,
     /// How long a signing key signs.
     pub key_rotation: Duration,
+    /// The algorithm of the signing keys that are made. Keys that exist sign until they are rotated
+    /// out, whatever their algorithm is.
+    pub signing_algorithm: SigningAlgorithm,
     /// Encrypts the private signing keys and the registry's key in the store; `None` stores them as
     /// they are.
     pub key_cipher: Option<Arc<KeyCipher>>,
@@ -73,6 +76,7 @@ impl Default for SignInSettings {
             transaction_lifetime: Duration::from_secs(300),
             code_lifetime: Duration::from_secs(60),
             key_rotation: Duration::from_secs(30 * 24 * 3600),
+            signing_algorithm: SigningAlgorithm::default(),
             key_cipher: None,
             session_lifetime: Duration::from_secs(24 * 3600),
             answers_inactive_tokens_plainly: false,

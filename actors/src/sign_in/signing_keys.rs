@@ -1,25 +1,28 @@
-//! The keys that ID tokens are signed with: loading, publishing and making them.
+//! The keys that ID tokens and proof requests are signed with: loading, publishing and making them.
+//!
+//! A key is for one algorithm, which its stored public part tells. Keys of different algorithms can
+//! be published together. The settings choose the algorithm of the keys that are made.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
-use rsa::pkcs1::{DecodeRsaPrivateKey, DecodeRsaPublicKey, EncodeRsaPrivateKey, EncodeRsaPublicKey};
-use rsa::rand_core::{CryptoRng, Error as RandomError, RngCore};
-use rsa::traits::PublicKeyParts;
-use rsa::{RsaPrivateKey, RsaPublicKey};
+mod key_pair;
+mod p256_key;
+mod public_jwk;
+mod rsa_key;
+#[cfg(test)]
+mod tests;
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header, Validation};
+use key_pair::KeyPair;
+pub use public_jwk::{JwkParameters, PublicJwk};
+use selfsame_protocol::sign_in::SigningAlgorithm;
 use selfsame_protocol::sign_in::logout::IdTokenHint;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
 use selfsame_protocol::time::UnixSeconds;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::clock::Random;
 use crate::key_cipher::{KeyCipher, is_encrypted};
-
-/// Bits of a key's modulus.
-const KEY_BITS: usize = 2048;
 
 /// Why the signing keys cannot be used. Contains nothing of a private key.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -30,7 +33,7 @@ pub enum SigningError {
     /// The thread that read the stored keys failed.
     #[error("the stored signing keys could not be read: {0}")]
     Load(String),
-    /// A stored key, with this `kid`, is not a valid RSA key.
+    /// A stored key, with this `kid`, is not a valid key of any algorithm.
     #[error("the stored signing key {0} cannot be read; `selfsame keys revoke --all` replaces the signing keys")]
     Unreadable(String),
     /// A stored key, with this `kid`, is encrypted, and there is no key to decrypt it with.
@@ -51,38 +54,6 @@ pub enum SigningError {
     /// Signing failed.
     #[error("a token could not be signed: {0}")]
     Sign(String),
-}
-
-/// The public part of a signing key: a member of a JWK set (RFC 7517).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PublicJwk {
-    /// Always `RSA`.
-    #[serde(skip_deserializing, default = "kty")]
-    pub kty: &'static str,
-    /// The modulus, in base64url.
-    pub n: String,
-    /// The public exponent, in base64url.
-    pub e: String,
-    /// The key's id.
-    pub kid: String,
-    /// Always `sig`.
-    #[serde(rename = "use", skip_deserializing, default = "usage")]
-    pub usage: &'static str,
-    /// Always `RS256`.
-    #[serde(skip_deserializing, default = "alg")]
-    pub alg: &'static str,
-}
-
-fn kty() -> &'static str {
-    "RSA"
-}
-
-fn usage() -> &'static str {
-    "sig"
-}
-
-fn alg() -> &'static str {
-    "RS256"
 }
 
 /// A signing key, without its secret.
@@ -111,7 +82,24 @@ impl From<&SigningKey> for KeyState {
 pub(crate) struct LoadedKeys {
     pub stored: SigningKeys,
     pub published: Vec<PublicJwk>,
-    current: Option<(String, EncodingKey)>,
+    current: Option<Signer>,
+}
+
+/// The current key, prepared for signing.
+struct Signer {
+    id: String,
+    algorithm: Algorithm,
+    key: EncodingKey,
+}
+
+impl Signer {
+    fn new(id: String, algorithm: SigningAlgorithm, private_key: &[u8]) -> Self {
+        let (algorithm, key) = match algorithm {
+            SigningAlgorithm::Rs256 => (Algorithm::RS256, EncodingKey::from_rsa_der(private_key)),
+            SigningAlgorithm::Es256 => (Algorithm::ES256, EncodingKey::from_ec_der(private_key)),
+        };
+        Self { id, algorithm, key }
+    }
 }
 
 impl LoadedKeys {
@@ -125,7 +113,7 @@ impl LoadedKeys {
             None => None,
             Some(key) => {
                 let private_key = private_key(key, cipher)?.ok_or(SigningError::Missing)?;
-                Some((key.id.clone(), EncodingKey::from_rsa_der(&private_key)))
+                Some(Signer::new(key.id.clone(), algorithm(key)?, &private_key))
             }
         };
         Ok(Self { stored, published, current })
@@ -146,8 +134,8 @@ impl LoadedKeys {
             return None;
         }
         let key = self.published.iter().find(|key| Some(&key.kid) == header.kid.as_ref())?;
-        let key = DecodingKey::from_rsa_components(&key.n, &key.e).ok()?;
-        let mut validation = Validation::new(Algorithm::RS256);
+        let (algorithm, key) = key.verifier()?;
+        let mut validation = Validation::new(algorithm);
         validation.validate_exp = false;
         validation.validate_aud = false;
         validation.required_spec_claims.clear();
@@ -156,16 +144,17 @@ impl LoadedKeys {
         Some(IdTokenHint { subject: text("sub")?, client_id: text("aud")? })
     }
 
-    /// Signs claims as an ID token (RS256). Blocks the thread for about a millisecond.
+    /// Signs claims as an ID token with the current key's algorithm. RS256 blocks the thread for up
+    /// to a millisecond, ES256 for a small part of that.
     pub fn sign(&self, claims: &Map<String, Value>) -> Result<String, SigningError> {
         self.sign_as("JWT", claims)
     }
 
     /// The same with another type in the header.
     pub fn sign_as(&self, kind: &str, claims: &impl Serialize) -> Result<String, SigningError> {
-        let (id, key) = self.current.as_ref().ok_or(SigningError::Missing)?;
+        let Signer { id, algorithm, key } = self.current.as_ref().ok_or(SigningError::Missing)?;
         let typ = Some(kind.to_owned());
-        let header = Header { kid: Some(id.clone()), typ, ..Header::new(Algorithm::RS256) };
+        let header = Header { kid: Some(id.clone()), typ, ..Header::new(*algorithm) };
         jsonwebtoken::encode(&header, claims, key).map_err(|error| SigningError::Sign(error.to_string()))
     }
 }
@@ -181,77 +170,43 @@ fn private_key(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<Option<Ze
     Ok(Some(private_key))
 }
 
-/// The public part of a key, after a check that it belongs to the private one.
-fn public_jwk(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<PublicJwk, SigningError> {
-    let unreadable = || SigningError::Unreadable(key.id.clone());
-    let public = RsaPublicKey::from_pkcs1_der(&key.public_key).map_err(|_| unreadable())?;
-    if let Some(private) = private_key(key, cipher)? {
-        let private = RsaPrivateKey::from_pkcs1_der(&private).map_err(|_| unreadable())?;
-        if private.to_public_key() != public {
-            return Err(unreadable());
-        }
-    }
-    Ok(PublicJwk {
-        kty: kty(),
-        n: URL_SAFE_NO_PAD.encode(public.n().to_bytes_be()),
-        e: URL_SAFE_NO_PAD.encode(public.e().to_bytes_be()),
-        kid: key.id.clone(),
-        usage: usage(),
-        alg: alg(),
-    })
+/// The algorithm of a stored key.
+fn algorithm(key: &SigningKey) -> Result<SigningAlgorithm, SigningError> {
+    key.algorithm().ok_or_else(|| SigningError::Unreadable(key.id.clone()))
 }
 
-/// Makes a key that is published from `now` on, encrypted if there is a cipher. Blocks the thread
-/// for a large part of a second.
+/// The public part of a key, after a check that it belongs to the private one.
+fn public_jwk(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<PublicJwk, SigningError> {
+    let private_key = private_key(key, cipher)?;
+    let private_key = private_key.as_ref().map(|private_key| private_key.as_slice());
+    let parameters = match algorithm(key)? {
+        SigningAlgorithm::Rs256 => rsa_key::jwk_parameters(&key.public_key, private_key),
+        SigningAlgorithm::Es256 => p256_key::jwk_parameters(&key.public_key, private_key),
+    };
+    let parameters = parameters.ok_or_else(|| SigningError::Unreadable(key.id.clone()))?;
+    Ok(PublicJwk::new(parameters, key.id.clone()))
+}
+
+/// Makes a key that is published from `now` on, encrypted if there is a cipher. Making an RSA key
+/// blocks the thread for a large part of a second.
 pub(crate) fn generate(
+    algorithm: SigningAlgorithm,
     random: &dyn Random,
     cipher: Option<&KeyCipher>,
     now: UnixSeconds,
 ) -> Result<SigningKey, SigningError> {
-    let failed = |error: String| SigningError::Generate(error);
-    let private = RsaPrivateKey::new(&mut RandomSource(random), KEY_BITS).map_err(|error| failed(error.to_string()))?;
-    let der = private.to_pkcs1_der().map_err(|error| failed(error.to_string()))?;
-    let public = private.to_public_key();
-    let public_key = public.to_pkcs1_der().map_err(|error| failed(error.to_string()))?.into_vec();
-    // The id is a hash of the modulus, so that equal keys have equal ids.
-    let name = Sha256::digest(public.n().to_bytes_be());
-    let id = URL_SAFE_NO_PAD.encode(&name[..16]);
+    let made = match algorithm {
+        SigningAlgorithm::Rs256 => rsa_key::make(random),
+        SigningAlgorithm::Es256 => p256_key::make(random),
+    };
+    let KeyPair { id, public_key, private_key } = made.map_err(SigningError::Generate)?;
     let private_key = match cipher {
-        None => der.as_bytes().to_vec(),
+        None => private_key.to_vec(),
         Some(cipher) => {
-            let encrypted = cipher.encrypt(&id, der.as_bytes(), random);
-            encrypted.ok_or_else(|| failed("it could not be encrypted".to_owned()))?
+            let encrypted = cipher.encrypt(&id, &private_key, random);
+            encrypted.ok_or_else(|| SigningError::Generate("it could not be encrypted".to_owned()))?
         }
     };
     let private_key = Some(private_key);
     Ok(SigningKey { id, public_key, private_key, published_at: now, promoted_at: None, retired_at: None })
 }
-
-/// [`Random`] with the interface that the `rsa` crate takes.
-struct RandomSource<'a>(&'a dyn Random);
-
-impl RngCore for RandomSource<'_> {
-    fn next_u32(&mut self) -> u32 {
-        let mut bytes = [0; 4];
-        self.0.fill(&mut bytes);
-        u32::from_le_bytes(bytes)
-    }
-
-    fn next_u64(&mut self) -> u64 {
-        let mut bytes = [0; 8];
-        self.0.fill(&mut bytes);
-        u64::from_le_bytes(bytes)
-    }
-
-    fn fill_bytes(&mut self, bytes: &mut [u8]) {
-        self.0.fill(bytes);
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), RandomError> {
-        self.0.fill(bytes);
-        Ok(())
-    }
-}
-
-/// In a service that makes real keys, [`Random`] is the operating system's cryptographic source.
-impl CryptoRng for RandomSource<'_> {}

@@ -30,10 +30,10 @@ export async function readRequest(url: string, issuer: string): Promise<SignInRe
   const origin = new URL(issuer).origin;
   if (new URL(url).origin !== origin) throw new Error(`${url} is not at ${issuer}`);
   const forms = await read<{ request: string }>(url);
-  // The issuer signs tokens with the same keys; the type tells them apart.
+  // The issuer signs tokens with the same keys; the type tells them apart. Each key is for one algorithm.
   const { payload } = await jwtVerify(forms.request, createRemoteJWKSet(new URL(`${issuer}/jwks`)), {
     issuer,
-    algorithms: ["RS256"],
+    algorithms: ["RS256", "ES256"],
     typ: "selfsame-request+jwt",
   });
   const request = payload as unknown as SignInRequest;

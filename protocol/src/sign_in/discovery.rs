@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use super::claims::Scopes;
 use super::languages::Language;
 use super::response::{ResponseMode, ResponseType};
+use super::signing_algorithm::SigningAlgorithm;
 
 /// The discovery document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -40,7 +41,8 @@ pub struct Discovery {
     /// The kind of subject identifiers: each application sees another `sub` for the same person.
     pub subject_types_supported: [&'static str; 1],
     /// `RSA` is the value of the public interface; `RS256` is the value that clients look for.
-    pub id_token_signing_alg_values_supported: [&'static str; 2],
+    /// `ES256` is in the list while ID tokens may be signed with it.
+    pub id_token_signing_alg_values_supported: Vec<&'static str>,
     /// How a client authenticates at the token endpoint; `none` is for public clients.
     pub token_endpoint_auth_methods_supported: [&'static str; 3],
     /// How a client authenticates at the introspection endpoint.
@@ -64,9 +66,15 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// The document of the provider at `issuer`, which has no trailing slash.
-    pub fn of(issuer: &str) -> Self {
+    /// The document of the provider at `issuer`, which has no trailing slash. ID tokens may be
+    /// signed with each of `algorithms`.
+    pub fn of(issuer: &str, algorithms: &[SigningAlgorithm]) -> Self {
         let at = |path: &str| format!("{issuer}{path}");
+        // Discovery requires `RS256` in the list (OpenID Connect Discovery, section 3).
+        let mut signing = vec!["RSA", "RS256"];
+        if algorithms.contains(&SigningAlgorithm::Es256) {
+            signing.push("ES256");
+        }
         let claims = [
             "iss",
             "sub",
@@ -99,7 +107,7 @@ impl Discovery {
             response_modes_supported: ResponseMode::SUPPORTED,
             grant_types_supported: ["authorization_code", "implicit"],
             subject_types_supported: ["pairwise"],
-            id_token_signing_alg_values_supported: ["RSA", "RS256"],
+            id_token_signing_alg_values_supported: signing,
             token_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post", "none"],
             introspection_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post"],
             revocation_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post", "none"],

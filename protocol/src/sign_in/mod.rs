@@ -9,6 +9,7 @@
 //! | [`logout`] | which requests may end a browser's session, and where the browser goes then |
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed |
 //! | [`records`] | the stored records of the provider |
+//! | [`signing_algorithm`] | the algorithms that the provider signs with |
 //! | [`pkce`] | code challenges (RFC 7636) |
 //! | [`claims`] | the claims of ID tokens and of user-info |
 //! | [`discovery`] | the discovery document |
@@ -26,6 +27,7 @@ pub mod pkce;
 pub mod proof_request;
 pub mod records;
 pub mod response;
+pub mod signing_algorithm;
 #[cfg(test)]
 mod tests;
 
@@ -34,3 +36,4 @@ pub use error::{ErrorBody, SignInRejection};
 pub use languages::Language;
 pub use parameters::Parameters;
 pub use response::{ResponseMode, ResponseType};
+pub use signing_algorithm::SigningAlgorithm;

@@ -19,8 +19,9 @@ pub fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier))
 }
 
-/// The `at_hash` of an access token or the `c_hash` of a code, for RS256 (OpenID Connect Core,
-/// sections 3.1.3.6 and 3.3.2.11): the left half of its SHA-256 hash, in base64url.
+/// The `at_hash` of an access token or the `c_hash` of a code (OpenID Connect Core, sections
+/// 3.1.3.6 and 3.3.2.11): the left half of its SHA-256 hash, in base64url. The hash is that of the
+/// algorithm of the ID token; RS256 and ES256 have the same.
 pub fn half_hash(value: &str) -> String {
     URL_SAFE_NO_PAD.encode(&Sha256::digest(value)[..16])
 }

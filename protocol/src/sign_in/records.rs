@@ -4,6 +4,7 @@ use super::authorize::{AuthorizationRequest, KeptRequest};
 use super::claims::{Person, Scopes};
 use super::proof_request::{Initiator, SignInRequest};
 use super::response::ResponseType;
+use super::signing_algorithm::SigningAlgorithm;
 use crate::time::UnixSeconds;
 use crate::verification::{Environment, ProofKind};
 use crate::{B256, encode_fields};
@@ -227,15 +228,19 @@ pub struct SigningKeys {
 
 encode_fields!(SigningKeys { keys, sessions_ended_at } version 1 of "signing keys");
 
-/// A signing key.
+/// A signing key: an RSA key for RS256, or a key on the curve P-256 for ES256. The first byte of
+/// the public key says which.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningKey {
-    /// The `kid`: base64url of the first 16 bytes of SHA-256 of the modulus.
+    /// The `kid`: base64url of the first 16 bytes of SHA-256 of the modulus, or of the coordinates
+    /// x and y (32 bytes each) of a key on P-256.
     pub id: String,
-    /// The public key in PKCS #1, DER.
+    /// The public key. An RSA key is in PKCS #1, DER, and begins with 0x30. A key on P-256 is an
+    /// uncompressed point (SEC 1, section 2.3.3): 65 bytes, of which the first is 0x04.
     pub public_key: Vec<u8>,
-    /// The private key in PKCS #1, DER, encrypted when the service has a key for that; `None` from
-    /// the retirement on, because a retired key signs nothing any more.
+    /// The private key in DER: in PKCS #1 for RSA, in PKCS #8 for P-256. It is encrypted when the
+    /// service has a key for that. `None` from the retirement on, because a retired key signs
+    /// nothing any more.
     pub private_key: Option<Vec<u8>>,
     /// When the key was published.
     pub published_at: UnixSeconds,
@@ -246,6 +251,17 @@ pub struct SigningKey {
 }
 
 encode_fields!(SigningKey { id, public_key, private_key, published_at, promoted_at, retired_at });
+
+impl SigningKey {
+    /// The algorithm that the key signs with; `None` when the public key has neither form.
+    pub fn algorithm(&self) -> Option<SigningAlgorithm> {
+        match self.public_key.first() {
+            Some(0x30) => Some(SigningAlgorithm::Rs256),
+            Some(0x04) => Some(SigningAlgorithm::Es256),
+            _ => None,
+        }
+    }
+}
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,4 +1,5 @@
 use super::claims::{IdToken, Person, Provider, Scopes, VerificationLevel};
+use super::discovery::Discovery;
 use super::error::ErrorKind;
 use super::response::{Delivery, Target};
 use super::*;
@@ -330,6 +331,20 @@ fn unknown_scopes_are_ignored_and_openid_is_required() {
     assert!(
         none.is_subset_of(email) && email.is_subset_of(all) && !all.is_subset_of(email) && !email.is_subset_of(none)
     );
+}
+
+#[test]
+fn discovery_lists_rs256_always_and_es256_while_it_may_sign() {
+    use SigningAlgorithm::{Es256, Rs256};
+
+    let listed = |algorithms: &[SigningAlgorithm]| {
+        Discovery::of("https://id.example", algorithms).id_token_signing_alg_values_supported
+    };
+    assert_eq!(listed(&[]), ["RSA", "RS256"]);
+    assert_eq!(listed(&[Rs256]), ["RSA", "RS256"]);
+    for algorithms in [&[Es256][..], &[Rs256, Es256], &[Es256, Es256]] {
+        assert_eq!(listed(algorithms), ["RSA", "RS256", "ES256"], "{algorithms:?}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use selfsame_protocol::sign_in::SigningAlgorithm;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, AuthorizeRejection, Client, LONGEST_KEPT};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes};
 use selfsame_protocol::sign_in::discovery::Discovery;
@@ -473,7 +474,8 @@ proptest! {
             (user_info.contains_key("email"), user_info.contains_key("name")),
             (scopes.email, scopes.profile)
         );
-        prop_assert_eq!(Discovery::of(&issuer).jwks_uri, format!("{issuer}/jwks"));
+        let discovery = Discovery::of(&issuer, &[SigningAlgorithm::default()]);
+        prop_assert_eq!(discovery.jwks_uri, format!("{issuer}/jwks"));
     }
 
     /// A request is answered without the person only when the sign-in is recent enough and approved

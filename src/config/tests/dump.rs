@@ -52,6 +52,7 @@ pub(super) fn everything() -> String {
         forwarded_header = "forwarded"
         [sign_in]
         transaction_lifetime = "1m"
+        signing_algorithm = "ES256"
         key_encryption_key_file = "key"
         introspection_inactive_status = 200
         name = "A \"name\"\n"

@@ -16,6 +16,7 @@ fn reloading_applies_some_sections_and_names_the_others() {
         cors.allowed_origins = ['https://a.example']
         tls = { certificate = 'a', private_key = 'b' }
         log.format = 'json'
+        sign_in.signing_algorithm = 'ES256'
         data_dir = 'elsewhere'
         trusted_roots = [{ root = '1', time = 2026-01-31T12:00:00Z, kind = 'current' }]
         ",
@@ -25,7 +26,15 @@ fn reloading_applies_some_sections_and_names_the_others() {
     assert_eq!(changed, ["limits.in_flight", "cors.allowed_origins", "apps", "actions", "trusted_roots"]);
     assert_eq!(
         needs_restart,
-        ["tls", "data_dir", "listen.gateway", "registry.chain_id", "registry.max_authenticators", "log.format"]
+        [
+            "tls",
+            "data_dir",
+            "listen.gateway",
+            "registry.chain_id",
+            "registry.max_authenticators",
+            "log.format",
+            "sign_in.signing_algorithm",
+        ]
     );
     let Config { limits, cors, apps, actions, trusted_roots, .. } = new.clone();
     let expected = Config { limits, cors, apps, actions, trusted_roots, ..old.clone() };

@@ -151,6 +151,7 @@ fn an_editor_marks_wrong_keys_and_values() {
         ("registry.commitment_check = 'on'", "/registry/commitment_check"),
         ("log.format = 'xml'", "/log/format"),
         ("sign_in.introspection_inactive_status = 400", "/sign_in/introspection_inactive_status"),
+        ("sign_in.signing_algorithm = 'none'", "/sign_in/signing_algorithm"),
         ("batcher.max_wait = 'soon'", "/batcher/max_wait"),
         ("batcher.max_wait = '5'", "/batcher/max_wait"),
         ("batcher.max_wait = 5", "/batcher/max_wait"),

@@ -178,6 +178,8 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
         ("cors.allowed_origins = ['https://A.example:443']", &["cors.allowed_origins[0]: ", "\"https://a.example\""]),
         ("sign_in.introspection_inactive_status = 400", &["sign_in.introspection_inactive_status: 400", "401 nor 200"]),
         ("sign_in.key_rotation = '1m'", &["sign_in.key_rotation: 1m", "1h"]),
+        ("sign_in.signing_algorithm = 'HS256'", &["sign_in.signing_algorithm: \"HS256\"", "\"RS256\", \"ES256\""]),
+        ("sign_in.signing_algorithm = 'none'", &["sign_in.signing_algorithm: \"none\"", "\"RS256\", \"ES256\""]),
         (
             "sign_in.wallet_link = 'wallet://open'",
             &["sign_in.wallet_link: ", "does not contain {request}", "wallet://open?request={request}"],

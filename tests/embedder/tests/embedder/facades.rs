@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use selfsame_actors::protocol::sign_in::SigningAlgorithm;
 use selfsame_actors::protocol::sign_in::proof_request::AnswerMode;
 use selfsame_actors::protocol::sign_in::response::Delivery;
 use selfsame_actors::ractor::message::SerializedMessage;
 use selfsame_actors::ractor::{Actor, ActorRef, Message, RpcReplyPort, concurrency};
 use selfsame_actors::{
-    Authorization, AuthorizationCallError, AuthorizationOrigin, BegunSignIn, LiveToken, OwnedSessionCookie, Progress,
-    Service, ServiceEvent, SignInActor, SignInCallError, SignInMessage, TokenResponse, Verification, VerificationActor,
-    VerificationCallError, VerificationMessage,
+    Authorization, AuthorizationCallError, AuthorizationOrigin, BegunSignIn, JwkParameters, LiveToken,
+    OwnedSessionCookie, Progress, Service, ServiceEvent, SignInActor, SignInCallError, SignInMessage, TokenResponse,
+    Verification, VerificationActor, VerificationCallError, VerificationMessage,
 };
 use tokio::time::timeout;
 
@@ -231,7 +232,8 @@ async fn a_person_signs_in_by_messages() {
         let tokens = sign_in.exchange(&code).await.expect("the code is good");
         assert_eq!((tokens.token_type, tokens.scope.as_str()), ("Bearer", "openid profile"));
         let keys = sign_in.ask(|reply| SignInMessage::PublishedKeys { reply }).await.expect("the keys");
-        assert_eq!((keys[0].kty, keys[0].usage, keys[0].alg), ("RSA", "sig", "RS256"));
+        assert!(matches!(keys[0].parameters, JwkParameters::Rsa { .. }), "{keys:?}");
+        assert_eq!((keys[0].usage, keys[0].alg), ("sig", SigningAlgorithm::Rs256));
         let live = sign_in.live_token(&tokens.access_token).await.expect("the token is live");
         let (client_id, subject) = (APP.to_owned(), live.token.person.subject());
         let signed_in = ServiceEvent::SignedIn { client_id, subject, from_session: false };
