@@ -31,6 +31,7 @@ use super::reader::{Reader, Reads};
 use super::request_progress::RequestProgress;
 use super::state::RegistryState;
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
+use crate::support::bounded_blocking::{BoundedBlocking, Panicked};
 use crate::support::catching_up::{CatchingUp, NotCaughtUp};
 use crate::support::forwarding::Forwarding;
 use crate::support::rate::{SourceLimiter, TooManyRequests};
@@ -118,8 +119,8 @@ struct Inner {
     head_signer: HeadSigner,
     /// Permits for work that reads much, one per core.
     reading: Arc<Semaphore>,
-    /// Permits for the recovery of a signature, one per core.
-    recovering: Arc<Semaphore>,
+    /// Recovers signatures.
+    recovering: BoundedBlocking,
     /// The blocks that were last read for receipts, newest first.
     receipts: Mutex<VecDeque<(u64, Arc<BlockReceipts>)>>,
 }
@@ -145,7 +146,7 @@ impl RegistryHandle {
                 catching_up,
                 head_signer,
                 reading: Arc::new(Semaphore::new(cores)),
-                recovering: Arc::new(Semaphore::new(cores)),
+                recovering: BoundedBlocking::new(state.reader.blocking.clone(), cores),
                 receipts: Mutex::default(),
             }),
         }
@@ -256,15 +257,12 @@ impl RegistryHandle {
             return Ok((submission, None));
         }
         let domain = self.inner.reader.domain();
-        let permit = Arc::clone(&self.inner.recovering).acquire_owned().await.map_err(|_| StoreError::Closing)?;
         let recovering = move || {
             let signer = check_signature(&submission.operation, &domain);
-            // The work goes on when its caller has gone, so it keeps the permit itself.
-            drop(permit);
             (submission, signer)
         };
-        let recovered = self.inner.reader.blocking.run(recovering).await;
-        let (submission, signer) = recovered.map_err(|_| StoreError::Panicked)?;
+        let recovered = self.inner.recovering.run(recovering).await;
+        let (submission, signer) = recovered.map_err(|Panicked| StoreError::Panicked)?;
         Ok((submission, signer?))
     }
 

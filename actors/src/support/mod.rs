@@ -18,6 +18,7 @@
 //! | [`service_events`] | what happens in a service, as a live stream for embedders |
 
 pub(crate) mod blocking;
+pub(crate) mod bounded_blocking;
 pub(crate) mod catching_up;
 #[cfg(feature = "cluster")]
 pub(crate) mod crossing;

@@ -10,6 +10,10 @@ use crate::schema::family;
 /// Bits of a filter for each record. One lookup in a hundred reads a block for nothing.
 const FILTER_BITS: f64 = 10.0;
 
+/// The share of a write buffer that is a filter of its keys. A buffer full of addresses has 16 bits
+/// for each.
+const MEMORY_FILTER_SHARE: f64 = 0.02;
+
 /// The least memory for all write buffers together, in bytes.
 const LEAST_WRITE_BUFFERS: usize = 64 << 20;
 
@@ -37,6 +41,10 @@ impl OpenedWith {
         options.set_db_write_buffer_size((2 * log).max(LEAST_WRITE_BUFFERS));
         options.set_keep_log_file_num(4);
         options.set_bytes_per_sync(1 << 20);
+        // There are two writers, the committing thread and the tree maintainer. Most keys of a
+        // batch follow each other, and only one thread alone begins to look for a record's place
+        // at the one before.
+        options.set_allow_concurrent_memtable_write(false);
         // In this mode RocksDB drops an incomplete last write, which was never answered, and
         // refuses to open a log that is damaged anywhere else: the records behind the damage were
         // acknowledged. Its default mode would drop them silently.
@@ -68,6 +76,10 @@ impl OpenedWith {
         let mut options = Options::default();
         options.set_block_based_table_factory(&blocks);
         options.set_write_buffer_size(self.resources.write_buffer);
+        if family::WITH_MEMORY_FILTER.contains(&name) {
+            options.set_memtable_whole_key_filtering(true);
+            options.set_memtable_prefix_bloom_ratio(MEMORY_FILTER_SHARE);
+        }
         options.set_compression_type(match family::INCOMPRESSIBLE.contains(&name) {
             true => DBCompressionType::None,
             false => DBCompressionType::Lz4,
