@@ -44,6 +44,7 @@ use selfsame_wallet::account::Registry;
 use selfsame_wallet::client::Client;
 use serde::de::DeserializeOwned;
 use settings::Settings;
+use tokio::task::JoinHandle;
 
 /// Any error that ends a run early.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -117,6 +118,21 @@ fn bytes_of(folder: &Path) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
+/// Creations of accounts that are made beside something else, at a rate.
+struct Writes {
+    creates: Vec<Call>,
+    per_second: f64,
+}
+
+impl Writes {
+    /// The same rate with the first and with the second half of the creations.
+    fn halves(mut self) -> (Self, Self) {
+        let second = self.creates.split_off(self.creates.len() / 2);
+        let per_second = self.per_second;
+        (self, Self { creates: second, per_second })
+    }
+}
+
 /// A run in progress.
 struct Load {
     settings: Settings,
@@ -135,15 +151,15 @@ impl Load {
         let single = creates.split_off(self.settings.accounts);
         self.single_accounts(&single).await?;
         // Half of them are left for the reads while blocks are applied.
-        let later = creates.split_off(creates.len() * 2 / 3);
+        let later = creates.split_off(creates.len() / 2);
         let created = self.operations("create-account", creates, Work::ReadCreation).await?;
-        let rate = created as f64 / self.settings.limit.as_secs_f64();
+        let writes = Writes { per_second: created as f64 / self.settings.limit.as_secs_f64() / 2.0, creates: later };
         self.present += (created + single.len()) as u64;
         self.check_leaf_count().await?;
 
         self.proofs("inclusion-proof, 10000 accounts", 10_000, None).await?;
         self.proofs("inclusion-proof, all accounts", u64::MAX, None).await?;
-        self.proofs("inclusion-proof, all, while writing", u64::MAX, Some((later, rate / 2.0))).await?;
+        self.proofs("inclusion-proof, all, while writing", u64::MAX, Some(writes)).await?;
         self.reads::<SignatureNonceResponse>("signature-nonce", u64::MAX, |_, _, answer| {
             answer.signature_nonce == Nonce(U256::ZERO)
         })
@@ -254,29 +270,12 @@ impl Load {
         Ok(count)
     }
 
-    /// Reads proofs of the first accounts, while accounts are created at a rate, if one is given.
-    async fn proofs(&mut self, name: &str, accounts: u64, writes: Option<(Vec<Call>, f64)>) -> Result<(), Failure> {
-        let writing = writes.map(|(creates, per_second)| {
-            let (address, creates) = (self.daemon.gateway, Arc::new(creates));
-            let pace = Pace { per_second: Some(per_second), ..self.settings.pace() };
-            tokio::spawn(run(address, creates, pace))
-        });
-        self.reads::<InclusionProofResponse>(name, accounts, |position, leaf_index, proof| {
+    /// Reads proofs of the first accounts, beside writes, if there are any.
+    async fn proofs(&mut self, name: &str, accounts: u64, writes: Option<Writes>) -> Result<(), Failure> {
+        self.reads_beside::<InclusionProofResponse>(name, accounts, writes, |position, leaf_index, proof| {
             proof.leaf_index == LeafIndex(leaf_index) && (position % VERIFY_EVERY != 0 || leads_to_root(proof))
         })
-        .await?;
-        let Some(writing) = writing else { return Ok(()) };
-        let written = writing.await??;
-        self.check("create-account, beside reads", written.refused == 0);
-        let count = written.latencies.len();
-        print_line(
-            "  accounts created meanwhile",
-            &Figures::of(&written.latencies).with(count, written.elapsed, None),
-            &Figures::default(),
-        );
-        self.present += count as u64;
-        self.wait_until_final().await?;
-        self.check_leaf_count().await
+        .await
     }
 
     /// Queries about accounts at the path that `name` begins with: about the first `accounts`.
@@ -287,6 +286,19 @@ impl Load {
         accounts: u64,
         is_right: impl Fn(usize, u64, &T) -> bool,
     ) -> Result<(), Failure> {
+        self.reads_beside(name, accounts, None, is_right).await
+    }
+
+    /// The same beside writes to the daemon, also while the bare server is measured: both then have
+    /// what the writes leave of the machine.
+    async fn reads_beside<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+        accounts: u64,
+        writes: Option<Writes>,
+        is_right: impl Fn(usize, u64, &T) -> bool,
+    ) -> Result<(), Failure> {
+        let (beside_daemon, beside_bare) = writes.map(Writes::halves).unzip();
         let path = format!("/{}", name.split(',').next().unwrap_or(name));
         let among = accounts.min(self.present);
         // A cold account is asked for once.
@@ -295,11 +307,20 @@ impl Load {
         let calls = Arc::new(calls);
         let pace = Pace { repeats: true, ..self.settings.pace() };
         let processor = self.daemon.processor_time();
+        let writing = self.begin_writing(beside_daemon);
         let answered = run(self.daemon.indexer, Arc::clone(&calls), pace).await?;
         let processor = difference(processor, self.daemon.processor_time());
+        let written = self.end_writing(writing).await?;
+        let writing = self.begin_writing(beside_bare);
         let bare = self.run_bare(&calls, &answered, Work::Nothing).await?;
+        let written_beside_bare = self.end_writing(writing).await?;
+        // The processor's time is for the writes, too.
+        let processor = processor.filter(|_| written.is_none());
         let figures = Figures::of(&answered.latencies).with(answered.latencies.len(), answered.elapsed, processor);
         print_line(name, &figures, &bare);
+        if let (Some(daemon), Some(bare)) = (written, written_beside_bare) {
+            print_line("  accounts created meanwhile", &daemon, &bare);
+        }
         self.check(name, answered.refused == 0);
         for (position, answer) in &answered.answers {
             match decode(answer) {
@@ -308,6 +329,28 @@ impl Load {
             }
         }
         Ok(())
+    }
+
+    /// Begins to write, if there are writes.
+    fn begin_writing(&self, writes: Option<Writes>) -> Option<JoinHandle<Result<Run, Failure>>> {
+        let Writes { creates, per_second } = writes?;
+        let pace = Pace { per_second: Some(per_second), ..self.settings.pace() };
+        Some(tokio::spawn(run(self.daemon.gateway, Arc::new(creates), pace)))
+    }
+
+    /// Waits until the writes are final, and checks them.
+    async fn end_writing(
+        &mut self,
+        writing: Option<JoinHandle<Result<Run, Failure>>>,
+    ) -> Result<Option<Figures>, Failure> {
+        let Some(writing) = writing else { return Ok(None) };
+        let written = writing.await??;
+        self.check("create-account, beside reads", written.refused == 0);
+        let count = written.latencies.len();
+        self.present += count as u64;
+        self.wait_until_final().await?;
+        self.check_leaf_count().await?;
+        Ok(Some(Figures::of(&written.latencies).with(count, written.elapsed, None)))
     }
 
     /// The leaf indices of the signers' accounts, in the order of `calls`.

@@ -41,6 +41,9 @@ use crate::support::slot::{CallError, RESTART_PATIENCE, Slot};
 /// How long it is waited for a sealed block to be applied.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(1);
 
+/// The most reads of the disk at a time, for each core. A disk answers many at a time.
+const DISK_READS: usize = 8;
+
 /// The most blocks that are kept with their receipts. A large block takes a few megabytes.
 const BLOCKS_WITH_RECEIPTS: usize = 4;
 
@@ -119,6 +122,8 @@ struct Inner {
     head_signer: HeadSigner,
     /// Permits for work that reads much, one per core.
     reading: Arc<Semaphore>,
+    /// Reads what is not in memory.
+    reading_disk: BoundedBlocking,
     /// Recovers signatures.
     recovering: BoundedBlocking,
     /// The blocks that were last read for receipts, newest first.
@@ -146,6 +151,7 @@ impl RegistryHandle {
                 catching_up,
                 head_signer,
                 reading: Arc::new(Semaphore::new(cores)),
+                reading_disk: BoundedBlocking::new(state.reader.blocking.clone(), DISK_READS * cores),
                 recovering: BoundedBlocking::new(state.reader.blocking.clone(), cores),
                 receipts: Mutex::default(),
             }),
@@ -314,12 +320,13 @@ impl RegistryHandle {
         in_memory: impl FnOnce() -> Result<R, StoreError>,
         on_disk: impl FnOnce() -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let blocking = &self.inner.reader.blocking;
-        if !blocking.has_threads() {
+        if !self.inner.reader.blocking.has_threads() {
             return on_disk();
         }
         match in_memory() {
-            Err(StoreError::NotInMemory) => blocking.run(on_disk).await.unwrap_or(Err(StoreError::Panicked)),
+            Err(StoreError::NotInMemory) => {
+                self.inner.reading_disk.run(on_disk).await.unwrap_or(Err(StoreError::Panicked))
+            }
             done => done,
         }
     }

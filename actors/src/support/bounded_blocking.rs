@@ -16,9 +16,9 @@ pub(crate) struct Panicked;
 
 /// Runs blocking work on at most so many threads, in the order in which it is handed in.
 ///
-/// A thread goes on with the next piece that waits. With a permit for each piece, its caller would
-/// be woken once for the permit and once for the result, and a thread once for the piece: for work
-/// of a few microseconds that costs more than the work.
+/// A thread goes on with the next piece that waits, and another one begins only when several pieces
+/// wait for each that runs. To wake a thread for each piece costs more than a few microseconds of
+/// work.
 pub(crate) struct BoundedBlocking {
     blocking: Blocking,
     threads: usize,
@@ -33,6 +33,9 @@ struct Queue {
 }
 
 type Piece = Box<dyn FnOnce() + Send>;
+
+/// Another thread begins when more pieces than this wait for each thread that runs.
+const WAITING_FOR_EACH: usize = 2;
 
 impl BoundedBlocking {
     /// Work runs on at most `threads` of the threads of `blocking`.
@@ -56,7 +59,8 @@ impl BoundedBlocking {
     fn hand_in(&self, piece: Piece) {
         let mut queue = lock(&self.queue);
         queue.waiting.push_back(piece);
-        if queue.running < self.threads {
+        let is_late = queue.running == 0 || queue.waiting.len() > WAITING_FOR_EACH * queue.running;
+        if is_late && queue.running < self.threads {
             queue.running += 1;
             let worker = Worker { queue: Arc::clone(&self.queue), is_counted: true };
             drop(spawn_blocking(move || worker.run()));
