@@ -60,8 +60,11 @@ impl BoundedBlocking {
         let mut queue = lock(&self.queue);
         queue.waiting.push_back(piece);
         let is_late = queue.running == 0 || queue.waiting.len() > WAITING_FOR_EACH * queue.running;
-        if is_late && queue.running < self.threads {
-            queue.running += 1;
+        let begins = is_late && queue.running < self.threads;
+        queue.running += usize::from(begins);
+        // A runtime that has ended drops the worker at once, which locks the queue.
+        drop(queue);
+        if begins {
             let worker = Worker { queue: Arc::clone(&self.queue), is_counted: true };
             drop(spawn_blocking(move || worker.run()));
         }
