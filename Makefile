@@ -198,8 +198,8 @@ bench: prerequisites
 	$(CARGO) bench --workspace
 
 # The load benchmark on a store of ten million accounts (or LARGE=…), a minute for each measurement. The
-# store is made in about ten minutes, kept in the build output, and copied for each run; that takes 15 GB
-# of disk. It ends with a check of the store.
+# store is made in about two minutes, kept in the build output, and copied for each run; that takes 5 GB
+# of disk, and what the run adds. It ends with a check of the store.
 LARGE ?= 10000000
 bench-large: prerequisites
 	LOAD_LARGE=$(LARGE) LOAD_DATA=$(BUILD_OUTPUT)/large-store/$(LARGE) LOAD_FOLDER=$(BUILD_OUTPUT)/large-store \

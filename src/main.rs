@@ -3,8 +3,8 @@
 use selfsame::build::Build;
 use tikv_jemallocator::Jemalloc;
 
-/// A third more accounts a second than with the C library's allocator, which spends its time on
-/// joining what one thread allocates and another frees (docs/benchmarks.md).
+/// An account costs less processor time than with the C library's allocator, which took 13 % of it
+/// (docs/benchmarks.md, "What limits the daemon").
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -145,6 +145,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn another_thread_does_what_waits_for_a_piece_that_hangs_up_to_the_limit() {
+        let bounded = BoundedBlocking::new(Blocking::default(), 2);
+        let (finish, finished) = channel::<()>();
+        let hanging = bounded.run(move || finished.recv().expect("the test finishes it"));
+        let later = (0..=WAITING_FOR_EACH + 1).map(|number| bounded.run(move || number));
+        let others = async {
+            let done = futures_util::future::join_all(later).await;
+            assert!(lock(&bounded.queue).running <= 2);
+            finish.send(()).expect("the first piece hangs");
+            done
+        };
+        let (hanging, others) = futures_util::future::join(hanging, others).await;
+        assert_eq!(hanging, Ok(()));
+        assert_eq!(others, (0..=WAITING_FOR_EACH + 1).map(Ok).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
     async fn a_panic_ends_its_piece_alone_and_no_piece_is_left_behind() {
         let bounded = BoundedBlocking::new(Blocking::default(), 2);
         let panicking = bounded.run(|| -> u32 { panic!("a panic that the test wants") });
