@@ -18,10 +18,13 @@ use selfsame_protocol::Address;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::recover_signer;
 use selfsame_protocol::registry::{CreateAccount, InsertAuthenticator, Operation};
+use selfsame_protocol::verification::ProofKind;
+use serde_json::Value;
 use tokio::net::TcpListener;
 
 use crate::Failure;
 use crate::process::Running;
+use crate::proofs::SingleCheck;
 
 /// The argument that makes this program the bare server.
 pub const ARGUMENT: &str = "bare-server";
@@ -43,16 +46,26 @@ pub enum Work {
     ReadCreation,
     /// Reads it as an insertion of an authenticator, and recovers its signature.
     Recover,
+    /// Reads it as JSON, and decodes and checks one proof of a kind with `ark-groth16`.
+    Check(ProofKind),
 }
 
 impl Work {
-    const ALL: [Self; 3] = [Self::Nothing, Self::ReadCreation, Self::Recover];
+    const ALL: [Self; 5] = [
+        Self::Nothing,
+        Self::ReadCreation,
+        Self::Recover,
+        Self::Check(ProofKind::Legacy),
+        Self::Check(ProofKind::Current),
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
             Self::ReadCreation => "read-creation",
             Self::Recover => "recover",
+            Self::Check(ProofKind::Legacy) => "check-legacy",
+            Self::Check(ProofKind::Current) => "check-current",
         }
     }
 
@@ -64,6 +77,7 @@ impl Work {
             Self::Recover => serde_json::from_slice::<InsertAuthenticator>(body).is_ok_and(|insert| {
                 recover_signer(&Operation::InsertAuthenticator(insert), &DOMAIN).is_some_and(|signer| signer.is_ok())
             }),
+            Self::Check(kind) => serde_json::from_slice::<Value>(body).is_ok() && SingleCheck::of(kind).holds(),
         }
     }
 }

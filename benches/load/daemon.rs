@@ -15,6 +15,8 @@ pub struct Daemon {
     pub indexer: SocketAddr,
     pub operator: SocketAddr,
     /// `None` for one that was running before.
+    pub verification: Option<SocketAddr>,
+    /// `None` for one that was running before.
     process: Option<Running>,
 }
 
@@ -26,7 +28,9 @@ impl Daemon {
             Ok(std::env::var(name).ok().map(|text| text.parse()).transpose()?)
         };
         match (address("LOAD_GATEWAY")?, address("LOAD_INDEXER")?, address("LOAD_OPERATOR")?) {
-            (Some(gateway), Some(indexer), Some(operator)) => Ok(Self { gateway, indexer, operator, process: None }),
+            (Some(gateway), Some(indexer), Some(operator)) => {
+                Ok(Self { gateway, indexer, operator, verification: None, process: None })
+            }
             _ => Self::start(data),
         }
     }
@@ -52,7 +56,8 @@ impl Daemon {
             Ok(url.trim_start_matches("http://").parse()?)
         };
         let (gateway, indexer, operator) = (address("gateway")?, address("indexer")?, address("operator")?);
-        Ok(Self { gateway, indexer, operator, process: Some(process) })
+        let verification = Some(address("verification")?);
+        Ok(Self { gateway, indexer, operator, verification, process: Some(process) })
     }
 
     /// Waits until the daemon says that it is ready.

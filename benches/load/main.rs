@@ -19,6 +19,7 @@ mod large_store;
 #[path = "../machine/mod.rs"]
 mod machine;
 mod process;
+mod proofs;
 mod report;
 mod settings;
 
@@ -39,6 +40,7 @@ use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::indexer::{
     AuthenticatorPubkeysResponse, InclusionProofResponse, PackedAccountResponse, RootResponse, SignatureNonceResponse,
 };
+use selfsame_protocol::verification::ProofKind;
 use selfsame_protocol::{B256, U256};
 use selfsame_wallet::account::Registry;
 use selfsame_wallet::client::Client;
@@ -55,6 +57,9 @@ const SINGLE_CALLS: usize = 50;
 /// Longest time that requests may stay open after the last call; it also limits the reading of
 /// their states.
 const FINAL_WITHIN: Duration = Duration::from_secs(60);
+
+/// Time in which the bare server prepares what it checks proofs with.
+const PREPARING: Duration = Duration::from_millis(200);
 
 /// Pause between two readings of the number of open requests.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -104,6 +109,8 @@ fn measure() -> Result<(), Failure> {
         let synced = disk::sync_latencies(folder.path(), SINGLE_CALLS)?;
         print_line("write and sync 512 bytes", &Figures::of(&synced), &Figures::default());
         load.measure().await?;
+        load.verifications(&data).await?;
+        load.wrong_answers_fail()?;
         load.end(&data).await
     })
 }
@@ -174,8 +181,40 @@ impl Load {
         let inserts = self.accounts.inserts(registry.domain(), &leaf_indices)?;
         let inserted = self.operations("insert-authenticator", inserts, Work::Recover).await?;
         self.check_leaf_count().await?;
-        self.second_keys(&leaf_indices[..inserted.min(leaf_indices.len())]).await?;
+        self.second_keys(&leaf_indices[..inserted.min(leaf_indices.len())]).await
+    }
 
+    /// Sends proofs of both kinds, one after the other and all connections together. A daemon that
+    /// was running before may not know the simulator's proofs, and is not asked.
+    async fn verifications(&mut self, data: &Path) -> Result<(), Failure> {
+        let Some(address) = self.daemon.verification else { return Ok(()) };
+        for kind in ProofKind::ALL {
+            let calls = Arc::new(proofs::requests(kind, &self.daemon, data).await?);
+            let work = Work::Check(kind);
+            // Each proof once, so that both servers have prepared what they keep, and the daemon has
+            // recorded the nullifiers.
+            let once = Pace { limit: Duration::MAX, ..self.settings.pace() };
+            let first = run(address, Arc::clone(&calls), once).await?;
+            self.run_bare(&calls, &first, work, Pace { limit: PREPARING, ..once }).await?;
+            let all = Pace { repeats: true, ..self.settings.pace() };
+            for (how, pace) in [("single", Pace { connections: 1, ..all }), ("together", all)] {
+                let name = format!("verify {}, {how}", kind.name());
+                let processor = self.daemon.processor_time();
+                let verified = run(address, Arc::clone(&calls), pace).await?;
+                let processor = difference(processor, self.daemon.processor_time());
+                let bare = self.run_bare(&calls, &verified, work, pace).await?;
+                let count = verified.latencies.len();
+                let figures = Figures::of(&verified.latencies).with(count, verified.elapsed, processor);
+                print_line(&name, &figures, &bare);
+                self.check(&name, verified.refused == 0);
+            }
+            self.check("each proof for the first time", first.refused == 0);
+        }
+        Ok(())
+    }
+
+    /// Fails if an answer was wrong.
+    fn wrong_answers_fail(&self) -> Result<(), Failure> {
         match self.wrong_answers.as_slice() {
             [] => Ok(()),
             wrong => {
@@ -245,7 +284,7 @@ impl Load {
         let until_final = accepted.started.elapsed();
         let processor = difference(processor, self.daemon.processor_time());
 
-        let bare = self.run_bare(&calls, &accepted, work).await?;
+        let bare = self.run_bare(&calls, &accepted, work, self.settings.pace()).await?;
         let count = accepted.latencies.len();
         let figures = Figures::of(&accepted.latencies).with(count, accepted.elapsed, None);
         print_line(&format!("{name}, accepted"), &figures, &bare);
@@ -312,7 +351,7 @@ impl Load {
         let processor = difference(processor, self.daemon.processor_time());
         let written = self.end_writing(writing).await?;
         let writing = self.begin_writing(beside_bare);
-        let bare = self.run_bare(&calls, &answered, Work::Nothing).await?;
+        let bare = self.run_bare(&calls, &answered, Work::Nothing, self.settings.pace()).await?;
         let written_beside_bare = self.end_writing(writing).await?;
         // The processor's time is for the writes, too.
         let processor = processor.filter(|_| written.is_none());
@@ -404,12 +443,12 @@ impl Load {
     }
 
     /// Makes the same calls to the bare server, with answers of the daemon's mean size.
-    async fn run_bare(&mut self, calls: &[Call], daemon: &Run, work: Work) -> Result<Figures, Failure> {
+    async fn run_bare(&mut self, calls: &[Call], daemon: &Run, work: Work, pace: Pace) -> Result<Figures, Failure> {
         let length = daemon.bytes / daemon.latencies.len().max(1);
         let path: Arc<str> = bare_server::path(work, length).into();
         let calls: Vec<_> = calls.iter().map(|call| Call { path: Arc::clone(&path), ..call.clone() }).collect();
         let processor = self.bare.process.processor_time();
-        let pace = Pace { repeats: true, ..self.settings.pace() };
+        let pace = Pace { repeats: true, ..pace };
         let run = run(self.bare.address, Arc::new(calls), pace).await?;
         let processor = difference(processor, self.bare.process.processor_time());
         self.check("the bare server", run.refused == 0 && run.bytes == length * run.latencies.len());
