@@ -184,15 +184,15 @@ impl Load {
         self.second_keys(&leaf_indices[..inserted.min(leaf_indices.len())]).await
     }
 
-    /// Sends proofs of both kinds, one after the other and all connections together. A daemon that
-    /// was running before may not know the simulator's proofs, and is not asked.
+    /// Sends proofs of both kinds, from one connection and from all together. A daemon that was
+    /// running before may not know the simulator's key, and is not asked.
     async fn verifications(&mut self, data: &Path) -> Result<(), Failure> {
         let Some(address) = self.daemon.verification else { return Ok(()) };
         for kind in ProofKind::ALL {
             let calls = Arc::new(proofs::requests(kind, &self.daemon, data).await?);
             let work = Work::Check(kind);
-            // Each proof once, so that both servers have prepared what they keep, and the daemon has
-            // recorded the nullifiers.
+            // Each proof once, so that both servers have prepared what they keep, and the daemon
+            // has recorded the nullifiers.
             let once = Pace { limit: Duration::MAX, ..self.settings.pace() };
             let first = run(address, Arc::clone(&calls), once).await?;
             self.run_bare(&calls, &first, work, Pace { limit: PREPARING, ..once }).await?;
