@@ -16,6 +16,15 @@ use crate::client::Call;
 /// and making a key takes longer than creating an account.
 const SHARED_KEYS: usize = 16;
 
+/// Numbers that are the same in each run.
+pub fn random() -> impl FnMut(&mut [u8; 32]) + Send {
+    let mut seed = B256::ZERO;
+    move |bytes: &mut [u8; 32]| {
+        seed = keccak256(seed);
+        *bytes = seed.0;
+    }
+}
+
 /// The accounts that every run has, by their number from 0.
 pub struct Accounts {
     /// Keys of every [`Accounts::apart`]th account, beginning with the first.
@@ -28,13 +37,9 @@ pub struct Accounts {
 impl Accounts {
     /// `signers` of the accounts have keys of their own: every `apart`th.
     pub fn new(signers: usize, apart: u64) -> Result<Self, Failure> {
-        let mut seed = B256::ZERO;
-        let mut next = |bytes: &mut [u8; 32]| {
-            seed = keccak256(seed);
-            *bytes = seed.0;
-        };
+        let mut random = random();
         let mut signers_and_shared = (0..SHARED_KEYS.max(signers))
-            .map(|_| AuthenticatorKey::generate(&mut next))
+            .map(|_| AuthenticatorKey::generate(&mut random))
             .collect::<Result<Vec<_>, _>>()?;
         let shared = signers_and_shared.iter().take(SHARED_KEYS).map(creation).collect::<Result<_, _>>()?;
         signers_and_shared.truncate(signers);

@@ -191,8 +191,7 @@ impl Load {
         for kind in ProofKind::ALL {
             let calls = Arc::new(proofs::requests(kind, &self.daemon, data).await?);
             let work = Work::Check(kind);
-            // Each proof once, so that both servers have prepared what they keep, and the daemon
-            // has recorded the nullifiers.
+            // Each proof once, so that both servers have prepared what they keep.
             let once = Pace { limit: Duration::MAX, ..self.settings.pace() };
             let first = run(address, Arc::clone(&calls), once).await?;
             self.run_bare(&calls, &first, work, Pace { limit: PREPARING, ..once }).await?;

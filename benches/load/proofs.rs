@@ -9,13 +9,14 @@ use ark_ec::{AffineRepr, CurveGroup};
 use ark_groth16::{Groth16, PreparedVerifyingKey, Proof, VerifyingKey, prepare_verifying_key};
 use ark_serialize::{CanonicalDeserialize, CanonicalSerialize, SerializationError};
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
+use selfsame_protocol::number;
 use selfsame_protocol::verification::{Environment, ProofKind};
-use selfsame_protocol::{B256, keccak256, number};
 use selfsame_wallet::client::Client;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, LEGACY_IDENTIFIER, ProofParameters, SimulatedParty};
 
+use crate::accounts::random;
 use crate::client::Call;
 use crate::daemon::Daemon;
 use crate::{Failure, url};
@@ -23,8 +24,9 @@ use crate::{Failure, url};
 /// The example application of `--dev`.
 const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
 
-/// Different legacy requests. Their prover takes about a second for each.
-const LEGACY_REQUESTS: usize = 8;
+/// Different legacy requests, each with a nullifier of its own. The daemon records one use of a
+/// nullifier after the other, so few of them would measure the wait for the disk.
+const LEGACY_REQUESTS: usize = 64;
 
 /// Different current requests, each of a person of its own.
 const CURRENT_REQUESTS: usize = 512;
@@ -83,15 +85,6 @@ fn trust(root: &str, daemon: &Daemon, data: &Path) -> Result<(), Failure> {
     match command.status()?.success() {
         true => Ok(()),
         false => Err("the daemon did not take the root of the legacy proofs".into()),
-    }
-}
-
-/// Numbers that are the same in each run.
-fn random() -> impl FnMut(&mut [u8; 32]) + Send {
-    let mut seed = B256::ZERO;
-    move |bytes: &mut [u8; 32]| {
-        seed = keccak256(seed);
-        *bytes = seed.0;
     }
 }
 
