@@ -92,7 +92,10 @@ fn sections(cargo_arguments: &[String]) -> Result<Option<Vec<Section>>, Error> {
     Ok(Some(sections))
 }
 
+/// The repository whose manifest cargo runs. A build folder that two copies of the repository share
+/// may hold a program that was compiled in the other one.
 fn repository() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let manifest = Path::new(&manifest);
     manifest.ancestors().nth(2).unwrap_or(manifest).to_owned()
 }
