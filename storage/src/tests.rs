@@ -1,5 +1,6 @@
 //! The store with a real RocksDB.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
@@ -439,36 +440,79 @@ fn a_store_that_lacks_a_block_before_the_last_applied_one_is_refused() {
     assert!(Store::open_existing(folder.path(), 1 << 20).is_ok(), "fsck can open the store");
 }
 
-/// Every record in a log before the last log was acknowledged, so such a log must be complete.
+/// The write-ahead logs of a closed store, in the order of their numbers.
+fn logs(folder: &TempDir) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind == "log")).collect();
+    logs.sort();
+    logs
+}
+
+/// A closed store with a request in a log, and another one in the log after it.
+fn store_with_two_logs() -> (TempDir, Vec<PathBuf>) {
+    let folder = folder();
+    let store = open(&folder);
+    admit(&store, 1, 1);
+    store.database().flush(crate::schema::family::QUEUE.name);
+    admit(&store, 2, 2);
+    drop(store);
+    let logs = logs(&folder);
+    assert_eq!(logs.len(), 2, "{logs:?}");
+    (folder, logs)
+}
+
+/// A log that has another one behind it is complete up to the length that RocksDB has recorded: its
+/// records were acknowledged.
 #[test]
 fn a_store_with_a_missing_or_short_older_log_is_refused() {
-    let begin = || {
-        let folder = folder();
-        let store = open(&folder);
-        admit(&store, 1, 1);
-        store.database().flush(crate::schema::family::QUEUE.name);
-        admit(&store, 2, 2);
-        drop(store);
-        let files = std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("a file").path());
-        let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind == "log")).collect();
-        logs.sort();
-        assert_eq!(logs.len(), 2, "{logs:?}");
-        (folder, logs)
-    };
-    let (folder, _) = begin();
+    let (folder, _) = store_with_two_logs();
     assert_eq!(open(&folder).open_requests().expect("the read succeeds").len(), 2);
 
-    let (folder, logs) = begin();
-    std::fs::remove_file(&logs[0]).expect("the file is removed");
-    let missing = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused");
-    let (folder, logs) = begin();
-    let log = std::fs::OpenOptions::new().write(true).open(&logs[0]).expect("a file");
-    log.set_len(log.metadata().expect("a file").len() - 100).expect("the log is cut off");
-    let short = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused");
-    for error in [missing, short] {
+    let refused = |folder: &TempDir, expected: &str| {
+        let error = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused");
         assert!(matches!(error, StoreError::Open { .. }), "{error}");
-        assert!(error.to_string().contains("WAL"), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    let (folder, logs) = store_with_two_logs();
+    std::fs::remove_file(&logs[0]).expect("the file is removed");
+    refused(&folder, "WAL");
+    let (folder, logs) = store_with_two_logs();
+    let whole = std::fs::read(&logs[0]).expect("a file");
+    std::fs::write(&logs[0], &whole[..whole.len() - 100]).expect("the log is cut off");
+    refused(&folder, "were acknowledged");
+
+    // The file has its length, and the records are gone: RocksDB opens the store without them.
+    let (folder, logs) = store_with_two_logs();
+    std::fs::write(&logs[0], vec![0; whole.len()]).expect("the log is filled with zeros");
+    refused(&folder, "000004.log is damaged at byte 0, and the records after it were acknowledged");
+    assert_eq!(std::fs::read(&logs[0]).expect("a file"), vec![0; whole.len()], "the check changes nothing");
+}
+
+/// Applied blocks are written without a sync. When RocksDB begins another log behind them and the
+/// power fails before the next sync, the older log may lack their pages.
+#[test]
+fn an_older_log_may_lack_what_was_not_synced() {
+    let folder = folder();
+    let store = open(&folder);
+    let log = logs(&folder).pop().expect("a log");
+    let length = || usize::try_from(std::fs::metadata(&log).expect("a file").len()).expect("a length");
+    admit(&store, 1, 1);
+    let synced = length();
+    let mut changes = Changes::default();
+    for byte in 2..=100 {
+        changes.append(admission_changes(u64::from(byte), entry(byte), None));
     }
+    store.database().write(changes, false).expect("the changes are written");
+    drop(store);
+    let (page, written) = (4096, length());
+    assert!(synced < page && page < written, "{synced}, {written}");
+    let mut torn = std::fs::read(&log).expect("a file");
+    torn[page..].fill(0);
+    std::fs::write(&log, torn).expect("pages are lost");
+    std::fs::write(log.with_file_name("000099.log"), []).expect("another log was begun");
+
+    let store = open(&folder);
+    assert_eq!(store.open_requests().expect("the read succeeds").len(), 1);
 }
 
 #[test]
