@@ -54,6 +54,19 @@ impl BlockWriter {
         self.commit_together(block, effects, Changes::default())
     }
 
+    /// [`BlockWriter::commit`] of a block that was sealed from this store's queue and was never
+    /// applied. `sequences` are those under which its requests were queued, in the order of the
+    /// block: their records need not be read.
+    ///
+    /// # Errors
+    /// Those of [`BlockWriter::commit`].
+    pub fn commit_queued(&self, block: &Block, effects: &BlockEffects, sequences: &[u64]) -> Result<(), StoreError> {
+        debug_assert_eq!(block.entries.len(), sequences.len());
+        let mut changes = Changes::default();
+        self.finish_requests(&mut changes, block, effects, sequences)?;
+        self.commit_with(changes, effects)
+    }
+
     /// Commits an applied block and further changes.
     ///
     /// The block may have been applied before, in a store whose accounts, addresses, tree, roots
@@ -64,7 +77,7 @@ impl BlockWriter {
         effects: &BlockEffects,
         mut changes: Changes,
     ) -> Result<(), StoreError> {
-        self.finish_requests(&mut changes, block, effects)?;
+        self.finish_requests(&mut changes, block, effects, &[])?;
         self.commit_with(changes, effects)
     }
 
@@ -104,12 +117,24 @@ impl BlockWriter {
 
     /// Ends the requests of a block: deletes their entries in the queue, and writes why they
     /// failed. The record of a request whose operation was applied stays as it was admitted.
-    fn finish_requests(&self, changes: &mut Changes, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
+    ///
+    /// Requests without a sequence number in `queued` are looked up.
+    fn finish_requests(
+        &self,
+        changes: &mut Changes,
+        block: &Block,
+        effects: &BlockEffects,
+        queued: &[u64],
+    ) -> Result<(), StoreError> {
         let swept = self.store.swept_requests()?;
         let height = block.header.height;
         let mut last_sequence = 0;
         for (position, entry) in (0u32..).zip(&block.entries) {
-            let known = self.store.request(&entry.request_id)?;
+            let kind = entry.operation.kind();
+            let known = match queued.get(position as usize) {
+                Some(sequence) => Some(RequestRecord { kind, sequence: *sequence, failure: None }),
+                None => self.store.request(&entry.request_id)?,
+            };
             if known.is_none() && swept.contains(Place { height, position }) {
                 continue;
             }
@@ -120,7 +145,7 @@ impl BlockWriter {
                 changes.delete(&family::QUEUE, &sequence);
             }
             let failure = failure_of(effects, position as usize);
-            let record = RequestRecord { kind: entry.operation.kind(), sequence, failure };
+            let record = RequestRecord { kind, sequence, failure };
             if known.as_ref() != Some(&record) {
                 changes.put(&family::REQUESTS, &entry.request_id, &record);
             }
@@ -152,4 +177,41 @@ fn put_roots(changes: &mut Changes, before: &Tip, after: &Tip) {
     let replaced = RootRecord { height: before.seal.height, replaced_at: Some(after.seal.time) };
     changes.put(&family::ROOTS, &before.root, &replaced);
     changes.put(&family::ROOTS, &after.root, &RootRecord { height: after.seal.height, replaced_at: None });
+}
+
+#[cfg(test)]
+mod tests {
+    use selfsame_protocol::ledger::Entry;
+
+    use super::*;
+    use crate::embedded_ledger::EmbeddedLedger;
+    use crate::recorded::admission_changes;
+    use crate::tests::{admit, create, effects, folder, open, request_id, seal};
+
+    #[test]
+    fn sequence_numbers_that_are_known_leave_the_same_records() {
+        let [looked_up, known] = [&[][..], &[1, 2, 3]].map(|sequences| {
+            let folder = folder();
+            let store = open(&folder);
+            let ledger = EmbeddedLedger::open(store.clone()).expect("a ledger");
+            admit(&store, 1, 1);
+            // The same address once more, which the rules refuse.
+            let again = Entry { request_id: request_id(2), operation: create(1) };
+            store.database().write(admission_changes(2, again, None), true).expect("the admission is written");
+            admit(&store, 3, 3);
+            let block = seal(&store, &ledger, 1000);
+            let (writer, effects) = (BlockWriter::new(store.clone()), effects(&store, &block));
+            assert!(matches!(effects.outcomes[1], Outcome::Failed { .. }), "{:?}", effects.outcomes);
+            match sequences {
+                [] => writer.commit(&block, &effects),
+                known => writer.commit_queued(&block, &effects, known),
+            }
+            .expect("the block is committed");
+            assert_eq!(store.open_requests().expect("the read succeeds"), vec![]);
+            let database = store.database();
+            let records = database.families().flat_map(|family| database.raw_records(family).expect("a family"));
+            records.map(|record| record.expect("a record")).collect::<Vec<_>>()
+        });
+        assert_eq!(looked_up, known);
+    }
 }

@@ -16,15 +16,11 @@ use tracing::Instrument;
 
 use super::limits::BatchLimits;
 use super::messages::{BatcherMessage, SealedBlock};
+use super::own_blocks::BLOCKS_AHEAD;
 use super::reader::Reads;
 use super::state::Sealer;
 use crate::support::retry::RETRY_INTERVAL;
 use crate::support::traced::{Opened, Traced};
-
-/// The most sealed blocks that wait to be applied. The batcher seals a block while the one before
-/// is applied, but not a third, so that the next block takes the requests that come in the
-/// meantime.
-const BLOCKS_AHEAD: u64 = 2;
 
 /// A block of at most this many operations is a sign of little load: a wait would have gained
 /// little.
@@ -198,7 +194,7 @@ impl BatcherState {
         let ahead = sealer.reader.ledger_height().saturating_sub(sealer.reader.publication.height());
         let due_at = due_at(&sealer.limits, since, self.large_block_at, ahead > 0);
         let is_due = waiting >= sealer.limits.max_operations || now >= due_at;
-        if !is_due || ahead >= BLOCKS_AHEAD {
+        if !is_due || ahead >= BLOCKS_AHEAD as u64 {
             // The timer, or the next applied block, wakes this actor again.
             if !is_due && self.timer_at != Some(due_at) {
                 self.timer_at = Some(due_at);
@@ -326,10 +322,11 @@ fn seal(sealer: &Sealer, Range { after, durable, uncertain }: Range) -> Result<S
         Some((last, _)) if queued.len() == limits.max_operations => *last,
         _ => durable,
     };
-    let mut entries = Vec::with_capacity(queued.len());
+    let (mut sequences, mut entries) = (Vec::with_capacity(queued.len()), Vec::with_capacity(queued.len()));
     for (sequence, entry) in queued {
         let is_sealed = sequence <= uncertain && sealer.reader.place(&entry.request_id, Reads::Disk)?.is_some();
         if !is_sealed {
+            sequences.push(sequence);
             entries.push(entry);
         }
     }
@@ -340,7 +337,7 @@ fn seal(sealer: &Sealer, Range { after, durable, uncertain }: Range) -> Result<S
     let reader = &sealer.reader;
     let now = sealer.block_time(head.time)?;
     let block = Block::seal(&head, reader.domain(), now, reader.rules, entries);
-    let attempt = sealer.append(block, started);
+    let attempt = sealer.append(block, sequences, started);
     Ok(Sealing::Appending(Appending { attempt, last, durable }))
 }
 

@@ -12,6 +12,7 @@
 //! | [`submission`] | a request as it is submitted, and why it is refused |
 //! | [`forwarded`] | requests that a replica forwards to the one that leads |
 //! | [`open_operations`] | the way of each open request, for logs, traces and measurements |
+//! | [`own_blocks`] | the blocks that this service sealed last |
 //! | [`recovered_signers`] | the signers of open requests, so that a signature is recovered once |
 //! | [`used_work`] | the proofs of work that requests were admitted with |
 //! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order of their work |
@@ -26,6 +27,7 @@ pub(crate) mod head_signer;
 pub(crate) mod limits;
 pub(crate) mod messages;
 pub(crate) mod open_operations;
+mod own_blocks;
 pub(crate) mod publication;
 pub(crate) mod reader;
 mod recovered_signers;

@@ -1,7 +1,7 @@
 //! What every part of the registry may read: snapshots, records, blocks and marks.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use selfsame_protocol::B256;
@@ -15,6 +15,7 @@ use selfsame_storage::{
 
 use super::limits::AdmissionLimits;
 use super::open_operations::OpenOperations;
+use super::own_blocks::OwnBlocks;
 use super::publication::Publication;
 use super::recovered_signers::RecoveredSigners;
 use super::request_progress::{BlockHashes, RequestProgress};
@@ -59,8 +60,7 @@ pub(crate) struct Reader {
     pub counters: Counters,
     pub operations: OpenOperations,
     pub signers: RecoveredSigners,
-    /// The last block that this service appended: it is applied without a read of the ledger.
-    pub(super) appended: Mutex<Option<Arc<Block>>>,
+    pub(super) own_blocks: OwnBlocks,
     pub limits: ArcSwap<AdmissionLimits>,
     pub rules: RuleParameters,
     pub clock: Arc<dyn Clock>,
@@ -186,11 +186,6 @@ impl Reader {
         self.ledger.head().height
     }
 
-    /// The block that this service appended last, if it is linked to `seal`.
-    pub(super) fn appended_after(&self, seal: &Seal) -> Option<Arc<Block>> {
-        self.lock_appended().clone().filter(|block| block.is_linked_to(seal))
-    }
-
     /// The block of the ledger that follows `seal`.
     ///
     /// # Errors
@@ -206,15 +201,6 @@ impl Reader {
             return Err(unfit("it does not follow the last applied block, or its header does not fit its operations"));
         }
         Ok(Some(Arc::new(block)))
-    }
-
-    /// Keeps a block that this service has appended.
-    pub(super) fn keep_appended(&self, block: &Arc<Block>) {
-        *self.lock_appended() = Some(Arc::clone(block));
-    }
-
-    fn lock_appended(&self) -> MutexGuard<'_, Option<Arc<Block>>> {
-        self.appended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn note_ledger_height(&self, height: u64) {

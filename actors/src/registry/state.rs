@@ -30,6 +30,7 @@ use tracing::Span;
 use super::limits::{AdmissionLimits, BatchLimits};
 use super::messages::{BatcherMessage, RequestTrackerMessage, SealedBlock, SweepProgress, TreeMaintainerMessage};
 use super::open_operations::OpenOperations;
+use super::own_blocks::{OwnBlock, OwnBlocks};
 use super::publication::Publication;
 use super::reader::{Counters, Reader};
 use super::recovered_signers::RecoveredSigners;
@@ -204,9 +205,9 @@ impl Sealer {
     }
 
     /// Hands a block, whose sealing began at `started`, to the ledger ([`Ledger::append`]); the
-    /// batcher gets the outcome as a message. Returns the number of this attempt. May block the
-    /// thread.
-    pub fn append(&self, block: Block, started: Instant) -> u64 {
+    /// batcher gets the outcome as a message. `sequences` are those of the block's requests. Returns
+    /// the number of this attempt. May block the thread.
+    pub fn append(&self, block: Block, sequences: Vec<u64>, started: Instant) -> u64 {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let ended = move |appended| BatcherMessage::Sealed(SealedBlock { attempt, appended });
         let told = Told { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(ended)) };
@@ -218,7 +219,7 @@ impl Sealer {
                 let _entered = actor_span(&Span::none(), told.slot.name()).entered();
                 // Here and not by the batcher: the block may be applied before it has the message.
                 if appended.is_ok() {
-                    reader.keep_appended(&block);
+                    reader.own_blocks.keep(OwnBlock { block: Arc::clone(&block), sequences });
                     reader.operations.seal_seconds.observe_duration(started.elapsed());
                     reader.operations.record_sealed(told.slot.name(), &block);
                     let height = block.header.height;
@@ -291,9 +292,9 @@ impl Applier {
         let snapshot = publication.snapshot();
         let seal = snapshot.tip().seal;
         // What this service has sealed and appended itself is not read and checked again.
-        let appended = self.reader.appended_after(&seal);
-        let block = match appended {
-            Some(block) => block,
+        let own = self.reader.own_blocks.after(&seal);
+        let block = match &own {
+            Some(own) => Arc::clone(&own.block),
             None => match self.reader.ledgers_block_after(&seal)? {
                 Some(block) => block,
                 None => return Ok(None),
@@ -303,7 +304,10 @@ impl Applier {
         let signers = self.reader.signers.signers_of(&block.entries, &store.domain());
         let effects: BlockEffects = apply_block_with(&AllCores, &block, &signers, snapshot.as_ref(), snapshot.tip())?;
         blocking_fault_point!(store.fault_scope(), TreeMaintainerApply);
-        self.writer.commit(&block, &effects)?;
+        match own {
+            Some(own) => self.writer.commit_queued(&block, &effects, &own.sequences)?,
+            None => self.writer.commit(&block, &effects)?,
+        }
         // The outcomes are counted before the publication, so that a client that has seen a final
         // state finds it in the statistics.
         self.reader.counters.record_outcomes(&effects.outcomes);
@@ -427,7 +431,7 @@ impl RegistryState {
             counters: Counters::default(),
             operations: OpenOperations::default(),
             signers: RecoveredSigners::default(),
-            appended: Mutex::default(),
+            own_blocks: OwnBlocks::default(),
             limits: ArcSwap::from_pointee(limits),
             rules,
             clock,
