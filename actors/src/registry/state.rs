@@ -205,8 +205,8 @@ impl Sealer {
     }
 
     /// Hands a block, whose sealing began at `started`, to the ledger ([`Ledger::append`]); the
-    /// batcher gets the outcome as a message. `sequences` are those of the block's requests. Returns
-    /// the number of this attempt. May block the thread.
+    /// batcher gets the outcome as a message. `sequences` are those of the block's requests.
+    /// Returns the number of this attempt. May block the thread.
     pub fn append(&self, block: Block, sequences: Vec<u64>, started: Instant) -> u64 {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let ended = move |appended| BatcherMessage::Sealed(SealedBlock { attempt, appended });

@@ -1,9 +1,9 @@
 //! What MANIFEST says of the write-ahead logs: how much of each was synced.
 //!
 //! MANIFEST is a log of changes to the list of files (`VersionEdit` in `db/version_edit.cc` of
-//! RocksDB). A change is a sequence of fields, each with a tag. RocksDB writes the synced lengths of
-//! logs as changes of their own (`WalAddition` in `db/wal_edit.cc`), when a log that is no longer
-//! the last one has been synced, and all of them at the beginning of a new MANIFEST.
+//! RocksDB). A change is a sequence of fields, each with a tag. RocksDB writes the synced lengths
+//! of logs as changes of their own (`WalAddition` in `db/wal_edit.cc`), when a log that is no
+//! longer the last one has been synced, and all of them at the beginning of a new MANIFEST.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
