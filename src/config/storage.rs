@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Storage {
     /// Memory for the parts of the store's files that are in use, in MiB; without it an eighth of
-    /// the machine's memory, 64 to 1024.
+    /// the machine's memory, 64 to 1536.
     pub cache_mib: Option<usize>,
     /// Memory for the newest records of one kind, in KiB. A full buffer is written into a file.
     pub write_buffer_kib: usize,

@@ -204,8 +204,14 @@ pub(crate) const WITH_BLOOM_FILTER: [&str; 11] = [
 /// and what the proofs of accounts are made of.
 pub(crate) const WITH_MEMORY_FILTER: [&str; 4] = [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, NULLIFIERS.name];
 
-/// Families that LZ4 does not make smaller. Tree pages are hashes. In the others, neighbouring keys
-/// begin alike and values have zeros, which is worth it: with 307,200 accounts, LZ4 leaves of
-/// results 48 %, of addresses 66 %, of requests 71 %, of accounts 77 %, of places 79 %, of blocks,
-/// block hashes and roots 84 %, and of tree pages 100 %.
-pub(crate) const INCOMPRESSIBLE: [&str; 1] = [TREE_PAGES.name];
+/// What an inclusion proof is read from, by keys that follow each other and are nearly always
+/// there.
+///
+/// They are not compressed. LZ4 makes the other families smaller, because neighbouring keys begin
+/// alike and values have zeros: with 307,200 accounts, it leaves of results 48 %, of addresses 66
+/// %, of requests 71 %, of places 79 %, of blocks, block hashes and roots 84 %. Tree pages are
+/// hashes, of which it leaves all. Of accounts it would leave 77 %, and that is not worth it: each
+/// block that is not in the cache would be read into memory and then decompressed into other
+/// memory, which took a sixth of the processor time of proofs (docs/benchmarks.md, "Ten million
+/// accounts").
+pub(crate) const IN_PROOFS: [&str; 2] = [ACCOUNTS.name, TREE_PAGES.name];
