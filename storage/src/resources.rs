@@ -9,8 +9,8 @@ const MIB: usize = 1 << 20;
 const EMBEDDED_CACHE: usize = 256 * MIB;
 
 /// Bounds of the cache that is chosen by the machine's memory, in bytes, inclusive. With the most,
-/// a daemon with ten million accounts takes less than 2 GiB of memory in all, and four of five
-/// blocks of their proofs are in the cache.
+/// a daemon with ten million accounts takes less than 2 GiB of memory in all, and the cache
+/// has room for four of five blocks of their proofs.
 const LEAST_CACHE: usize = 64 * MIB;
 const MOST_CACHE: usize = 1536 * MIB;
 

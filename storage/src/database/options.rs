@@ -89,8 +89,8 @@ impl OpenedWith {
         let mut options = Options::default();
         options.set_block_based_table_factory(&blocks);
         options.set_write_buffer_size(self.resources.write_buffer);
-        // Only accounts and pages that exist are asked for. In the last level, which has most of
-        // the records, a filter would only say yes.
+        // Nearly all accounts and pages that are asked for exist. In the last level, which has most
+        // of the records, a filter would nearly always say yes.
         options.set_optimize_filters_for_hits(family::IN_PROOFS.contains(&name));
         if family::WITH_MEMORY_FILTER.contains(&name) {
             options.set_memtable_whole_key_filtering(true);

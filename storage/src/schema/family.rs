@@ -204,13 +204,12 @@ pub(crate) const WITH_BLOOM_FILTER: [&str; 11] = [
 /// and what the proofs of accounts are made of.
 pub(crate) const WITH_MEMORY_FILTER: [&str; 4] = [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, NULLIFIERS.name];
 
-/// What an inclusion proof is read from, by keys that follow each other and are nearly always
-/// there.
+/// What an inclusion proof is read from. Nearly all keys that are asked for are there.
 ///
 /// They are not compressed. LZ4 makes the other families smaller, because neighbouring keys begin
-/// alike and values have zeros: with 307,200 accounts, it leaves of results 48 %, of addresses 66
-/// %, of requests 71 %, of places 79 %, of blocks, block hashes and roots 84 %. Tree pages are
-/// hashes, of which it leaves all. Of accounts it would leave 77 %, and that is not worth it: each
+/// alike and values have zeros: with 307,200 accounts, it leaves 48 % of results, 66 % of
+/// addresses, 71 % of requests, 79 % of places, 84 % of blocks, block hashes and roots. Tree pages
+/// are hashes, of which it leaves all. It would leave 77 % of accounts, which is not worth it: each
 /// block that is not in the cache would be read into memory and then decompressed into other
 /// memory, which took a sixth of the processor time of proofs (docs/benchmarks.md, "Ten million
 /// accounts").
