@@ -47,7 +47,12 @@ pub(crate) struct Job {
 /// A message to a worker.
 pub(crate) enum WorkerMessage {
     /// Check these proofs and answer.
-    Check(Batch),
+    Check {
+        /// The proofs.
+        batch: Batch,
+        /// Whether a neighbour of the worker has nothing to do, whose core it may use.
+        has_idle_neighbour: bool,
+    },
 }
 
 #[cfg(feature = "cluster")]

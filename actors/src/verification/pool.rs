@@ -40,6 +40,8 @@ pub(crate) struct VerifierPoolState {
     busy: Vec<Worker>,
     /// When workers failed, within [`RESTART_WINDOW`].
     failures: VecDeque<Instant>,
+    /// As many threads as there are workers, for those whose neighbours are idle.
+    common_threads: Arc<rayon::ThreadPool>,
 }
 
 struct Worker {
@@ -61,12 +63,17 @@ impl Actor for VerifierPool {
         verifier.pool.occupy(myself.clone());
         fault_point!(verifier.fault_scope, VerifierPoolStart);
         let workers = verifier.workers.len();
+        let common_threads = rayon::ThreadPoolBuilder::new()
+            .num_threads(workers)
+            .thread_name(|index| format!("verifier-common-{index}"))
+            .build()?;
         let mut state = VerifierPoolState {
             verifier,
             queue: FairQueue::default(),
             idle: Vec::with_capacity(workers),
             busy: Vec::with_capacity(workers),
             failures: VecDeque::new(),
+            common_threads: Arc::new(common_threads),
         };
         for index in 0..workers {
             let worker = state.start_worker(&myself, index).await?;
@@ -132,7 +139,8 @@ impl VerifierPoolState {
         index: usize,
     ) -> Result<Worker, ActorProcessingErr> {
         let name = self.verifier.next_worker_name(index);
-        let arguments = WorkerArguments { verifier: Arc::clone(&self.verifier), index };
+        let common_threads = Arc::clone(&self.common_threads);
+        let arguments = WorkerArguments { verifier: Arc::clone(&self.verifier), index, common_threads };
         let (actor, _) = VerifierWorker::spawn_linked(Some(name), VerifierWorker, arguments, myself.get_cell()).await?;
         Ok(Worker { index, actor })
     }
@@ -171,9 +179,11 @@ impl VerifierPoolState {
                 self.idle.push(worker);
                 return;
             };
+            // The proofs that wait still are for the idle workers; without any, they help this one.
+            let has_idle_neighbour = !self.idle.is_empty() && self.queue.is_empty();
             // A stopped worker drops the batch. Its callers then get errors, and the pool replaces
             // the worker when its supervision event arrives.
-            if let Err(error) = worker.actor.cast(WorkerMessage::Check(batch)) {
+            if let Err(error) = worker.actor.cast(WorkerMessage::Check { batch, has_idle_neighbour }) {
                 let span = actor_span(&Span::none(), self.verifier.pool.name());
                 span.in_scope(|| tracing::debug!(%error, "a batch was sent to a stopped worker"));
             }

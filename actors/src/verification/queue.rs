@@ -64,6 +64,11 @@ impl FairQueue {
         }
     }
 
+    /// Whether no proof waits.
+    pub fn is_empty(&self) -> bool {
+        self.origins.is_empty()
+    }
+
     /// The next batch for one of `idle_workers` workers; `None` when nothing waits.
     pub fn next_batch(&mut self, now: Instant, idle_workers: usize) -> Option<Batch> {
         // Removes jobs whose callers no longer wait.

@@ -171,6 +171,8 @@ impl VerificationService {
 #[derive(Default)]
 struct ControlledChecker {
     batches: Mutex<Vec<usize>>,
+    /// On how many threads each batch was checked.
+    threads: Mutex<Vec<usize>>,
     is_held: Mutex<bool>,
     released: Condvar,
     panics: AtomicUsize,
@@ -215,6 +217,7 @@ impl ProofChecker for ControlledChecker {
         claims: &[Claim],
         random: &dyn Random,
     ) -> Result<Vec<bool>, InputCountError> {
+        self.threads.lock().expect("no panic").push(rayon::current_num_threads());
         self.batches.lock().expect("no panic").push(claims.len());
         drop(self.released.wait_while(self.is_held.lock().expect("no panic"), |held| *held).expect("no panic"));
         let panics = self.panics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
@@ -272,6 +275,25 @@ async fn waiting_proofs_are_checked_together_and_excess_proofs_are_rejected() {
     let batches = controlled.batches.lock().expect("no panic").clone();
     assert_eq!((batches[0], batches[1], batches.iter().sum::<usize>()), (1, 1, 40), "{batches:?}");
     assert!(batches.len() <= 6, "the waiting proofs were not checked together: {batches:?}");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proof_has_the_thread_of_an_idle_worker_too() {
+    let controlled = Arc::new(ControlledChecker::default());
+    let held = controlled.hold();
+    let checker = Arc::clone(&controlled);
+    let running = start("idle-neighbour", |settings| settings.checker = checker).await;
+    let mut waiting = Vec::new();
+    for person in 0..2 {
+        waiting.push(running.spawn_verify(None, &[(person, true)]));
+        controlled.wait_for_batches(waiting.len()).await;
+    }
+    assert_eq!(*controlled.threads.lock().expect("no panic"), [2, 1], "the second proof has no idle neighbour");
+    drop(held);
+    for answer in join_all(waiting).await {
+        assert!(answer.expect("no panic").expect("the proof is verified").results[0].success);
+    }
     running.stop().await;
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct WorkerArguments {
     pub verifier: Arc<VerifierState>,
     /// Index of its record in [`VerifierState::workers`].
     pub index: usize,
+    /// Threads for the workers whose neighbours are idle.
+    pub common_threads: Arc<rayon::ThreadPool>,
 }
 
 /// The actor.
@@ -27,9 +29,10 @@ pub(crate) struct VerifierWorker;
 pub(crate) struct WorkerState {
     verifier: Arc<VerifierState>,
     index: usize,
-    /// The curve library divides its work among the threads of the rayon pool that it is called in.
-    /// Here that is one thread, so that workers do not compete for each other's cores.
-    thread: Arc<rayon::ThreadPool>,
+    /// A check divides its work among the threads of the rayon pool that it is called in. Here that
+    /// is one thread, so that workers do not compete for each other's cores.
+    own_thread: Arc<rayon::ThreadPool>,
+    common_threads: Arc<rayon::ThreadPool>,
 }
 
 impl Actor for VerifierWorker {
@@ -40,26 +43,27 @@ impl Actor for VerifierWorker {
     async fn pre_start(
         &self,
         _: ActorRef<Self::Msg>,
-        WorkerArguments { verifier, index }: WorkerArguments,
+        WorkerArguments { verifier, index, common_threads }: WorkerArguments,
     ) -> Result<WorkerState, ActorProcessingErr> {
         fault_point!(verifier.fault_scope, VerifierWorkerStart);
-        let thread =
+        let own_thread =
             rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| format!("verifier-{index}")).build()?;
         verifier.workers[index].end();
-        Ok(WorkerState { verifier, index, thread: Arc::new(thread) })
+        Ok(WorkerState { verifier, index, own_thread: Arc::new(own_thread), common_threads })
     }
 
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
-        WorkerMessage::Check(batch): Self::Msg,
+        WorkerMessage::Check { batch, has_idle_neighbour }: Self::Msg,
         state: &mut WorkerState,
     ) -> Result<(), ActorProcessingErr> {
-        let (verifier, thread) = (Arc::clone(&state.verifier), Arc::clone(&state.thread));
+        let verifier = Arc::clone(&state.verifier);
+        let threads = Arc::clone(if has_idle_neighbour { &state.common_threads } else { &state.own_thread });
         let span = actor_span(&Span::none(), myself.get_name().as_deref().unwrap_or_default());
         state.verifier.workers[state.index].begin();
         // A panic of the checker makes this actor fail; the process continues.
-        let checking = move || thread.install(|| span.in_scope(|| check(batch, &verifier)));
+        let checking = move || threads.install(|| span.in_scope(|| check(batch, &verifier)));
         let verdicts = state.verifier.blocking.run(checking).await??;
         fault_point!(state.verifier.fault_scope, VerifierWorkerIdle);
         state.verifier.workers[state.index].end();

@@ -126,6 +126,29 @@ fn a_proof_fails_when_any_input_changes() {
 }
 
 #[test]
+fn a_proof_alone_has_the_same_answer_on_one_thread_and_on_two() {
+    let generator = G1Affine::generator();
+    for (key, claim) in
+        [(VerificationKey::legacy(), legacy(VERIFY_USER)), (VerificationKey::current(), current(SESSION))]
+    {
+        let key = prepare(key);
+        let mut changed = vec![(claim.clone(), true); 5];
+        changed[1].0.inputs[0] += Fr::from(1u64);
+        changed[2].0.proof.a = (claim.proof.a + generator).into_affine();
+        changed[3].0.proof.b = -claim.proof.b;
+        changed[4].0.proof.c = (claim.proof.c + generator).into_affine();
+        changed[1..].iter_mut().for_each(|(_, holds)| *holds = false);
+        for threads in [1, 2] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
+            for (index, (claim, holds)) in changed.iter().enumerate() {
+                let answer = pool.install(|| key.holds(claim));
+                assert_eq!(answer, Ok(*holds), "claim {index} on {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_wrong_number_of_inputs_is_an_error() {
     let key = prepare(VerificationKey::current());
     let claim = current(SESSION);
