@@ -64,9 +64,12 @@ pub trait Encoding: Sized {
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError>;
 }
 
+/// Bytes that hold most encoded values, so that their buffer does not grow step by step.
+const MOST_VALUES: usize = 128;
+
 /// The encoding of a value.
 pub fn encode(value: &impl Encoding) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(MOST_VALUES);
     value.encode(&mut out);
     out
 }

@@ -353,7 +353,7 @@ impl Database {
     /// in `store.rs`.
     pub(crate) fn write(&self, changes: Changes, sync: bool) -> Result<(), StoreError> {
         let mut batch = WriteBatch::default();
-        for Change { family, key, value } in changes.items {
+        for (family, key, value) in changes.items() {
             let handle = self.handle(family)?;
             match value {
                 Some(value) => batch.put_cf(handle, key, value),
@@ -529,16 +529,22 @@ impl KeyRanges {
     }
 }
 
+/// Where the bytes of a change lie among those of all changes: the key begins where the change
+/// before it ends.
 struct Change {
     family: &'static str,
-    key: Vec<u8>,
-    /// The new value; `None` deletes.
-    value: Option<Vec<u8>>,
+    key_end: usize,
+    /// The value's end; `None` deletes.
+    value_end: Option<usize>,
 }
 
 /// Changes that are written together or not at all.
+///
+/// A request is a handful of small records, so their keys and values are encoded one behind the
+/// other, and not each into memory of its own.
 #[derive(Default)]
 pub(crate) struct Changes {
+    bytes: Vec<u8>,
     items: Vec<Change>,
 }
 
@@ -549,24 +555,37 @@ impl Changes {
         key: &Key,
         value: &Value,
     ) {
-        self.put_raw(family.name, encode(key), encode(value));
+        key.encode(&mut self.bytes);
+        let key_end = self.bytes.len();
+        value.encode(&mut self.bytes);
+        self.items.push(Change { family: family.name, key_end, value_end: Some(self.bytes.len()) });
     }
 
     pub(crate) fn delete<Key: Encoding, Value: Encoding>(&mut self, family: &Family<Key, Value>, key: &Key) {
-        self.items.push(Change { family: family.name, key: encode(key), value: None });
+        key.encode(&mut self.bytes);
+        self.items.push(Change { family: family.name, key_end: self.bytes.len(), value_end: None });
     }
 
-    pub(crate) fn put_raw(&mut self, family: &'static str, key: Vec<u8>, value: Vec<u8>) {
-        self.items.push(Change { family, key, value: Some(value) });
+    pub(crate) fn put_raw(&mut self, family: &'static str, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.bytes.extend_from_slice(key.as_ref());
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value.as_ref());
+        self.items.push(Change { family, key_end, value_end: Some(self.bytes.len()) });
     }
 
-    pub(crate) fn delete_raw(&mut self, family: &'static str, key: Vec<u8>) {
-        self.items.push(Change { family, key, value: None });
+    pub(crate) fn delete_raw(&mut self, family: &'static str, key: impl AsRef<[u8]>) {
+        self.bytes.extend_from_slice(key.as_ref());
+        self.items.push(Change { family, key_end: self.bytes.len(), value_end: None });
     }
 
     /// Family, key and new value of each change; `None` deletes.
     pub(crate) fn items(&self) -> impl Iterator<Item = (&'static str, &[u8], Option<&[u8]>)> {
-        self.items.iter().map(|change| (change.family, change.key.as_slice(), change.value.as_deref()))
+        let mut start = 0;
+        self.items.iter().map(move |&Change { family, key_end, value_end }| {
+            let key = &self.bytes[start..key_end];
+            start = value_end.unwrap_or(key_end);
+            (family, key, value_end.map(|end| &self.bytes[key_end..end]))
+        })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -574,7 +593,17 @@ impl Changes {
     }
 
     /// Appends other changes to these.
-    pub(crate) fn append(&mut self, mut other: Self) {
-        self.items.append(&mut other.items);
+    pub(crate) fn append(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.items.extend(other.items.into_iter().map(|Change { family, key_end, value_end }| Change {
+            family,
+            key_end: before + key_end,
+            value_end: value_end.map(|end| before + end),
+        }));
     }
 }

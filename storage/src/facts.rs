@@ -34,12 +34,12 @@ pub(crate) fn stored_schema_version(database: &Database) -> Result<Option<u32>, 
 
 /// Gives a store the schema of this program.
 pub(crate) fn put_schema_version(changes: &mut Changes) {
-    changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&SCHEMA_VERSION));
+    changes.put_raw(family::META, SCHEMA_VERSION_KEY, encode(&SCHEMA_VERSION));
 }
 
 /// Takes the schema of a store away.
 pub(crate) fn delete_schema_version(changes: &mut Changes) {
-    changes.delete_raw(family::META, SCHEMA_VERSION_KEY.to_vec());
+    changes.delete_raw(family::META, SCHEMA_VERSION_KEY);
 }
 
 /// The registry that a store belongs to; `None` for a new one.
@@ -73,12 +73,12 @@ pub(crate) fn decode_meta(key: &[u8], value: &[u8]) -> Result<(), String> {
 
 /// Marks a store as restored; replaces an earlier mark.
 pub(crate) fn put_restoration(changes: &mut Changes, restoration: &Restoration) {
-    changes.put_raw(family::META, RESTORATION_KEY.to_vec(), encode(restoration));
+    changes.put_raw(family::META, RESTORATION_KEY, encode(restoration));
 }
 
 /// Gives a new store its registry.
 pub(crate) fn put_domain(changes: &mut Changes, domain: &RegistryDomain) {
-    changes.put_raw(family::META, REGISTRY_DOMAIN_KEY.to_vec(), encode(domain));
+    changes.put_raw(family::META, REGISTRY_DOMAIN_KEY, encode(domain));
 }
 
 /// That the store was restored from a backup, or is the copy of one; `None` when it is neither.
@@ -90,6 +90,6 @@ pub(crate) fn stored_restoration(database: &Database) -> Result<Option<Restorati
 #[cfg(test)]
 pub(crate) fn write_schema_version(database: &Database, version: u32) {
     let mut changes = Changes::default();
-    changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&version));
+    changes.put_raw(family::META, SCHEMA_VERSION_KEY, encode(&version));
     database.write(changes, true).expect("the version is written");
 }

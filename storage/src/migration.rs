@@ -362,7 +362,7 @@ impl Migration<'_> {
             let (key, value) = record?;
             let new =
                 (change.change)(&value).map_err(|reason| StoreError::Damaged { family: change.family, reason })?;
-            changes.put_raw(change.family, key.to_vec(), new);
+            changes.put_raw(change.family, &key, new);
             mark.after = Some(key.into());
             changed += 1;
         }

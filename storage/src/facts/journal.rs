@@ -66,13 +66,13 @@ pub(crate) fn membership(database: &Database) -> Result<Option<Membership>, Stor
 
 /// Makes a store a replica.
 pub(crate) fn put_membership(changes: &mut Changes, membership: &Membership) {
-    changes.put_raw(family::META, MEMBERSHIP_KEY.to_vec(), encode(membership));
+    changes.put_raw(family::META, MEMBERSHIP_KEY, encode(membership));
 }
 
 /// Removes everything that a store has of a journal.
 pub(crate) fn delete_journal(database: &Database, changes: &mut Changes) -> Result<(), StoreError> {
     for key in [MEMBERSHIP_KEY, LAST_ENTRY_KEY, SYNCED_KEY] {
-        changes.delete_raw(family::META, key.to_vec());
+        changes.delete_raw(family::META, key);
     }
     let (last, synced) = (last_journal_entry(database)?, journal_synced(database)?);
     for position in synced.position + 1..=last.unwrap_or_default().position {
@@ -88,8 +88,8 @@ pub(crate) fn last_journal_entry(database: &Database) -> Result<Option<LastEntry
 
 /// Records that a store has an entry, in the batch of the entry's changes.
 pub(crate) fn put_last_journal_entry(changes: &mut Changes, last: LastEntry) {
-    changes.put_raw(family::META, LAST_ENTRY_KEY.to_vec(), encode(&last));
-    changes.put_raw(family::META, mark_key(last.position), Vec::new());
+    changes.put_raw(family::META, LAST_ENTRY_KEY, encode(&last));
+    changes.put_raw(family::META, mark_key(last.position), []);
 }
 
 /// What was recorded as synced last.
@@ -99,7 +99,7 @@ pub(crate) fn journal_synced(database: &Database) -> Result<Synced, StoreError> 
 
 /// Records what a sync has made durable, and removes the marks that are no longer needed.
 pub(crate) fn put_journal_synced(changes: &mut Changes, before: Synced, synced: Synced) {
-    changes.put_raw(family::META, SYNCED_KEY.to_vec(), encode(&synced));
+    changes.put_raw(family::META, SYNCED_KEY, encode(&synced));
     for position in before.position + 1..=synced.position {
         changes.delete_raw(family::META, mark_key(position));
     }

@@ -529,7 +529,7 @@ fn a_request_in_two_blocks_is_a_finding() {
 fn every_record_of_every_family_is_decoded() {
     for family in family::ALL {
         let (_folder, store) = populated_store();
-        damage(&store, |changes| changes.put_raw(family, vec![0xff; 3], vec![0xfe; 3]));
+        damage(&store, |changes| changes.put_raw(family, [0xff; 3], [0xfe; 3]));
         let findings = check(&store).findings;
         let expected = format!("{family}: record ffffff does not decode: ");
         assert!(findings.iter().any(|finding| finding.starts_with(&expected)), "{expected} {findings:?}");
@@ -538,7 +538,7 @@ fn every_record_of_every_family_is_decoded() {
     let nullifier = encode(&LeafIndex(1));
     for (family, key) in [("key_sources", key), ("accounts", nullifier)] {
         let (_folder, store) = populated_store();
-        damage(&store, |changes| changes.put_raw(family, key.clone(), vec![0xfe; 3]));
+        damage(&store, |changes| changes.put_raw(family, &key, [0xfe; 3]));
         let findings = check(&store).findings;
         let expected = format!("{family}: record {} does not decode: ", hex::encode(key));
         assert!(findings.iter().any(|finding| finding.starts_with(&expected)), "{expected} {findings:?}");
@@ -550,9 +550,9 @@ fn records_that_do_not_decode_are_counted_and_do_not_hide_other_damage() {
     let (_folder, store) = populated_store();
     damage(&store, |changes| {
         for number in 0..30 {
-            changes.put_raw(family::NULLIFIERS.name, vec![number], Vec::new());
+            changes.put_raw(family::NULLIFIERS.name, [number], []);
         }
-        changes.put_raw(family::REQUESTS.name, encode(&request_id(2)), Vec::new());
+        changes.put_raw(family::REQUESTS.name, encode(&request_id(2)), []);
         changes.delete(&family::ADDRESSES, &Address::repeat_byte(1));
     });
     let findings = check(&store).findings;
@@ -649,7 +649,7 @@ fn findings_have_the_order_of_the_keys_whichever_thread_is_first() {
         for number in [7, 2, 5] {
             changes.delete(&family::ACCOUNTS, &LeafIndex(number));
         }
-        changes.put_raw(family::RESULTS.name, encode(&4u64), vec![9]);
+        changes.put_raw(family::RESULTS.name, encode(&4u64), [9]);
     });
     let findings = check(&store).findings;
     let account = |number: u64| {

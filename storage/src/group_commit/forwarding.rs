@@ -106,8 +106,8 @@ mod tests {
         let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
         conditions.add(Condition { family: family::RECORDS.name, key: vec![1], value: None });
         conditions.add(Condition { family: family::NULLIFIERS.name, key: vec![2, 3], value: Some(vec![4]) });
-        changes.put_raw(family::RECORDS.name, vec![1], vec![5, 6]);
-        changes.delete_raw(family::NULLIFIERS.name, vec![2, 3]);
+        changes.put_raw(family::RECORDS.name, [1], [5, 6]);
+        changes.delete_raw(family::NULLIFIERS.name, [2, 3]);
         let encoded = encode_write(&conditions, &changes);
         let (read, read_changes) = decode_write(&encoded).expect("it is read");
         assert_eq!(read.items(), conditions.items());

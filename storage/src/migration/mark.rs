@@ -34,10 +34,10 @@ impl Mark {
     }
 
     pub fn put(&self, changes: &mut Changes) {
-        changes.put_raw(family::META, MIGRATION_KEY.to_vec(), encode(self));
+        changes.put_raw(family::META, MIGRATION_KEY, encode(self));
     }
 
     pub fn delete(changes: &mut Changes) {
-        changes.delete_raw(family::META, MIGRATION_KEY.to_vec());
+        changes.delete_raw(family::META, MIGRATION_KEY);
     }
 }

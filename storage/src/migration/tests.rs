@@ -99,7 +99,7 @@ fn make_old(path: &Path, change: impl FnOnce(&Database, &mut Changes)) {
             changes.put(&to_8::FINAL_REQUESTS, &(block.header.time, entry.request_id), &());
         }
     }
-    changes.put_raw(to_8::LOCKS, vec![1], vec![2]);
+    changes.put_raw(to_8::LOCKS, [1], [2]);
     for number in 1..=CONTRACTS {
         let key = encode(&SourceId { hash: B256::repeat_byte(number) });
         changes.put_raw(family::CONTRACT_CODE.name, key, code(number).0);
@@ -370,7 +370,7 @@ fn a_record_that_is_none_of_its_schema_stops_the_migration() {
     let database = Database::open(&path, CACHE, false, None).expect("it opens");
     let mut changes = Changes::default();
     let key = encode(&SourceId { hash: B256::repeat_byte(3) });
-    changes.put_raw(family::CONTRACT_CODE.name, key, vec![9]);
+    changes.put_raw(family::CONTRACT_CODE.name, key, [9]);
     database.write(changes, true).expect("written");
     drop(database);
     for _ in 0..2 {

@@ -559,7 +559,7 @@ fn refusal_without(lost: &[(&'static str, Vec<u8>)]) -> Option<String> {
     for (family, key) in lost {
         let found = process.store.database().read(family, key).expect("it is read");
         assert!(found.is_some(), "{family} has the record");
-        changes.delete_raw(family, key.clone());
+        changes.delete_raw(family, key);
     }
     process.store.database().write(changes, true).expect("the records are deleted");
     machine.process = None;

@@ -126,7 +126,7 @@ fn a_damaged_page_is_reported_by_the_reads_that_need_it() {
         let (folder, store) = store_with(100);
         let id = PageId { row, index: 0 };
         let mut changes = Changes::default();
-        changes.put_raw(family::TREE_PAGES.name, encode(&id), vec![0; 100]);
+        changes.put_raw(family::TREE_PAGES.name, encode(&id), [0; 100]);
         store.database().write(changes, true).expect("written");
         drop(store);
         let store = open(&folder);
