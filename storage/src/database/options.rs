@@ -65,16 +65,16 @@ impl OpenedWith {
     pub fn family(&self, name: &str) -> Options {
         let mut blocks = BlockBasedOptions::default();
         blocks.set_block_cache(&self.cache);
-        // Indexes and filters are cut into parts of a block's size, and only the parts in use are
-        // in the cache. A whole filter of a file has up to 2 MB, and those of 100 million accounts
-        // have more than the cache. Tree pages are so large that a file has few of them: there a
-        // second lookup in an index costs more than it saves (a fifth of a read).
-        if name != family::TREE_PAGES.name {
-            blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
-            blocks.set_partition_filters(true);
-        }
         if family::IN_PROOFS.contains(&name) {
             blocks.set_block_size(PROOF_BLOCK);
+        } else {
+            // Indexes and filters are cut into parts of a block's size, and only the parts in use
+            // are in the cache. A whole filter of a file has up to 2 MB, and those of 100 million
+            // addresses have more than the cache. The blocks of accounts and pages are so large
+            // that their indexes are small (20 MB for 100 million accounts), and most of them have
+            // no filters: there a second lookup in an index costs more than it saves.
+            blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+            blocks.set_partition_filters(true);
         }
         if name == family::TREE_PAGES.name {
             // Each page is found by a search; its key is small beside it.
@@ -115,4 +115,81 @@ impl OpenedWith {
 /// A count for RocksDB.
 fn whole(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use selfsame_protocol::keccak256;
+
+    use super::super::{Changes, Database};
+    use super::*;
+    use crate::tests::folder;
+
+    /// Records of each family.
+    const RECORDS: u64 = 10_000;
+
+    /// What RocksDB says of the files of a family.
+    struct Files(HashMap<String, String>);
+
+    impl Files {
+        fn of(database: &Database, family: &'static str) -> Self {
+            let handle = database.handle(family).expect("a family");
+            let text = database.db.property_value_cf(handle, "rocksdb.aggregated-table-properties");
+            let text = text.expect("read").expect("a property");
+            let pairs = text.split(';').filter_map(|pair| pair.trim().trim_start_matches("# ").split_once('='));
+            Self(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+        }
+
+        /// A number by RocksDB's name for it; 0 when the files do not have it.
+        fn number(&self, name: &str) -> u64 {
+            self.0.get(name).map_or(0, |text| text.parse().expect("a number"))
+        }
+    }
+
+    /// Writes the same records into each family, and flushes them into files.
+    fn write_files(database: &Database) {
+        let mut changes = Changes::default();
+        for number in 0..RECORDS {
+            // The first half cannot be compressed, the other takes no room when it is.
+            let value = [keccak256(number.to_be_bytes()).0, keccak256((!number).to_be_bytes()).0, [0; 32], [0; 32]];
+            family::ALL.into_iter().for_each(|family| changes.put_raw(family, number.to_be_bytes(), value.concat()));
+        }
+        database.write(changes, false).expect("written");
+        database.flush_all().expect("flushed");
+    }
+
+    #[test]
+    fn files_are_written_as_their_families_need() {
+        let folder = folder();
+        let database = Database::open(folder.path(), 1 << 20, true, None).expect("opens");
+        write_files(&database);
+        let flushed: Vec<Files> = family::ALL.iter().map(|family| Files::of(&database, family)).collect();
+        // A second file with the same keys, so that a compaction writes both anew.
+        write_files(&database);
+        for (family, flushed) in std::iter::zip(family::ALL, flushed) {
+            let handle = database.handle(family).expect("a family");
+            database.db.compact_range_cf(handle, None::<&[u8]>, None::<&[u8]>);
+            let last_level = Files::of(&database, family);
+            let (is_in_proofs, has_filter) =
+                (family::IN_PROOFS.contains(&family), family::WITH_BLOOM_FILTER.contains(&family));
+            for (level, files) in [("flushed", &flushed), ("last level", &last_level)] {
+                assert_eq!(files.number("entries"), RECORDS, "{family}, {level}");
+                let uncompressed = files.number("raw value size");
+                let (bytes, blocks) = (files.number("data block size"), files.number("data blocks"));
+                assert_eq!(bytes < uncompressed, !is_in_proofs, "{family}, {level}: {bytes} of {uncompressed} bytes");
+                let block = bytes / blocks;
+                assert_eq!(
+                    block > PROOF_BLOCK as u64 * 9 / 10,
+                    is_in_proofs,
+                    "{family}, {level}: blocks of {block} bytes"
+                );
+                let partitions = files.number("index partitions");
+                assert_eq!(partitions > 0, !is_in_proofs, "{family}, {level}: {partitions} parts of the index");
+            }
+            let filters = [&flushed, &last_level].map(|files| files.number("filter block size") > 0);
+            assert_eq!(filters, [has_filter, has_filter && !is_in_proofs], "{family}: filters");
+        }
+    }
 }
