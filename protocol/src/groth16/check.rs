@@ -168,9 +168,9 @@ impl PreparedKey {
         if found == expected { Ok(()) } else { Err(InputCountError { found, expected }) }
     }
 
-    /// The loops of the proof's own points and those of the key's points run at the same time, where
-    /// the rayon pool that it is called in has two threads. In one loop they share its squarings,
-    /// which takes less on one thread.
+    /// The loop of the proof's own points and that of the key's points run at the same time, where
+    /// the rayon pool that it is called in has two threads. One loop for all of them shares its
+    /// squarings, which takes less on one thread.
     fn holds_alone(&self, claim: &Claim, lines: impl Into<Lines> + Send) -> bool {
         let Proof { a, c, .. } = claim.proof;
         let inputs = || self.combine(Fr::one(), &claim.inputs).into_affine();
