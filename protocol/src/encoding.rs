@@ -64,12 +64,12 @@ pub trait Encoding: Sized {
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError>;
 }
 
-/// Bytes that hold most encoded values, so that their buffer does not grow step by step.
-const MOST_VALUES: usize = 128;
+/// Bytes that hold most encoded values. A buffer that begins empty would grow step by step.
+const USUAL_LENGTH: usize = 128;
 
 /// The encoding of a value.
 pub fn encode(value: &impl Encoding) -> Vec<u8> {
-    let mut out = Vec::with_capacity(MOST_VALUES);
+    let mut out = Vec::with_capacity(USUAL_LENGTH);
     value.encode(&mut out);
     out
 }
