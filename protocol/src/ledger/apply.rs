@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use alloy_primitives::{Address, B256};
 
 use super::block::{Block, Entry, Seal};
-use super::merkle::BlockTree;
+use super::merkle::merkle_root;
 use super::result::{BlockResult, Outcome};
 use crate::eip712::RegistryDomain;
 use crate::encoding::encode;
@@ -142,7 +142,7 @@ where
         block_hash: seal.hash,
         root_before: tip.root,
         root_after: tree_update.root,
-        outcomes_root: BlockTree::over(outcomes.iter().map(encode)).root(),
+        outcomes_root: merkle_root(outcomes.iter().map(encode)),
         previous_result_hash: tip.result_hash,
     };
     let tip = Tip { seal, result_hash: result.hash(), root: tree_update.root };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::merkle::BlockTree;
+use super::merkle::merkle_root;
 use crate::eip712::RegistryDomain;
 use crate::encode_fields;
 use crate::encoding::{DecodeError, Encoding, encode};
@@ -235,7 +235,7 @@ fn header_of(
         previous_hash: previous.hash,
         time: now.max(previous.time),
         count: entries.len() as u32,
-        operations_root: BlockTree::over(entries.iter().map(encode)).root(),
+        operations_root: merkle_root(entries.iter().map(encode)),
         rules,
         domain,
     }
