@@ -91,8 +91,8 @@ mod tests {
     fn merkle_roots_match_the_definition() {
         let leaf = |text: &str| keccak256([&[0], text.as_bytes()].concat());
         let node = |left: B256, right: B256| keccak256([&[1], left.as_slice(), right.as_slice()].concat());
-        assert_eq!(merkle_root(&["a"]), leaf("a"));
-        assert_eq!(merkle_root(&["a", "b", "c"]), node(node(leaf("a"), leaf("b")), leaf("c")));
+        assert_eq!(merkle_root(["a"]), leaf("a"));
+        assert_eq!(merkle_root(["a", "b", "c"]), node(node(leaf("a"), leaf("b")), leaf("c")));
         assert_eq!(merkle_root([""; 0]), B256::ZERO);
     }
 
