@@ -1,5 +1,6 @@
 //! RocksDB: opening it, reading typed records, writing changes.
 
+mod changes;
 mod options;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use rocksdb::{
 };
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 
+pub(crate) use self::changes::Changes;
 use self::options::OpenedWith;
 use crate::error::StoreError;
 use crate::faults::{FaultScope, ScopeCell};
@@ -526,84 +528,5 @@ impl KeyRanges {
         let starts: Vec<Option<Vec<u8>>> = std::iter::once(None).chain(cuts.map(Some)).collect();
         let ends = starts.iter().skip(1).cloned().chain([None]);
         starts.iter().cloned().zip(ends).map(|(start, end)| KeyRange { family, start, end }).collect()
-    }
-}
-
-/// Where the bytes of a change lie among those of all changes: the key begins where the change
-/// before it ends.
-struct Change {
-    family: &'static str,
-    key_end: usize,
-    /// The value's end; `None` deletes.
-    value_end: Option<usize>,
-}
-
-/// Changes that are written together or not at all.
-///
-/// A request is a handful of small records, so their keys and values are encoded one behind the
-/// other, and not each into memory of its own.
-#[derive(Default)]
-pub(crate) struct Changes {
-    bytes: Vec<u8>,
-    items: Vec<Change>,
-}
-
-impl Changes {
-    pub(crate) fn put<Key: Encoding, Value: Encoding>(
-        &mut self,
-        family: &Family<Key, Value>,
-        key: &Key,
-        value: &Value,
-    ) {
-        key.encode(&mut self.bytes);
-        let key_end = self.bytes.len();
-        value.encode(&mut self.bytes);
-        self.items.push(Change { family: family.name, key_end, value_end: Some(self.bytes.len()) });
-    }
-
-    pub(crate) fn delete<Key: Encoding, Value: Encoding>(&mut self, family: &Family<Key, Value>, key: &Key) {
-        key.encode(&mut self.bytes);
-        self.items.push(Change { family: family.name, key_end: self.bytes.len(), value_end: None });
-    }
-
-    pub(crate) fn put_raw(&mut self, family: &'static str, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        self.bytes.extend_from_slice(key.as_ref());
-        let key_end = self.bytes.len();
-        self.bytes.extend_from_slice(value.as_ref());
-        self.items.push(Change { family, key_end, value_end: Some(self.bytes.len()) });
-    }
-
-    pub(crate) fn delete_raw(&mut self, family: &'static str, key: impl AsRef<[u8]>) {
-        self.bytes.extend_from_slice(key.as_ref());
-        self.items.push(Change { family, key_end: self.bytes.len(), value_end: None });
-    }
-
-    /// Family, key and new value of each change; `None` deletes.
-    pub(crate) fn items(&self) -> impl Iterator<Item = (&'static str, &[u8], Option<&[u8]>)> {
-        let mut start = 0;
-        self.items.iter().map(move |&Change { family, key_end, value_end }| {
-            let key = &self.bytes[start..key_end];
-            start = value_end.unwrap_or(key_end);
-            (family, key, value_end.map(|end| &self.bytes[key_end..end]))
-        })
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
-    /// Appends other changes to these.
-    pub(crate) fn append(&mut self, other: Self) {
-        if self.is_empty() {
-            *self = other;
-            return;
-        }
-        let before = self.bytes.len();
-        self.bytes.extend_from_slice(&other.bytes);
-        self.items.extend(other.items.into_iter().map(|Change { family, key_end, value_end }| Change {
-            family,
-            key_end: before + key_end,
-            value_end: value_end.map(|end| before + end),
-        }));
     }
 }
