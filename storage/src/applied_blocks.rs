@@ -109,10 +109,20 @@ impl BlockWriter {
         let tip = AppliedTip { tip: effects.tip, next_leaf_index: effects.next_leaf_index };
         changes.put(&family::APPLIED, &(), &tip);
         fault_point!(self.store.fault_scope(), BlockCommitBefore);
+        self.announce(effects);
         self.store.database().write(changes, false)?;
         self.store.upper_pages().extend(&applied.tip, &effects.tip, &effects.pages);
         fault_point!(self.store.fault_scope(), BlockCommitAfter);
         Ok(())
+    }
+
+    /// Has the values forgotten that the block changes.
+    fn announce(&self, effects: &BlockEffects) {
+        let height = effects.tip.seal.height;
+        self.store.recent_accounts().announce(height, effects.accounts.keys().map(|leaf_index| leaf_index.0));
+        // A leaf's siblings change with its page.
+        let leaves = effects.pages.iter().flat_map(|(id, _)| id.leaves());
+        self.store.recent_siblings().announce(height, leaves);
     }
 
     /// Ends the requests of a block: deletes their entries in the queue, and writes why they

@@ -342,6 +342,11 @@ impl Database {
         Ok(files.into_iter().map(|file| (usize::try_from(file.level).unwrap_or_default(), file.size as u64)))
     }
 
+    /// The size of the cache, in bytes.
+    pub(crate) fn block_cache(&self) -> usize {
+        self.opened_with.block_cache()
+    }
+
     fn handle(&self, family: &'static str) -> Result<&ColumnFamily, StoreError> {
         let missing = || StoreError::Missing { family, what: "its column family".to_owned() };
         self.db.cf_handle(family).ok_or_else(missing)

@@ -58,6 +58,7 @@ mod migration;
 mod progress;
 mod reached;
 mod rebuild;
+mod recent;
 mod recorded;
 mod records;
 mod replica;

@@ -16,6 +16,7 @@ use selfsame_protocol::tree::{
 
 use crate::database::{PinnedReads, ReadFrom, RecordSource};
 use crate::error::StoreError;
+use crate::recent::Recent;
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 use crate::store::Store;
@@ -72,6 +73,10 @@ impl RecordSource for PinnedSource<'_> {
 }
 
 impl Snapshot {
+    fn store(&self) -> &Store {
+        self.pinned.borrow_owner()
+    }
+
     /// The last block that this state includes, the hash of its result, and the root after it.
     pub fn tip(&self) -> &Tip {
         &self.applied.tip
@@ -122,6 +127,38 @@ impl<'a> SnapshotReads<'a> {
         self.snapshot.upper_pages.as_ref().filter(|_| UpperPages::keeps(id))
     }
 
+    /// A value that is kept for its leaf in `recent`, or else is read. Only what was found in memory
+    /// is offered: what had to be read from the disk was not asked for lately.
+    fn recent<Value: Clone>(
+        self,
+        recent: &Recent<Value>,
+        leaf: u64,
+        read: impl FnOnce() -> Result<Option<Value>, StoreError>,
+    ) -> Result<Option<Value>, StoreError> {
+        let height = self.snapshot.applied.tip.seal.height;
+        if let Some(value) = recent.get(leaf, height) {
+            return Ok(Some(value));
+        }
+        let value = read()?;
+        if let (ReadFrom::Memory, Some(value)) = (self.from, &value) {
+            recent.offer(leaf, height, value);
+        }
+        Ok(value)
+    }
+
+    /// The siblings in a stored page; `None` when there is no such page.
+    fn stored_siblings(self, id: PageId, bottom: usize) -> Result<Option<[Node; PAGE_LEVELS]>, StoreError> {
+        let name = family::TREE_PAGES.name;
+        let Some(encoded) = self.source().raw(name, &encode(&id))? else { return Ok(None) };
+        match siblings_in(&encoded, bottom) {
+            Some(siblings) => Ok(Some(siblings)),
+            // The decoder says what is wrong with it.
+            None => decode::<Page>(&encoded)
+                .map(|page| Some(page.siblings(bottom)))
+                .map_err(|reason| StoreError::Damaged { family: name, reason }),
+        }
+    }
+
     /// See [`Snapshot::inclusion_path`].
     pub fn inclusion_path(self, leaf_index: LeafIndex) -> Result<InclusionPath, StoreError> {
         // The root is that of the snapshot, without a hash. That the pages lead to it is what fsck
@@ -146,7 +183,8 @@ impl RegistryView for SnapshotReads<'_> {
         if leaf_index >= self.snapshot.applied.next_leaf_index {
             return Ok(None);
         }
-        self.source().get(&family::ACCOUNTS, &leaf_index)
+        let recent = self.snapshot.store().recent_accounts();
+        self.recent(recent, leaf_index.0, || self.source().get(&family::ACCOUNTS, &leaf_index))
     }
 
     fn packed_account(&self, address: Address) -> Result<Option<PackedAccount>, StoreError> {
@@ -172,15 +210,14 @@ impl PageSource for SnapshotReads<'_> {
         if let Some(pages) = self.upper_pages(id) {
             return Ok(pages.page(id).map_or_else(|| empty_siblings(id), |page| page.siblings(bottom)));
         }
-        let name = family::TREE_PAGES.name;
-        let Some(encoded) = self.source().raw(name, &encode(&id))? else { return Ok(empty_siblings(id)) };
-        match siblings_in(&encoded, bottom) {
-            Some(siblings) => Ok(siblings),
-            // The decoder says what is wrong with it.
-            None => decode::<Page>(&encoded)
-                .map(|page| page.siblings(bottom))
-                .map_err(|reason| StoreError::Damaged { family: name, reason }),
-        }
+        let siblings = match id.leaves().nth(bottom) {
+            Some(leaf) => {
+                let recent = self.snapshot.store().recent_siblings();
+                self.recent(recent, leaf, || self.stored_siblings(id, bottom))?
+            }
+            None => self.stored_siblings(id, bottom)?,
+        };
+        Ok(siblings.unwrap_or_else(|| empty_siblings(id)))
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::Seal;
+use selfsame_protocol::registry::Account;
+use selfsame_protocol::tree::{Node, PAGE_LEVELS};
 
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
@@ -16,6 +18,7 @@ use crate::faults::FaultScope;
 use crate::log_check;
 use crate::migration::{self, Keep, SchemaStanding, standing};
 use crate::progress::{NoProgress, Progress};
+use crate::recent::Recent;
 use crate::resources::Resources;
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
@@ -96,6 +99,10 @@ struct StoreInner {
     sealed_head: SealedHead,
     /// See [`Store::upper_pages`].
     upper_pages: NewestUpperPages,
+    /// See [`Store::recent_accounts`].
+    recent_accounts: Recent<Account>,
+    /// See [`Store::recent_siblings`].
+    recent_siblings: Recent<[Node; PAGE_LEVELS]>,
 }
 
 impl Store {
@@ -253,9 +260,18 @@ impl Store {
     }
 
     fn from_database(database: Database, domain: RegistryDomain) -> Self {
-        let (block_commit, sealed_head) = (Mutex::default(), SealedHead::default());
-        let upper_pages = NewestUpperPages::default();
-        Self { inner: Arc::new(StoreInner { database, domain, block_commit, sealed_head, upper_pages }) }
+        let cache = database.block_cache();
+        Self {
+            inner: Arc::new(StoreInner {
+                database,
+                domain,
+                block_commit: Mutex::default(),
+                sealed_head: SealedHead::default(),
+                upper_pages: NewestUpperPages::default(),
+                recent_accounts: Recent::beside_cache(cache),
+                recent_siblings: Recent::beside_cache(cache),
+            }),
+        }
     }
 
     /// The registry that the store belongs to.
@@ -311,6 +327,17 @@ impl Store {
     /// snapshots.
     pub(crate) fn upper_pages(&self) -> &NewestUpperPages {
         &self.inner.upper_pages
+    }
+
+    /// Accounts by leaf index that were read more than once lately, shared by the writer of blocks
+    /// and the snapshots.
+    pub(crate) fn recent_accounts(&self) -> &Recent<Account> {
+        &self.inner.recent_accounts
+    }
+
+    /// The same for the siblings of leaves, those in the leaf's own page.
+    pub(crate) fn recent_siblings(&self) -> &Recent<[Node; PAGE_LEVELS]> {
+        &self.inner.recent_siblings
     }
 
     /// The end of the store's own ledger, shared by its readers and by the group commit, which

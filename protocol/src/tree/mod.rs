@@ -92,6 +92,17 @@ mod tests {
     }
 
     #[test]
+    fn the_leaves_of_a_page_are_those_that_have_it_above() {
+        for leaf in [0, 1, 31, 32, 1000, CAPACITY - 1] {
+            for row in 0..ROWS {
+                let leaves = PageId::above(LeafIndex(leaf), row).leaves();
+                let first = leaf / 32 * 32;
+                assert_eq!(leaves, if row == 5 { first..first + 32 } else { 0..0 }, "leaf {leaf}, row {row}");
+            }
+        }
+    }
+
+    #[test]
     fn roots_and_siblings_match_the_recorded_vectors() {
         let vectors: serde_json::Value =
             serde_json::from_str(include_str!("../../vectors/tree.json")).expect("vectors are JSON");

@@ -1,5 +1,7 @@
 //! Pages: five levels of the tree in one record.
 
+use std::ops::Range;
+
 use super::hash::{Node, empty_node, hash_pair};
 use super::shape::DEPTH;
 use crate::encoding::{DecodeError, Encoding};
@@ -28,6 +30,15 @@ impl PageId {
     pub fn above(leaf: LeafIndex, row: usize) -> Self {
         let index = leaf.0 >> (PAGE_LEVELS * (ROWS - row));
         Self { row: row as u8, index: index as u32 }
+    }
+
+    /// The leaves that are the page's bottom nodes, by number from the left of the tree; none for a
+    /// page of the rows above the last.
+    pub fn leaves(self) -> Range<u64> {
+        match usize::from(self.row) + 1 == ROWS {
+            true => u64::from(self.index) << PAGE_LEVELS..(u64::from(self.index) + 1) << PAGE_LEVELS,
+            false => 0..0,
+        }
     }
 
     /// How high the page's bottom nodes stand above the leaves.

@@ -34,6 +34,11 @@ impl OpenedWith {
         Self { resources: resources.clone(), cache: Cache::new_lru_cache(resources.block_cache) }
     }
 
+    /// The size of the cache, in bytes.
+    pub fn block_cache(&self) -> usize {
+        self.resources.block_cache
+    }
+
     /// How every store is opened.
     pub fn database(&self) -> Options {
         let Resources { log, background_jobs, open_files, .. } = self.resources;

@@ -1,4 +1,6 @@
-//! Snapshots that are held while blocks are applied.
+//! Snapshots that are held while blocks are applied, and what is kept in memory for them.
+
+use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, U256, keccak256};
 use proptest::prelude::*;
@@ -11,9 +13,10 @@ use selfsame_protocol::tree::{PageId, PageSource, inclusion_path};
 use tempfile::TempDir;
 
 use crate::database::{Changes, RecordSource};
+use crate::recent::Recent;
 use crate::schema::family;
 use crate::tests::{commit, effects, folder, open};
-use crate::{EmbeddedLedger, LedgerReader, Snapshot, Store, StoreError};
+use crate::{BlockWriter, EmbeddedLedger, LedgerReader, Snapshot, Store, StoreError};
 
 /// The creation of the account with this number.
 fn creation(number: u64) -> Operation {
@@ -170,4 +173,91 @@ fn a_flushed_store_has_nothing_left_in_its_log() {
     let store = open(&folder);
     assert_eq!(*store.snapshot().expect("a snapshot").tip(), tip);
     store.stop_flushing();
+}
+
+/// Commits a block that creates so many accounts, and sets the nonces of others to its height.
+fn apply_with_nonces(store: &Store, accounts: u64, changed: &[u64]) {
+    let block = sealed(store, accounts);
+    let mut effects = effects(store, &block);
+    let before = store.snapshot().expect("a snapshot");
+    for leaf_index in changed.iter().copied().map(LeafIndex) {
+        let mut account = before.account(leaf_index).expect("a read").expect("an account");
+        account.nonce = block.header.height;
+        effects.accounts.insert(leaf_index, account);
+    }
+    BlockWriter::new(store.clone()).commit(&block, &effects).expect("the block is committed");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn what_was_read_lately_is_that_of_the_snapshot(
+        rounds in prop::collection::vec(
+            (1..40_u64, prop::collection::vec(1..80_u64, 0..4), prop::collection::vec((any::<usize>(), 1..80_u64), 0..40)),
+            1..8,
+        ),
+    ) {
+        let (_folder, store) = store_with(80);
+        let mut nonces: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut held = vec![(store.snapshot().expect("a snapshot"), nonces.clone())];
+        for (accounts, changed, reads) in rounds {
+            apply_with_nonces(&store, accounts, &changed);
+            let snapshot = store.snapshot().expect("a snapshot");
+            nonces.extend(changed.iter().map(|leaf_index| (*leaf_index, snapshot.tip().seal.height)));
+            held.push((snapshot, nonces.clone()));
+            for (which, leaf) in reads {
+                let (snapshot, nonces) = &held[which % held.len()];
+                let (reads, leaf_index) = (snapshot.in_memory(), LeafIndex(leaf));
+                for _ in 0..3 {
+                    let account = reads.account(leaf_index).expect("a read").expect("an account");
+                    prop_assert_eq!(account.nonce, nonces.get(&leaf).copied().unwrap_or_default());
+                    let path = reads.inclusion_path(leaf_index).expect("a path");
+                    prop_assert_eq!(path.root_from(&account.commitment.leaf()), snapshot.tip().root);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_read_twice_is_in_memory_until_it_changes() {
+    let (_folder, store) = store_with(100);
+    let (leaf_index, snapshot) = (LeafIndex(7), store.snapshot().expect("a snapshot"));
+    let read = |snapshot: &Snapshot| {
+        let reads = snapshot.in_memory();
+        (reads.account(leaf_index).map_err(|error| error.to_string()), reads.inclusion_path(leaf_index).ok())
+    };
+    let expected = read(&snapshot);
+    assert_eq!(read(&snapshot), expected);
+    let mut changes = Changes::default();
+    changes.put_raw(family::ACCOUNTS.name, encode(&leaf_index), [1]);
+    changes.put_raw(family::TREE_PAGES.name, encode(&PageId { row: 5, index: 0 }), [1]);
+    store.database().write(changes, true).expect("written");
+    drop(snapshot);
+    assert_eq!(read(&store.snapshot().expect("a snapshot")), expected, "it is not read again");
+    // The next account is in the fourth page of leaves.
+    apply(&store, 1);
+    assert_eq!(read(&store.snapshot().expect("a snapshot")), expected, "another account and another page change");
+}
+
+#[test]
+fn a_number_is_kept_when_it_is_offered_twice_in_a_row() {
+    // 1 and 3 share a slot.
+    let recent = Recent::with_slots(2);
+    recent.offer(1, 10, &"one");
+    assert_eq!(recent.get(1, 10), None);
+    recent.offer(3, 10, &"three");
+    recent.offer(1, 10, &"one");
+    assert_eq!([1, 3].map(|number| recent.get(number, 10)), [None, None]);
+    recent.offer(1, 10, &"one");
+    recent.offer(3, 10, &"three");
+    assert_eq!([1, 3].map(|number| recent.get(number, 10)), [Some("one"), None]);
+    assert_eq!(recent.get(1, 9), None, "it was read after a later block");
+    recent.announce(11, [3, 5]);
+    assert_eq!([10, 11].map(|height| recent.get(1, height)), [Some("one"); 2]);
+    recent.offer(3, 10, &"three");
+    assert_eq!(recent.get(3, 10), None, "a later block is announced");
+    recent.announce(12, [1]);
+    assert_eq!(recent.get(1, 11), None);
 }

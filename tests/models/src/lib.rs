@@ -32,5 +32,7 @@ pub(crate) use stand_ins::{Snapshot, database, error, ledger, schema};
 mod queue;
 #[path = "../../../storage/src/reached.rs"]
 mod reached;
+#[path = "../../../storage/src/recent.rs"]
+mod recent;
 #[path = "../../../storage/src/sealed_head.rs"]
 mod sealed_head;

@@ -4,5 +4,6 @@ mod group_commit;
 mod marks;
 mod publication;
 mod reached;
+mod recent;
 mod sealed_head;
 mod slot;
