@@ -8,8 +8,8 @@
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, PoisonError};
 
 /// Bytes of RocksDB's cache for each slot. A slot of accounts and one of siblings take 480 bytes
-/// when both keep a value (computed, one authenticator), so all of them take 3 % of the cache.
-const CACHE_OF_SLOT: usize = 16 << 10;
+/// when both keep a value (computed, one authenticator), so all of them take 6 % of the cache.
+const CACHE_OF_SLOT: usize = 8 << 10;
 
 /// Values by number, at most one in each slot. A number has one slot, which it shares with others.
 pub(crate) struct Recent<Value> {
