@@ -127,8 +127,8 @@ impl<'a> SnapshotReads<'a> {
         self.snapshot.upper_pages.as_ref().filter(|_| UpperPages::keeps(id))
     }
 
-    /// A value that is kept for its leaf in `recent`, or else is read. Only what was found in memory
-    /// is offered: what had to be read from the disk was not asked for lately.
+    /// A value that is kept for its leaf in `recent`, or else is read. Only what was found in
+    /// memory is offered: what had to be read from the disk was not asked for lately.
     fn recent<Value: Clone>(
         self,
         recent: &Recent<Value>,

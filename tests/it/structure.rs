@@ -26,7 +26,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["sync"],
             &["schema", "journal"],
             &["error", "histogram"],
-            &["faults", "log_check", "progress", "reached", "resources", "room", "scratch"],
+            &["faults", "log_check", "progress", "reached", "recent", "resources", "room", "scratch"],
             &["database"],
             &["facts", "recorded", "sealed_head", "upper_pages"],
             &["migration"],

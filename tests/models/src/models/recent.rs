@@ -1,5 +1,5 @@
-//! `storage/src/recent.rs`: values in memory, while blocks change them and readers have snapshots of
-//! different blocks.
+//! `storage/src/recent.rs`: values in memory, while blocks change them and readers have snapshots
+//! of different blocks.
 
 use std::sync::Arc;
 
