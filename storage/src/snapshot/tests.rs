@@ -236,9 +236,16 @@ fn what_was_read_twice_is_in_memory_until_it_changes() {
     store.database().write(changes, true).expect("written");
     drop(snapshot);
     assert_eq!(read(&store.snapshot().expect("a snapshot")), expected, "it is not read again");
-    // The next account is in the fourth page of leaves.
+    // The next account is in the fourth page of leaves, so a block changes the upper pages alone.
     apply(&store, 1);
-    assert_eq!(read(&store.snapshot().expect("a snapshot")), expected, "another account and another page change");
+    let snapshot = store.snapshot().expect("a snapshot");
+    let (account, path) = read(&snapshot);
+    assert_eq!(account, expected.0);
+    let path = path.expect("its page is not read again");
+    assert_eq!(path.root_from(&Commitment(U256::from(leaf_index.0)).leaf()), snapshot.tip().root);
+    apply_with_nonces(&store, 1, &[leaf_index.0]);
+    let changed = read(&store.snapshot().expect("a snapshot")).0;
+    assert_eq!(changed.map(|account| account.map(|account| account.nonce)), Ok(Some(3)), "the height of the block");
 }
 
 #[test]
