@@ -61,8 +61,8 @@ impl<Value: Clone> Recent<Value> {
     /// slot since the number was offered last.
     pub fn offer(&self, number: u64, height: u64, value: &Value) {
         let mut slot = self.slot(number);
-        // Relaxed is enough: whoever gets the slot after the announcement sees it, and what is kept
-        // before it is removed by it.
+        // Relaxed is enough. A reader that gets the slot after the announcement had it sees the new
+        // height, and what a reader keeps before is removed by the announcement.
         if self.announced.load(Ordering::Relaxed) > height {
             return;
         }
