@@ -27,7 +27,7 @@ const MOST_JOBS: usize = 16;
 pub struct Resources {
     /// Memory for blocks of the database's files, and for the parts of their indexes and filters
     /// that are in use, in bytes. All families share it. Accounts and siblings of leaves that are
-    /// read again and again take up to 6 % of it more.
+    /// read again and again take about 6 % of it more.
     pub block_cache: usize,
     /// The size of one family's write buffer, in bytes, at least 64 KiB. A full one is written into
     /// a file. All of them together take at most twice [`Resources::log`], or 64 MiB.
