@@ -15,6 +15,7 @@ mod bare_server;
 mod client;
 mod daemon;
 mod disk;
+mod folder;
 mod large_store;
 #[path = "../machine/mod.rs"]
 mod machine;
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
 fn measure() -> Result<(), Failure> {
     let settings = Settings::from_environment()?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-        let folder = tempfile::tempdir_in(&settings.folder)?;
+        let folder = folder::of_this_run(&settings.folder)?;
         let data = folder.path().join("data");
         machine::print();
         println!("{} connections, {} s a measurement", settings.connections, settings.limit.as_secs());
