@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `bool` | byte 0 or 1 |
 //! | `u8`, `u32`, `u64` | big-endian, fixed width |
+//! | [`Compact`] | groups of seven bits, the lowest first, as few as the number needs, each in a byte; the high bit of every byte but the last is set |
 //! | `U256` | 32 bytes big-endian |
 //! | `B256`, `Address`, byte arrays | as they are |
 //! | text | `u32` length, UTF-8 |
@@ -138,6 +139,45 @@ macro_rules! integers {
     )*};
 }
 integers!(u8, u32, u64);
+
+/// A number that is nearly always small, in as few bytes as it needs: one up to 127, at most ten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compact(pub u64);
+
+impl Compact {
+    /// The bits of the number in a byte.
+    const GROUP: u32 = 7;
+    /// Set in a byte that another one follows.
+    const MORE: u8 = 1 << Self::GROUP;
+}
+
+impl Encoding for Compact {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let Self(mut rest) = *self;
+        while rest >= u64::from(Self::MORE) {
+            out.push(rest as u8 | Self::MORE);
+            rest >>= Self::GROUP;
+        }
+        out.push(rest as u8);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(Self::GROUP as usize) {
+            let byte = u8::decode(input)?;
+            let group = u64::from(byte & !Self::MORE);
+            // The last group of ten has one bit. A last group of zero, but the only one, is not
+            // needed.
+            if group << shift >> shift != group || (byte == 0 && shift > 0) {
+                break;
+            }
+            number |= group << shift;
+            if byte & Self::MORE == 0 {
+                return Ok(Self(number));
+            }
+        }
+        Err(DecodeError::OutOfRange("a compact number"))
+    }
+}
 
 impl Encoding for U256 {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -284,6 +324,45 @@ pub fn expect_version(kind: &'static str, known: u8, input: &mut &[u8]) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compact_number_has_as_few_bytes_as_it_needs() {
+        let most = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        let cases: [(u64, &[u8]); 7] = [
+            (0, &[0]),
+            (127, &[0x7f]),
+            (128, &[0x80, 0x01]),
+            (16_383, &[0xff, 0x7f]),
+            (16_384, &[0x80, 0x80, 0x01]),
+            (1 << 63, &[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01]),
+            (u64::MAX, &most),
+        ];
+        for (number, bytes) in cases {
+            assert_eq!(encode(&Compact(number)), bytes, "{number}");
+            assert_eq!(decode::<Compact>(bytes), Ok(Compact(number)), "{number}");
+            assert_eq!(decode::<Compact>(&bytes[..bytes.len() - 1]), Err(DecodeError::Truncated), "{number}");
+        }
+        let mut too_large = most;
+        too_large[9] = 0x02;
+        let mut too_long = [0x80; 11];
+        too_long[10] = 0x01;
+        for refused in [&[0x80, 0x00][..], &[0xff, 0x80, 0x00], &too_large, &too_long] {
+            let error = DecodeError::OutOfRange("a compact number");
+            assert_eq!(Compact::decode(&mut &*refused), Err(error), "{refused:x?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_compact_number_has_one_encoding(number: u64, bits in 0_u32..64, bytes: [u8; 10]) {
+            let number = Compact(number >> bits);
+            proptest::prop_assert_eq!(decode(&encode(&number)), Ok(number));
+            let mut rest = &bytes[..];
+            if let Ok(number) = Compact::decode(&mut rest) {
+                proptest::prop_assert_eq!(encode(&number), &bytes[..bytes.len() - rest.len()]);
+            }
+        }
+    }
 
     #[test]
     fn damaged_input_is_rejected() {

@@ -468,6 +468,17 @@ impl Database {
         let mut records = self.db.iterator_cf(self.handle(family.name)?, IteratorMode::End);
         records.next().map(|record| decode_record(family.name, record)).transpose()
     }
+
+    /// The greatest key, whatever schema its record has.
+    pub(crate) fn last_key<Key: Encoding, Value: Encoding>(
+        &self,
+        family: &Family<Key, Value>,
+    ) -> Result<Option<Key>, StoreError> {
+        let mut records = self.db.iterator_cf(self.handle(family.name)?, IteratorMode::End);
+        let Some(record) = records.next() else { return Ok(None) };
+        let (key, _) = record?;
+        decode(&key).map(Some).map_err(|reason| StoreError::Damaged { family: family.name, reason })
+    }
 }
 
 fn open_error(path: &Path, error: rocksdb::Error) -> StoreError {

@@ -18,7 +18,7 @@ pub(crate) use journal::{
 };
 
 /// Version of the records' layout. A change of the layout raises it; opening a store checks it.
-pub const SCHEMA_VERSION: u32 = 8;
+pub const SCHEMA_VERSION: u32 = 9;
 
 const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
 const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";

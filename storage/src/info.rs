@@ -77,7 +77,7 @@ impl Store {
 
     /// How many accounts there are.
     pub fn accounts(&self) -> Result<u64, StoreError> {
-        let last = self.database().last(&family::ACCOUNTS)?;
-        Ok(last.map_or(0, |(leaf_index, _)| leaf_index.0))
+        let last = self.database().last_key(&family::ACCOUNTS)?;
+        Ok(last.map_or(0, |leaf_index| leaf_index.0))
     }
 }

@@ -28,6 +28,7 @@ mod to_5;
 mod to_6;
 mod to_7;
 mod to_8;
+mod to_9;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -50,7 +51,7 @@ use mark::Mark;
 pub const OLDEST_MIGRATABLE: u32 = 4;
 
 /// The migrations in their order, the first one from [`OLDEST_MIGRATABLE`].
-static MIGRATIONS: [SchemaChange; 4] = [to_5::CHANGE, to_6::CHANGE, to_7::CHANGE, to_8::CHANGE];
+static MIGRATIONS: [SchemaChange; 5] = [to_5::CHANGE, to_6::CHANGE, to_7::CHANGE, to_8::CHANGE, to_9::CHANGE];
 
 const _: () = assert!(
     OLDEST_MIGRATABLE as usize + MIGRATIONS.len() == SCHEMA_VERSION as usize,

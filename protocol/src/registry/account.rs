@@ -4,6 +4,7 @@ use alloy_primitives::{Address, U256};
 
 use crate::commitment::{PublicKey, SlotError, decompress_slots};
 use crate::encode_fields;
+use crate::encoding::{Compact, DecodeError, Encoding};
 use crate::ids::{Commitment, CompressedKey, LeafIndex, PubkeyId};
 use crate::time::UnixSeconds;
 
@@ -26,7 +27,42 @@ pub struct Account {
     pub recovery_counter: u32,
 }
 
-encode_fields!(Account { commitment, slots, recovery_agent, pending_recovery_agent, nonce, recovery_counter });
+/// An account with one authenticator and without a recovery agent takes 90 bytes: a store has far
+/// more accounts than anything else that is read with every proof, so what is nearly always small
+/// or missing is encoded shortly. The count of the slots, the nonce and the recovery counter are
+/// [`Compact`]; a recovery agent is an option, which has no zero address.
+impl Encoding for Account {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let Self { commitment, slots, recovery_agent, pending_recovery_agent, nonce, recovery_counter } = self;
+        commitment.encode(out);
+        Compact(slots.len() as u64).encode(out);
+        slots.iter().for_each(|slot| slot.encode(out));
+        Some(*recovery_agent).filter(|agent| !agent.is_zero()).encode(out);
+        pending_recovery_agent.encode(out);
+        Compact(*nonce).encode(out);
+        Compact(u64::from(*recovery_counter)).encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let commitment = Commitment::decode(input)?;
+        let Compact(count) = Compact::decode(input)?;
+        // A false count cannot reserve more memory than the input has bytes.
+        let most = input.len() / size_of::<Option<Authenticator>>();
+        let mut slots = Vec::with_capacity(most.min(usize::try_from(count).unwrap_or(most)));
+        for _ in 0..count {
+            slots.push(Option::decode(input)?);
+        }
+        let recovery_agent = match Option::<Address>::decode(input)? {
+            None => Address::ZERO,
+            Some(agent) if agent.is_zero() => return Err(DecodeError::OutOfRange("a recovery agent")),
+            Some(agent) => agent,
+        };
+        let pending_recovery_agent = Option::decode(input)?;
+        let Compact(nonce) = Compact::decode(input)?;
+        let Compact(counter) = Compact::decode(input)?;
+        let recovery_counter = u32::try_from(counter).map_err(|_| DecodeError::OutOfRange("a recovery counter"))?;
+        Ok(Self { commitment, slots, recovery_agent, pending_recovery_agent, nonce, recovery_counter })
+    }
+}
 
 impl Account {
     /// The compressed public keys, slot by slot.
@@ -101,5 +137,112 @@ impl PackedAccount {
         let [leaf_index, 0, 0, high] = *number.as_limbs() else { return None };
         let (recovery_counter, pubkey_id) = ((high >> 32) as u32, PubkeyId(high as u32));
         Some(Self { recovery_counter, pubkey_id, leaf_index: LeafIndex(leaf_index) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::encoding::{decode, encode};
+
+    const AGENT: Address = Address::repeat_byte(0x33);
+
+    fn account(slots: Vec<Option<Authenticator>>) -> Account {
+        Account {
+            commitment: Commitment(U256::from(0x11)),
+            slots,
+            recovery_agent: Address::ZERO,
+            pending_recovery_agent: None,
+            nonce: 0,
+            recovery_counter: 0,
+        }
+    }
+
+    fn authenticator() -> Authenticator {
+        Authenticator { address: Address::repeat_byte(0x22), public_key: CompressedKey::default() }
+    }
+
+    #[test]
+    fn an_account_is_encoded_shortly() {
+        let new = account(vec![Some(authenticator())]);
+        let begin = [&encode(&new.commitment)[..], &[1, 1], &encode(&authenticator())].concat();
+        let agent = AGENT.to_vec();
+        let pending = PendingRecoveryAgent { agent: Address::ZERO, execute_after: UnixSeconds(5) };
+        let cases = [
+            (new.clone(), [&begin[..], &[0, 0, 0, 0]].concat(), 90),
+            (
+                Account { nonce: 127, recovery_counter: 128, ..new.clone() },
+                [&begin[..], &[0, 0, 127, 128, 1]].concat(),
+                91,
+            ),
+            (Account { recovery_agent: AGENT, ..new.clone() }, [&begin[..], &[1], &agent, &[0, 0, 0]].concat(), 110),
+            (
+                Account { pending_recovery_agent: Some(pending.clone()), ..new.clone() },
+                [&begin[..], &[0, 1], &encode(&pending), &[0, 0]].concat(),
+                118,
+            ),
+            (account(vec![None, None]), [&encode(&new.commitment)[..], &[2, 0, 0, 0, 0, 0, 0]].concat(), 39),
+        ];
+        for (account, bytes, length) in cases {
+            assert_eq!(encode(&account), bytes, "{account:?}");
+            assert_eq!(bytes.len(), length, "{account:?}");
+            assert_eq!(decode::<Account>(&bytes), Ok(account));
+            for cut in 0..bytes.len() {
+                assert_eq!(decode::<Account>(&bytes[..cut]), Err(DecodeError::Truncated), "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_account_has_one_encoding() {
+        let new = account(vec![Some(authenticator())]);
+        let bytes = encode(&Account { recovery_agent: AGENT, ..new });
+        let mut without_agent = bytes.clone();
+        without_agent[87..107].fill(0);
+        assert_eq!(decode::<Account>(&without_agent), Err(DecodeError::OutOfRange("a recovery agent")));
+        let counter = [&bytes[..109], &encode(&Compact(1 << 32))].concat();
+        assert_eq!(decode::<Account>(&counter), Err(DecodeError::OutOfRange("a recovery counter")));
+        // A list of more slots than any input has.
+        let mut false_count = encode(&account(Vec::new()).commitment);
+        Compact(u64::MAX).encode(&mut false_count);
+        assert_eq!(decode::<Account>(&false_count), Err(DecodeError::Truncated));
+    }
+
+    fn accounts() -> impl Strategy<Value = Account> {
+        let address = prop_oneof![Just(Address::ZERO), any::<[u8; 20]>().prop_map(Address::from)];
+        let authenticator = (any::<[u8; 20]>(), any::<[u64; 4]>()).prop_map(|(address, limbs)| Authenticator {
+            address: address.into(),
+            public_key: CompressedKey(U256::from_limbs(limbs)),
+        });
+        let slots = proptest::collection::vec(proptest::option::of(authenticator), 0..8);
+        let pending = proptest::option::of((address.clone(), any::<u64>()));
+        let numbers = (any::<u64>(), 0_u32..64, any::<u32>(), 0_u32..32);
+        (any::<[u64; 4]>(), slots, address, pending, numbers).prop_map(
+            |(commitment, slots, recovery_agent, pending, (nonce, fewer, counter, fewer_of_counter))| Account {
+                commitment: Commitment(U256::from_limbs(commitment)),
+                slots,
+                recovery_agent,
+                pending_recovery_agent: pending
+                    .map(|(agent, time)| PendingRecoveryAgent { agent, execute_after: UnixSeconds(time) }),
+                nonce: nonce >> fewer,
+                recovery_counter: counter >> fewer_of_counter,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_account_is_read_as_it_was_written(account in accounts(), at in any::<prop::sample::Index>(), bit in 0_u8..8) {
+            let mut bytes = encode(&account);
+            prop_assert_eq!(decode(&bytes), Ok(account));
+            // Other bytes are another account, or none.
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1_u8 << bit;
+            if let Ok(other) = decode::<Account>(&bytes) {
+                prop_assert_eq!(encode(&other), bytes);
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use alloy_primitives::{Address, B256};
 use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::ledger::{Block, Entry, Outcome};
-use selfsame_protocol::registry::GatewayErrorCode;
+use selfsame_protocol::registry::{Account, GatewayErrorCode};
 use selfsame_protocol::time::UnixSeconds;
 use tempfile::TempDir;
 
@@ -30,6 +30,9 @@ const CONTRACTS: u8 = 5;
 /// Requests in blocks, and all.
 const PLACES: u64 = 5;
 const REQUESTS: u64 = 6;
+
+/// Accounts of applied blocks.
+const ACCOUNTS: u64 = 3;
 
 fn store_in(folder: &TempDir) -> PathBuf {
     folder.path().join("store")
@@ -100,6 +103,12 @@ fn make_old(path: &Path, change: impl FnOnce(&Database, &mut Changes)) {
         }
     }
     changes.put_raw(to_8::LOCKS, [1], [2]);
+    for record in database.records(&family::ACCOUNTS).expect("a family") {
+        let (leaf_index, account) = record.expect("the read succeeds");
+        let Account { commitment, slots, recovery_agent, pending_recovery_agent, nonce, recovery_counter } = account;
+        let old = to_9::Account8 { commitment, slots, recovery_agent, pending_recovery_agent, nonce, recovery_counter };
+        changes.put_raw(family::ACCOUNTS.name, encode(&leaf_index), encode(&old));
+    }
     for number in 1..=CONTRACTS {
         let key = encode(&SourceId { hash: B256::repeat_byte(number) });
         changes.put_raw(family::CONTRACT_CODE.name, key, code(number).0);
@@ -143,6 +152,12 @@ fn migrated_and_swept(old: &AllRecords, height: u64) -> AllRecords {
                 RequestFailure { height: state.height, code, message: state.message }
             });
             *value = encode(&RequestRecord { kind, sequence, failure });
+        }
+        if *family == family::ACCOUNTS.name {
+            // Four bytes are the count of the slots, and the last 33 are those of no recovery agent,
+            // no pending one, the nonce 0 and the counter 0.
+            let (begin, slots) = (&value[..32], &value[36..value.len() - 33]);
+            *value = [begin, &[1], slots, &[0, 0, 0, 0]].concat();
         }
     }
     let swept = encode(&SweptRequests { height, of_next: 0 });
@@ -271,9 +286,9 @@ fn a_migration_that_ends_after_any_write_is_continued_to_the_same_result() {
         assert_eq!(records(&folder.path().join("store.schema-4")), old);
     }
     // Before the mark, before each of the records, before the end of each family, and before what
-    // follows from them in each of four schemas.
-    let records = u64::from(CONTRACTS) + PLACES + REQUESTS + 3;
-    assert_eq!((stops, refusals), (records + 5, records + 4));
+    // follows from them in each of five schemas.
+    let records = u64::from(CONTRACTS) + PLACES + REQUESTS + ACCOUNTS + 4;
+    assert_eq!((stops, refusals), (records + 6, records + 5));
 }
 
 #[test]
@@ -359,6 +374,7 @@ fn nothing_but_a_start_migrates_and_only_for_the_right_registry() {
     assert_eq!(standing, SchemaStanding::Migratable { from: 4 });
     let summary = store.summary().expect("the read succeeds");
     assert_eq!((summary.schema_version, summary.head.height), (4, 3));
+    assert_eq!(store.accounts().expect("the read succeeds"), ACCOUNTS);
     drop(store);
     assert_eq!((names(&folder), records(&path)), (vec!["store".to_owned()], old));
 }
@@ -379,12 +395,12 @@ fn a_record_that_is_none_of_its_schema_stops_the_migration() {
     }
 }
 
-/// [`Store::look`] reads these in a store of any of the schemas.
+/// [`Store::look`] reads these in a store of any of the schemas, and of accounts the last key.
 #[test]
 fn no_migration_changes_what_is_looked_at_in_old_stores() {
     let looked_at = [family::META, family::BLOCKS.name, family::BLOCK_HASHES.name, family::APPLIED.name];
     for change in changes_from(OLDEST_MIGRATABLE) {
-        assert!(!looked_at.contains(&change.family) && change.family != family::ACCOUNTS.name, "{}", change.family);
+        assert!(!looked_at.contains(&change.family), "{}", change.family);
     }
     let folder = old_store();
     migrate(&folder, BATCH, &NoProgress).expect("migrated");
