@@ -8,8 +8,8 @@ use tempfile::TempDir;
 /// How the name of such a folder begins. The id of the run's process follows.
 const PREFIX: &str = "selfsame-load-";
 
-/// Makes a folder for this run in `parent`, which is removed when the value is dropped. First removes
-/// those of runs that were killed: the copy of a large store has gigabytes.
+/// Makes a folder for this run in `parent`, which is removed when the value is dropped. First
+/// removes those of runs that were killed: the copy of a large store has gigabytes.
 pub fn of_this_run(parent: &Path) -> io::Result<TempDir> {
     for entry in std::fs::read_dir(parent)? {
         let entry = entry?;
