@@ -154,8 +154,8 @@ fn migrated_and_swept(old: &AllRecords, height: u64) -> AllRecords {
             *value = encode(&RequestRecord { kind, sequence, failure });
         }
         if *family == family::ACCOUNTS.name {
-            // Four bytes are the count of the slots, and the last 33 are those of no recovery agent,
-            // no pending one, the nonce 0 and the counter 0.
+            // Four bytes are the count of the slots, and the last 33 are those of no recovery
+            // agent, no pending one, the nonce 0 and the counter 0.
             let (begin, slots) = (&value[..32], &value[36..value.len() - 33]);
             *value = [begin, &[1], slots, &[0, 0, 0, 0]].concat();
         }

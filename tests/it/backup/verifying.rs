@@ -120,9 +120,9 @@ async fn every_damage_of_a_backup_is_a_problem_of_its_own() {
         ),
         (
             "another schema",
-            |backup| reseal(backup, |manifest| manifest.schema_version = 9),
+            |backup| reseal(backup, |manifest| manifest.schema_version = 99),
             &[
-                "the store of the backup has schema version 9, this program reads version",
+                "the store of the backup has schema version 99, this program reads version",
                 "and migrates from version 4 on; use selfsame 0.1.0, which made it",
             ],
         ),

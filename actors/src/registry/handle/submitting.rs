@@ -1,4 +1,5 @@
-//! Submitting requests: the checks before the request tracker, and the way to the replica that leads.
+//! Submitting requests: the checks before the request tracker, and the way to the replica that
+//! leads.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
