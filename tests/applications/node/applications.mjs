@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 
 export const PAGES = fileURLToPath(new URL("../../../docs/applications/", import.meta.url));
 
-const modules = fileURLToPath(new URL("node_modules", import.meta.url));
+export const PACKAGES = fileURLToPath(new URL("../../node_modules", import.meta.url));
 
 // A port that no program of this machine listens at.
 export async function freePort() {
@@ -43,7 +43,7 @@ export function register(redirectUris, homes, { isPublic = false } = {}) {
 export function copyOf(name) {
   const folder = mkdtempSync(join(tmpdir(), `selfsame-${name}-`));
   cpSync(join(PAGES, name), folder, { recursive: true });
-  symlinkSync(modules, join(folder, "node_modules"));
+  symlinkSync(PACKAGES, join(folder, "node_modules"));
   return folder;
 }
 

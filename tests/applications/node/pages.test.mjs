@@ -5,7 +5,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { PAGES } from "./applications.mjs";
+import { PACKAGES, PAGES } from "./applications.mjs";
 
 const read = (...path) => readFileSync(join(PAGES, ...path), "utf8");
 const entries = readdirSync(PAGES, { withFileTypes: true });
@@ -31,13 +31,15 @@ for (const folder of folders) {
 }
 
 test("the applications have the packages that the tests run", () => {
-  const tested = JSON.parse(readFileSync(new URL("package.json", import.meta.url))).dependencies;
   for (const folder of folders.filter((folder) => readdirSync(join(PAGES, folder)).includes("package.json"))) {
     const { dependencies, devDependencies } = JSON.parse(read(folder, "package.json"));
     for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies })) {
-      assert.equal(tested[name], version, `${name} of ${folder}`);
+      const tested = JSON.parse(readFileSync(join(PACKAGES, name, "package.json")));
+      assert.equal(tested.version, version, `${name} of ${folder}`);
     }
   }
-  const python = readFileSync(new URL("../python/requirements.in", import.meta.url), "utf8");
-  assert.equal(read("authlib", "requirements.txt"), python);
+  const tested = readFileSync(new URL("../../requirements.txt", import.meta.url), "utf8").split("\n");
+  for (const line of read("authlib", "requirements.txt").trim().split("\n")) {
+    assert.ok(tested.includes(`${line.toLowerCase()} \\`), `${line} of authlib`);
+  }
 });

@@ -1,5 +1,5 @@
 // The applications with a server of their own: sign-in, refusal, a stranger's answer, sign-out. They
-// differ in their library alone. PYTHON names a Python with python/requirements.txt, and
+// differ in their library alone. PYTHON names a Python with tests/requirements.txt, and
 // APPLICATION_RS the program that is built of openidconnect-rs/main.rs; without it that one is left
 // out.
 

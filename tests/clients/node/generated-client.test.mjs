@@ -3,16 +3,30 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+
 import { start } from "../../relying_parties/node/daemon.mjs";
 
-const folder = new URL(".", import.meta.url).pathname;
+const here = fileURLToPath(new URL(".", import.meta.url));
+const packages = fileURLToPath(new URL("../../node_modules", import.meta.url));
+let folder;
 let daemon;
 
 before(async () => {
+  folder = mkdtempSync(join(tmpdir(), "selfsame-client-"));
+  for (const file of ["client.ts", "tsconfig.json", "../../package.json"]) cpSync(join(here, file), join(folder, basename(file)));
+  symlinkSync(packages, join(folder, "node_modules"));
   daemon = await start({ isShared: true });
 });
-after(() => daemon?.stop());
+
+after(async () => {
+  await daemon?.stop();
+  rmSync(folder, { recursive: true });
+});
 
 test("a generated client compiles and works", () => {
   const run = (program, ...words) => execFileSync(program, words, { cwd: folder, encoding: "utf8" });
