@@ -1,10 +1,18 @@
-# The main targets are `run` and `test`. All targets build in the release profile, so that RocksDB
-# is built once.
+# The main targets are `run` and `test`; CONTRIBUTING.md has a table of all. Everything is built in the release
+# profile.
 
 CARGO ?= cargo
+BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
+PROGRAM := $(BUILD_OUTPUT)/release/selfsame
 # What the tests are built with.
 FAULTS := --features fault-injection,selfsame-actors/simulation
-BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
+# The compiler whose warnings are errors. Those of other compilers are shown, so that the day of a new one
+# breaks nothing.
+LINT_COMPILER := 1.95.0
+WARNINGS = $(if $(filter $(LINT_COMPILER),$(shell rustc --version | cut -d ' ' -f 2)),-D warnings)
+# The first seed of tests with random input: that of the commit, so that a change is not refused for a rare
+# fault that it did not make. `make test-all` draws one.
+TEST_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1))
 
 # The commit of the sources and its day, for `selfsame --version`; empty outside of a clone. Who
 # packages an archive of the sources can set both.
@@ -13,185 +21,232 @@ BUILD_COMMIT_DATE ?= $(shell TZ=UTC git show --no-patch --date=format-local:%Y-%
 export BUILD_COMMIT := $(BUILD_COMMIT)
 export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
-.PHONY: run build test test-embedder test-models public-api accept-public-api test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench bench-large prerequisites dist package-test container
+.PHONY: run build cluster test test-all test-gate test-rust outer-suites lint checks features docs \
+	test-relying-parties test-bridge test-applications test-published-client test-webhooks test-proxies \
+	test-contract test-wallets test-monitoring test-models test-embedder test-chain test-cluster \
+	daemon-under-test node-packages python-packages prerequisites torture torture-cluster torture-load \
+	bench bench-large dist package-test container
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
 run: build
-	$(CARGO) run --release --quiet --bin selfsame -- serve --dev
+	$(PROGRAM) serve --dev
 
 build: prerequisites
-	$(CARGO) build --release --bin selfsame
+	$(CARGO) build --release --workspace --bin selfsame
+	scripts/strip.sh $(PROGRAM)
 
 # Starts a cluster on this machine: three members of etcd, three daemons, and a proxy in front (data
 # in ./selfsame-cluster).
 cluster: build
 	scripts/prerequisites.sh cluster
-	SELFSAME=$(BUILD_OUTPUT)/release/selfsame scripts/cluster.py
+	SELFSAME=$(PROGRAM) scripts/cluster.py
 
-# Every check that CI runs. The tests of the workspace leave a mark of each fault that strikes, and the
-# faults of tests/fault_coverage.txt must be among them.
+# What the build needs from the system, and RocksDB, which is compiled once.
+prerequisites:
+	@scripts/prerequisites.sh
+	@scripts/rocksdb.sh $(BUILD_OUTPUT)
+
+# ---- Tests. Each step goes through STEP, which notes its time; a step with `--inputs` is left out when it has
+# passed on this machine with the same content of these paths and of the program's sources.
+
+STEP := scripts/suite.py $(BUILD_OUTPUT)/suites
+PACKAGES := $(BUILD_OUTPUT)/packages
+PYTHON := $(PACKAGES)/python/bin/python
+# One process for each test, with the groups, limits and repeats of .config/nextest.toml.
+NEXTEST = env TEST_SEED=$(TEST_SEED) $(PACKAGES)/python/bin/cargo-nextest nextest run --cargo-profile release --workspace $(FAULTS)
+
+# Every check that CI runs. The times of the steps are printed at the end, also when one of them fails.
+test:
+	@rm -f $(BUILD_OUTPUT)/suites/times
+	@$(MAKE) --no-print-directory test-gate; status=$$?; $(STEP) --table; exit $$status
+
+test-gate: prerequisites python-packages
+	$(STEP) lint -- $(MAKE) lint
+	$(STEP) checks -- $(MAKE) checks
+	$(STEP) build-tests -- $(NEXTEST) --no-run
+	$(STEP) rust-tests -- $(MAKE) test-rust
+	$(MAKE) test-models test-chain test-cluster
+	$(STEP) build-published-client -- $(PUBLISHED) --no-run --example application --tests
+	$(MAKE) outer-suites
+	$(STEP) features -- $(MAKE) features
+	$(STEP) crate-documents -- $(CARGO) doc --release --workspace --no-deps --quiet
+
+# Everything, also what the gate leaves out: long histories, new seeds, suites that have passed before, the waits of
+# more than a minute at the proxies, and the released program in place of the one with fault points. It takes hours.
+test-all:
+	ALL=1 LONG=1 TEST_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') PROPTEST_CASES=2000 $(HISTORIES) $(MAKE) test
+	$(MAKE) build
+	ALL=1 $(MAKE) outer-suites RELEASED=1
+	$(MAKE) torture torture-load torture-cluster
+HISTORIES := SELFSAME_SIMULATION_HISTORIES=1000 SELFSAME_SHARED_LEDGER_HISTORIES=400 SELFSAME_CLUSTER_HISTORIES=500 \
+	SELFSAME_VERIFICATION_HISTORIES=500 SELFSAME_SIGN_IN_HISTORIES=500
+
+# The tests of the workspace. They leave a mark of each fault that strikes, and the faults of
+# tests/fault_coverage.txt must be among them.
 FAULT_COVERAGE := $(BUILD_OUTPUT)/fault-coverage
-test: prerequisites lint checks
+test-rust: prerequisites python-packages
 	rm -rf $(FAULT_COVERAGE)
-	FAULT_COVERAGE=$(FAULT_COVERAGE) $(CARGO) test --release --workspace $(FAULTS)
+	@echo "the seed of the tests with random input: TEST_SEED=$(TEST_SEED)"
+	FAULT_COVERAGE=$(FAULT_COVERAGE) $(NEXTEST)
 	scripts/fault-coverage.py $(FAULT_COVERAGE)
-	$(MAKE) test-models test-embedder public-api test-chain test-cluster test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs
-	$(CARGO) doc --release --workspace --no-deps --quiet
+	$(CARGO) test --release --workspace $(FAULTS) --doc
 
-# Runs a program that embeds the actors, with `ractor_cluster`. It has a workspace of its own, and gets
-# the RocksDB that the daemon's workspace has compiled last.
-ROCKSDB = $(or $(ROCKSDB_LIB_DIR),$(dir $(shell ls -t $(BUILD_OUTPUT)/release/build/librocksdb-sys-*/out/librocksdb.a | head -n 1)))
-test-embedder: prerequisites
-	ROCKSDB_LIB_DIR=$(ROCKSDB) ROCKSDB_STATIC=1 CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
-		$(CARGO) test --manifest-path tests/embedder/Cargo.toml
-
-# Compares the public items of the actors with the list actors/public-api.txt. `make accept-public-api`
-# writes the list anew, after a change that is meant.
-public-api: prerequisites
-	CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client $(CARGO) test --quiet --manifest-path tests/public_api/Cargo.toml
-	$(PUBLIC_API) check
-accept-public-api: prerequisites
-	$(PUBLIC_API) accept
-PUBLIC_API = ROCKSDB_LIB_DIR=$(ROCKSDB) ROCKSDB_STATIC=1 CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
-	$(CARGO) run --quiet --manifest-path tests/public_api/Cargo.toml --
+# Runs a program that embeds the actors, as another project would have it (tests/embedder).
+test-embedder: prerequisites python-packages
+	$(NEXTEST) -E 'package(selfsame-embedder)'
 
 # Runs the models of the parts that threads share (docs/architecture.md, "Models"), in a workspace of
 # their own.
 test-models:
-	CARGO_TARGET_DIR=$(BUILD_OUTPUT)/models $(CARGO) test --release --manifest-path tests/models/Cargo.toml
+	CARGO_TARGET_DIR=$(BUILD_OUTPUT)/models $(STEP) models --inputs tests/models -- \
+		$(CARGO) test --release --manifest-path tests/models/Cargo.toml
 
-# Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
-# program. They have a workspace of their own.
-test-published-client: daemon-under-test
-	DAEMON=$(BUILD_OUTPUT)/release/selfsame CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
-		$(CARGO) test --manifest-path tests/published/Cargo.toml
+# Runs the tests that need a local chain, with anvil at the version of the lock file, or the program
+# that ANVIL names. Checks first that the committed contracts are what their sources give.
+export ANVIL ?= $(PACKAGES)/node/tests/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil
+test-chain: prerequisites node-packages python-packages
+	$(STEP) contracts --inputs tests/chain tests/package-lock.json -- node tests/chain/build.mjs --check
+	$(STEP) chain --inputs tests/it tests/chain tests/package-lock.json --variables ANVIL -- \
+		$(NEXTEST) --run-ignored only -E 'test(local_chain) | test(on_anvil)'
 
-# Runs relying parties with libraries that applications use, and pages' client kits with the wallet
-# behind the message bridge, at the versions of their lock files, against the daemon's program.
-test-relying-parties: daemon-under-test
-	scripts/prerequisites.sh relying-parties
-	cd tests/relying_parties/node && npm ci --no-audit --no-fund --silent
-	cd tests/relying_parties/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
-	cd tests/bridge/node && npm ci --no-audit --no-fund --silent
-	cd tests/bridge/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
-	python3 -m venv $(BUILD_OUTPUT)/relying-parties
-	$(BUILD_OUTPUT)/relying-parties/bin/pip install --quiet --requirement tests/relying_parties/python/requirements.txt
-	cd tests/relying_parties/python && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/relying-parties/bin/python test_authlib.py
+# Runs the tests that need etcd. They start members of their own.
+test-cluster: prerequisites python-packages
+	scripts/prerequisites.sh cluster
+	$(STEP) cluster --inputs tests/it -- $(NEXTEST) --run-ignored only -E 'test(on_etcd)'
+
+# ---- Suites that use the program as its users do, with libraries of others. They run the program that the tests
+# have been built with, whose fault points do nothing unless a test arms them; `RELEASED=1` runs the released one.
+
+export DAEMON := $(PROGRAM)
+ifdef RELEASED
+daemon-under-test: build
+else
+# `--test it` makes cargo choose the features of the dependencies as for the tests, so that nothing is compiled again.
+daemon-under-test: prerequisites
+	$(CARGO) build --release --workspace $(FAULTS) --bin selfsame --test it
+endif
+
+# All of them, two at a time, the longest first.
+outer-suites: daemon-under-test node-packages python-packages
+	scripts/prerequisites.sh browser
+	scripts/prerequisites.sh proxies
+	scripts/prerequisites.sh monitoring
+	$(MAKE) --jobs 2 --output-sync=target BUILT=1 test-relying-parties test-contract test-published-client \
+		test-applications test-proxies test-monitoring test-bridge test-wallets docs test-webhooks
+# What a suite needs before it, unless `outer-suites` has made it.
+ifndef BUILT
+SUITE_NEEDS := daemon-under-test node-packages python-packages
+endif
+
+# Runs relying parties with libraries that applications use.
+test-relying-parties: $(SUITE_NEEDS)
+	scripts/prerequisites.sh browser
+	$(STEP) relying-parties -- node --test tests/relying_parties/node/*.test.mjs
+	$(STEP) authlib -- $(PYTHON) tests/relying_parties/python/test_authlib.py
+
+# Runs pages' client kits with the wallet behind the message bridge.
+test-bridge: $(SUITE_NEEDS)
+	scripts/prerequisites.sh browser
+	$(STEP) bridge -- node --test tests/bridge/node/*.test.mjs
+
+# Runs published client libraries (of wallets, and of relying parties in Rust). They have a workspace of
+# their own.
+PUBLISHED := env CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client $(CARGO) test --manifest-path tests/published/Cargo.toml
+test-published-client: $(SUITE_NEEDS)
+	$(STEP) published-client -- $(PUBLISHED)
 
 # Runs the applications of docs/applications as a developer starts them, and signs in.
-test-applications: daemon-under-test
-	scripts/prerequisites.sh relying-parties
-	cd tests/relying_parties/node && npm ci --no-audit --no-fund --silent
-	cd tests/applications/node && npm ci --no-audit --no-fund --silent
-	python3 -m venv $(BUILD_OUTPUT)/applications
-	$(BUILD_OUTPUT)/applications/bin/pip install --quiet --require-hashes --requirement tests/applications/python/requirements.txt
-	CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client $(CARGO) build --manifest-path tests/published/Cargo.toml --example application
-	cd tests/applications/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame PYTHON=$(BUILD_OUTPUT)/applications/bin/python \
-		APPLICATION_RS=$(BUILD_OUTPUT)/published-client/debug/examples/application node --test
+test-applications: $(SUITE_NEEDS)
+	scripts/prerequisites.sh browser
+	$(PUBLISHED) --no-run --example application
+	PYTHON=$(PYTHON) APPLICATION_RS=$(BUILD_OUTPUT)/published-client/debug/examples/application \
+		$(STEP) applications -- node --test tests/applications/node/*.test.mjs
 
 # Checks webhooks with a published library for receivers, also while the daemon's program is killed.
-test-webhooks: daemon-under-test
-	scripts/prerequisites.sh relying-parties
-	cd tests/webhooks/node && npm ci --no-audit --no-fund --silent
-	cd tests/webhooks/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
-
-# The documentation as a site, in the folder `docs/site` of the build output.
-docs: daemon-under-test
-	scripts/prerequisites.sh docs
-	DAEMON=$(BUILD_OUTPUT)/release/selfsame scripts/docs.sh $(BUILD_OUTPUT)/docs
+test-webhooks: $(SUITE_NEEDS)
+	$(STEP) webhooks -- node --test tests/webhooks/node/*.test.mjs
 
 # Runs sign-in, operations and streams through nginx, Caddy and Traefik with the configurations of
-# packaging/proxies, against the daemon's program. The variables NGINX, CADDY and TRAEFIK may name
-# other programs of the proxies. LONG=1 adds waits of more than a minute (four minutes in all).
-test-proxies: daemon-under-test
+# packaging/proxies. The variables NGINX, CADDY and TRAEFIK may name other programs of the proxies. LONG=1
+# adds waits of more than a minute (four minutes in all).
+test-proxies: $(SUITE_NEEDS)
 	scripts/prerequisites.sh proxies
-	python3 -m venv $(BUILD_OUTPUT)/proxies
-	$(BUILD_OUTPUT)/proxies/bin/pip install --quiet --require-hashes --requirement tests/proxies/requirements.txt
-	cd tests/proxies && DAEMON=$(BUILD_OUTPUT)/release/selfsame \
-		TRAEFIK=$${TRAEFIK:-$(BUILD_OUTPUT)/proxies/bin/traefik} node --test
+	TRAEFIK=$${TRAEFIK:-$(PACKAGES)/python/bin/traefik} \
+		$(STEP) proxies --inputs tests/proxies packaging/proxies tests/requirements.txt --variables LONG NGINX CADDY TRAEFIK \
+		-- node --test tests/proxies/*.test.mjs
 
 # Makes requests from the OpenAPI descriptions, with a fixed seed, and checks every answer against them.
-test-contract: daemon-under-test
-	scripts/prerequisites.sh relying-parties
-	python3 -m venv $(BUILD_OUTPUT)/contract
-	$(BUILD_OUTPUT)/contract/bin/pip install --quiet --require-hashes --requirement tests/contract/requirements.txt
-	cd tests/contract && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/contract/bin/python test_contract.py
+test-contract: $(SUITE_NEEDS)
+	$(STEP) contract --inputs tests/contract tests/requirements.txt -- $(PYTHON) tests/contract/test_contract.py
 
 # Runs the example of an authenticator, at the versions of its lock file, against the worked examples of
 # docs/wallets.md and the daemon's program; and clients in TypeScript and Python that are generated from the
 # descriptions.
-test-wallets: daemon-under-test
-	scripts/prerequisites.sh relying-parties
-	cd examples/authenticator && npm ci --no-audit --no-fund --silent
-	cd examples/authenticator && DAEMON=$(BUILD_OUTPUT)/release/selfsame npm test --silent
-	cd tests/clients/node && npm ci --no-audit --no-fund --silent && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
-	python3 -m venv $(BUILD_OUTPUT)/clients
-	$(BUILD_OUTPUT)/clients/bin/pip install --quiet --require-hashes --requirement tests/clients/python/requirements.txt
-	cd tests/clients/python && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/clients/bin/python test_generated_client.py
+test-wallets: $(SUITE_NEEDS)
+	$(STEP) authenticator -- npm --prefix examples/authenticator test --silent
+	$(STEP) client-typescript -- node --test tests/clients/node/*.test.mjs
+	$(STEP) client-python -- $(PYTHON) tests/clients/python/test_generated_client.py
 
 # Runs the alerts and the queries of the dashboard with Prometheus, which reads the metrics of the
 # daemon's program at work.
-test-monitoring: daemon-under-test
+test-monitoring: $(SUITE_NEEDS)
 	scripts/prerequisites.sh monitoring
-	cd tests/monitoring && DAEMON=$(BUILD_OUTPUT)/release/selfsame python3 test_monitoring.py
+	$(STEP) monitoring --inputs tests/monitoring packaging/monitoring docs/operations -- python3 tests/monitoring/test_monitoring.py
 
-# Runs the tests that need a local chain, with anvil at the version of the lock file, or the program
-# that ANVIL names. Checks first that the committed contracts are what their sources give.
-ANVIL ?= $(CURDIR)/tests/chain/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil
-test-chain: prerequisites
-	scripts/prerequisites.sh chain
-	cd tests/chain && npm ci --no-audit --no-fund --silent && node build.mjs --check
-	ANVIL=$(ANVIL) $(CARGO) test --release --workspace $(FAULTS) --test it -- local_chain on_anvil --ignored
+# The documentation as a site, in the folder `docs/site` of the build output.
+docs: $(SUITE_NEEDS)
+	$(STEP) docs --inputs docs examples packaging benches tests README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE \
+		Containerfile deny.toml --variables MDBOOK -- scripts/docs.sh $(BUILD_OUTPUT)
 
-# Runs the tests that need etcd. They start members of their own. Those of the lease run one after the
-# other: one that is not renewed for three seconds ends, as it should.
-test-cluster: prerequisites
-	scripts/prerequisites.sh cluster
-	$(CARGO) test --release --workspace $(FAULTS) --lib -- on_etcd --ignored --test-threads 1
-	$(CARGO) test --release --workspace $(FAULTS) --test it -- on_etcd --ignored
+# The packages of the tests, installed once for each content of their lock files.
+node-packages:
+	@scripts/prerequisites.sh node
+	@scripts/test-packages.sh $(BUILD_OUTPUT) node
+python-packages:
+	@scripts/prerequisites.sh python
+	@scripts/test-packages.sh $(BUILD_OUTPUT) python
 
-# The daemon as it is released, without the feature `fault-injection`. The second target is built
-# already when the tests were; it makes cargo choose the features of the dependencies as for the
-# tests, so that none is compiled a second time.
-daemon-under-test: prerequisites
-	$(CARGO) build --release --workspace --bin selfsame --test hostile_input
+# ---- Checks without a run of the program.
 
-lint:
+lint: prerequisites
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path tests/published/Cargo.toml --check
-	$(CARGO) fmt --manifest-path tests/embedder/Cargo.toml --check
 	$(CARGO) fmt --manifest-path tests/models/Cargo.toml --check
-	$(CARGO) fmt --manifest-path tests/public_api/Cargo.toml --check
-	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --release --workspace --all-targets $(FAULTS) -- -D warnings
+	$(CARGO) clippy --release --workspace --all-targets $(FAULTS) -- $(WARNINGS)
 
-# Spelling; licenses, sources and versions of the dependencies; packages of the published crates.
-checks:
-	@scripts/prerequisites.sh checks
-	scripts/checks.sh $(BUILD_OUTPUT)/checks
+# The program compiles with each set of features that a packager may choose, without a warning.
+features: prerequisites
+	$(CARGO) check --release --package selfsame --bin selfsame
+	$(CARGO) check --release --package selfsame --bin selfsame --no-default-features
+	$(CARGO) check --release --package selfsame --bin selfsame --no-default-features --features wallet
+	$(CARGO) check --release --package selfsame --bin selfsame --no-default-features --features otlp
+
+# Spelling; licenses, sources and versions of the dependencies; packages of the published crates; the scripts.
+checks: python-packages
+	scripts/checks.sh $(BUILD_OUTPUT)
+
+# ---- Longer runs, by hand or in `test-all`.
 
 # Kills the daemon 300 times (or KILLS=…) while clients send requests, and as often on a simulated
 # disk that loses power, and checks every answer that a client got; loses power in as many backups,
 # restores and rebuilds. It prints the seed.
-torture: prerequisites
-	SELFSAME_TORTURE_KILLS=$${KILLS:-300} \
-		$(CARGO) test --release --workspace $(FAULTS) --test it torture -- --nocapture
+torture: prerequisites python-packages
+	SELFSAME_TORTURE_KILLS=$${KILLS:-300} $(NEXTEST) --no-capture --profile long -E 'test(/^torture::/)'
 
 # Disturbs a cluster 370 times (or DISTURBANCES=…) while clients send requests, more than half of the
 # time by a kill or a pause of the leader, and kills its leader 50 times (or FAILOVERS=…) to measure how
 # long no write is accepted. It takes about an hour, and prints the seed.
-torture-cluster: prerequisites
+torture-cluster: prerequisites python-packages
 	scripts/prerequisites.sh cluster
 	SELFSAME_CLUSTER_DISTURBANCES=$${DISTURBANCES:-370} SELFSAME_CLUSTER_FAILOVERS=$${FAILOVERS:-50} \
-		$(CARGO) test --release --workspace $(FAULTS) --test it cluster::torture -- --ignored \
-		--nocapture --test-threads 1
+		$(NEXTEST) --no-capture --profile long --run-ignored only -E 'test(/^cluster::torture/)'
 
 # Runs hostile clients: ten times the load that the daemon can serve for OVERLOAD_SECONDS=180, and
 # HOSTILE_CASES=1000000 random requests.
-torture-load: prerequisites
+torture-load: prerequisites python-packages
 	SELFSAME_OVERLOAD_SECONDS=$${OVERLOAD_SECONDS:-180} SELFSAME_HOSTILE_CASES=$${HOSTILE_CASES:-1000000} \
-		$(CARGO) test --release --workspace $(FAULTS) --test it overload hostile_http -- --nocapture
+		$(NEXTEST) --no-capture --profile long -E 'test(/^(overload|hostile_http)::/)'
 
 # Measures ratios to the bare hash, the bare server and the disk's sync; see docs/benchmarks.md.
 bench: prerequisites
@@ -205,6 +260,8 @@ bench-large: prerequisites
 	LOAD_LARGE=$(LARGE) LOAD_DATA=$(BUILD_OUTPUT)/large-store/$(LARGE) LOAD_FOLDER=$(BUILD_OUTPUT)/large-store \
 		LOAD_SECONDS=$${LOAD_SECONDS:-60} $(CARGO) bench --workspace --bench load
 	time $(CARGO) run --release --quiet --bin selfsame -- registry fsck --data $(BUILD_OUTPUT)/large-store/$(LARGE)
+
+# ---- Releases.
 
 # The files of a release, in the folder `dist` of the build output; see docs/releasing.md.
 dist: prerequisites
@@ -223,6 +280,3 @@ container:
 	$(CONTAINER) build --format docker --file Containerfile --tag selfsame \
 		--build-arg VERSION=$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml) \
 		--build-arg BUILD_COMMIT=$(BUILD_COMMIT) --build-arg BUILD_COMMIT_DATE=$(BUILD_COMMIT_DATE) .
-
-prerequisites:
-	@scripts/prerequisites.sh

@@ -24,9 +24,11 @@ fi
 export CARGO_TARGET_DIR=$build LC_ALL=C TZ=UTC
 umask 022
 
-# With the features of the daemon alone: a build of the tests leaves another program there. Cargo
-# compiles RocksDB again when SOURCE_DATE_EPOCH changes, and nothing that is compiled uses it.
+# A build of the tests leaves a program with fault points there, so it is built by the command of `make build`.
+# Cargo compiles crates again when SOURCE_DATE_EPOCH changes, and nothing that is compiled uses it.
+scripts/rocksdb.sh "$build"
 env --unset=SOURCE_DATE_EPOCH cargo build --release --locked --workspace --bin selfsame
+scripts/strip.sh "$program"
 export SOURCE_DATE_EPOCH
 
 # The tools, compiled once in the versions of scripts/packaging.txt.
@@ -47,11 +49,8 @@ build_name=$("$program" --version)
 version=$(cut -d' ' -f2 <<<"$build_name")
 host=$(rustc --version --verbose | sed -n 's/^host: //p')
 
-# The program without line tables and symbols. The standard library finds the debug file beside the
-# program, or below /usr/lib/debug, and then shows functions and lines in backtraces.
-objcopy --only-keep-debug --compress-debug-sections=zlib "$program" "$dist/selfsame.debug"
-(cd "$dist" && objcopy --strip-all --add-gnu-debuglink=selfsame.debug "$program" selfsame)
-cp "$dist/selfsame" "$stage/selfsame"
+cp "$program" "$program.debug" "$dist/"
+cp "$program" "$stage/selfsame"
 
 "$stage/selfsame" man "$stage/man"
 "$stage/selfsame" completions bash >"$stage/completions/selfsame"
