@@ -1,12 +1,12 @@
 //! `selfsame`: see `selfsame --help`.
 
+use mimalloc::MiMalloc;
 use selfsame::build::Build;
-use tikv_jemallocator::Jemalloc;
 
 /// An account costs less processor time than with the C library's allocator, which took 13 % of it
 /// (docs/benchmarks.md, "What limits the daemon").
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> std::process::ExitCode {
     // The Makefile sets both variables. They are read here and not in the library, so that a new
