@@ -5,7 +5,6 @@
 //! that it wraps. Roots are in [`crate::tree`], points in time in [`crate::time`].
 
 use alloy_primitives::U256;
-use serde::{Deserialize, Serialize};
 
 use crate::number::{integer_type, number_type};
 
@@ -60,8 +59,7 @@ impl From<u64> for Nonce {
 /// A nullifier: the number that a proof shows for a person and an action. A person who proves the
 /// same action to the same application again has the same nullifier; nullifiers for other actions
 /// are unrelated to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Nullifier(#[serde(with = "crate::number")] pub U256);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nullifier(pub U256);
 
 integer_type!(Nullifier);

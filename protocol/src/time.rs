@@ -14,9 +14,8 @@ use crate::number::{Number, integer_type};
 #[schema(value_type = u64, example = 1_798_761_600)]
 pub struct UnixSeconds(pub u64);
 
-/// A point in time: milliseconds since the Unix epoch. A number in JSON, eight bytes in records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+/// A point in time: milliseconds since the Unix epoch. Eight bytes in records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMillis(pub u64);
 
 integer_type!(UnixSeconds);
@@ -127,7 +126,7 @@ impl Number for UnixSeconds {
 
 /// How long a client must wait before it tries again: the value of `Retry-After` (RFC 9110, section
 /// 10.2.3) in whole seconds, rounded up, at least 1. `Display` writes `7 s`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RetryAfter(pub Duration);
 
 impl RetryAfter {

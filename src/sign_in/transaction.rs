@@ -85,7 +85,7 @@ pub(super) fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofR
     SignInRequest {
         app_id: asked.app_id,
         app_name: asked.app_name,
-        action: asked.action.into_owned(),
+        action: asked.action.to_owned(),
         signal: asked.signal,
         nonce: asked.nonce,
         protocol_versions: vec![asked.proof.protocol_version().to_owned()],
@@ -270,7 +270,7 @@ pub(super) fn deliver(sign_in: &SignIn, request: &Request, delivery: Delivery) -
     match delivery {
         Delivery::Post { action, fields } if accepts_json(request) => {
             let fields: serde_json::Map<String, Value> =
-                fields.into_iter().map(|(name, value)| (name.into_owned(), value.into())).collect();
+                fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
             json(StatusCode::OK, &value!({"action": action, "fields": fields}))
         }
         delivery => respond_delivery(&sign_in.frame(request), delivery),

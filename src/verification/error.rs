@@ -1,7 +1,5 @@
 //! The errors of the verification interface and its answers to them.
 
-use std::borrow::Cow;
-
 use hyper::StatusCode;
 use selfsame_actors::{TooManyRequests, VerificationError};
 use selfsame_protocol::json::BodyError;
@@ -89,7 +87,7 @@ impl InterfaceError for VerifyError {
                 format!("{} is missing or malformed", attribute.as_deref().unwrap_or("the body"))
             }
             Self::Verification(VerificationError::AllFailed { results, .. }) => {
-                let codes: Vec<&str> = results.iter().filter_map(|result| result.code.as_deref()).collect();
+                let codes: Vec<&str> = results.iter().filter_map(|result| result.code).collect();
                 format!("no proof verified: {}", codes.join(", "))
             }
             Self::Version2(error) => {
@@ -126,7 +124,7 @@ impl InterfaceError for VerifyError {
             }
             Self::NoSuchApplication { .. } => json(StatusCode::NOT_FOUND, &body("not_found", detail)),
             Self::ProofFailed { app_id, results } => {
-                let code = results.into_iter().find_map(|result| result.code).unwrap_or("invalid_proof".into());
+                let code = results.into_iter().find_map(|result| result.code).unwrap_or("invalid_proof");
                 bad_request(VerificationErrorBody { app_id: Some(app_id), ..body(code, detail) })
             }
             Self::Lookup { lookup, error } => lookup_response(lookup, error, detail),
@@ -135,8 +133,8 @@ impl InterfaceError for VerifyError {
     }
 }
 
-fn body(code: impl Into<Cow<'static, str>>, detail: String) -> VerificationErrorBody {
-    VerificationErrorBody { success: false, code: code.into(), detail, attribute: None, app_id: None, results: None }
+fn body(code: &'static str, detail: String) -> VerificationErrorBody {
+    VerificationErrorBody { success: false, code, detail, attribute: None, app_id: None, results: None }
 }
 
 fn bad_request(body: VerificationErrorBody) -> Response {

@@ -28,7 +28,7 @@ struct ForwardedSubmission {
 encode_fields!(ForwardedSubmission { operation, source, idempotency_key, proof_of_work });
 
 /// Encodes a submission for the leader.
-pub(crate) fn encode_submission(submission: Submission) -> Vec<u8> {
+fn encode_submission(submission: Submission) -> Vec<u8> {
     let Submission { operation, source, idempotency_key, proof_of_work } = submission;
     let source = source.map(|address| address.to_string());
     let proof_of_work = proof_of_work.map(|Solution { hash, time }| (hash, time));
@@ -99,7 +99,7 @@ pub(crate) fn encode_answer(outcome: Result<GatewayStatusResponse, SubmitError>)
 }
 
 /// Reads an answer. One that cannot be read leaves open what became of the submission.
-pub(crate) fn decode_answer(content: &[u8]) -> Result<GatewayStatusResponse, SubmitError> {
+fn decode_answer(content: &[u8]) -> Result<GatewayStatusResponse, SubmitError> {
     let answer = serde_json::from_slice(content).map_err(|error| SubmitError::Unknown {
         request_id: None,
         reason: format!("the answer of the replica that leads cannot be read: {error}"),

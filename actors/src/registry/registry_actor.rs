@@ -1,5 +1,5 @@
 //! The registry's handle as an actor: other actors send it messages, supervise and monitor it, and
-//! put it into process groups. With the feature `cluster`, also from other nodes.
+//! put it into process groups.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{RequestId, Tip};
 use selfsame_protocol::registry::{Account, RegistryView};
 use selfsame_storage::StoreError;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::handle::{RegistryHandle, WaitError};
@@ -60,16 +59,10 @@ pub enum RegistryMessage {
         /// Takes the account; `None` when the leaf has none.
         reply: RpcReplyPort<Result<Option<Account>, ReadError>>,
     },
-    /// A message of another node that this version of the program cannot read. Its sender gets no
-    /// answer.
-    Unreadable {
-        /// What is wrong with it.
-        reason: String,
-    },
 }
 
 /// Why a question was not answered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// As many callers wait as [`crate::AdmissionLimits::status_waiters`] allows.
     #[error("too many callers are waiting for final states; ask for the state, or try again")]
@@ -124,9 +117,6 @@ impl Actor for RegistryActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             RegistryMessage::Tip { reply } => drop(reply.send(*handle.snapshot().tip())),
-            RegistryMessage::Unreadable { reason } => {
-                tracing::warn!(reason, "a message of another node cannot be read");
-            }
             message => drop(tokio::spawn(answer(handle.clone(), message))),
         }
         Ok(())
@@ -145,7 +135,7 @@ async fn answer(handle: RegistryHandle, message: RegistryMessage) {
             let _ = reply.send(status.map_err(ReadError::from));
         }
         RegistryMessage::WaitUntilFinal { request_id, patience, reply } => {
-            // Another node may state any time, also one beyond all that an instant can be.
+            // A caller may state any time, also one beyond all that an instant can be.
             let deadline = Instant::now() + patience.min(LONGEST_WAIT);
             let status = handle.wait_until_final(&request_id, deadline).await;
             let _ = reply.send(status.map_err(ReadError::from));
@@ -155,81 +145,6 @@ async fn answer(handle: RegistryHandle, message: RegistryMessage) {
             let _ = reply.send(account.map_err(ReadError::from));
         }
         // Answered at once.
-        RegistryMessage::Tip { .. } | RegistryMessage::Unreadable { .. } => {}
-    }
-}
-
-/// How the messages cross from one node of a cluster to another: requests and their answers in the
-/// form in which replicas send them to each other, states and errors in JSON, the rest in the
-/// canonical encoding. All nodes run the same version of the program.
-#[cfg(feature = "cluster")]
-mod crossing {
-    use ractor::Message;
-    use ractor::message::{BoxedDowncastErr, SerializedMessage};
-    use selfsame_protocol::encoding::{decode, encode};
-
-    use super::*;
-    use crate::registry::forwarded::{decode_answer, decode_submission, encode_answer, encode_submission};
-    use crate::support::crossing::{call, decode_json, encode_json, receive, reply};
-
-    impl Message for RegistryMessage {
-        fn serializable() -> bool {
-            true
-        }
-
-        fn serialize(self) -> Result<SerializedMessage, BoxedDowncastErr> {
-            Ok(match self {
-                Self::Submit { submission, reply } => {
-                    call("Submit", encode_submission(*submission), reply, |bytes| Some(decode_answer(bytes)))
-                }
-                Self::Status { request_id, reply } => call("Status", encode(&request_id), reply, decode_json),
-                Self::WaitUntilFinal { request_id, patience, reply } => {
-                    call("WaitUntilFinal", encode_json(&(request_id, patience)), reply, decode_json)
-                }
-                Self::Tip { reply } => call("Tip", Vec::new(), reply, |bytes| decode(bytes).ok()),
-                Self::Account { leaf_index, reply } => call("Account", encode(&leaf_index), reply, decode_account),
-                Self::Unreadable { .. } => return Err(BoxedDowncastErr),
-            })
-        }
-
-        fn deserialize(message: SerializedMessage) -> Result<Self, BoxedDowncastErr> {
-            Ok(receive(message, read, |reason| Self::Unreadable { reason }))
-        }
-    }
-
-    /// Reads a message by its name.
-    fn read(name: &str, content: &[u8], answer: RpcReplyPort<Vec<u8>>) -> Option<RegistryMessage> {
-        Some(match name {
-            "Submit" => {
-                let submission = Box::new(decode_submission(content).ok()?);
-                RegistryMessage::Submit { submission, reply: reply(answer, encode_answer) }
-            }
-            "Status" => {
-                let request_id = decode(content).ok()?;
-                RegistryMessage::Status { request_id, reply: reply(answer, |status| encode_json(&status)) }
-            }
-            "WaitUntilFinal" => {
-                let (request_id, patience) = decode_json(content)?;
-                let reply = reply(answer, |status| encode_json(&status));
-                RegistryMessage::WaitUntilFinal { request_id, patience, reply }
-            }
-            "Tip" if content.is_empty() => RegistryMessage::Tip { reply: reply(answer, |tip| encode(&tip)) },
-            "Account" => {
-                let leaf_index = decode(content).ok()?;
-                RegistryMessage::Account { leaf_index, reply: reply(answer, encode_account) }
-            }
-            _ => return None,
-        })
-    }
-
-    fn encode_account(read: Result<Option<Account>, ReadError>) -> Vec<u8> {
-        encode_json(&read.map(|account| encode(&account)))
-    }
-
-    fn decode_account(bytes: &[u8]) -> Option<Result<Option<Account>, ReadError>> {
-        match decode_json::<Result<Vec<u8>, ReadError>>(bytes)? {
-            Ok(account) => Some(Ok(decode(&account).ok()?)),
-            Err(error) => Some(Err(error)),
-        }
+        RegistryMessage::Tip { .. } => {}
     }
 }

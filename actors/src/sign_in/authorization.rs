@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
-use serde::{Deserialize, Serialize};
 
 use super::elsewhere::Given;
 use super::error::SignInError;
@@ -14,7 +13,7 @@ use super::handle::SignInHandle;
 use super::transactions::{NewTransaction, ProofRequest};
 
 /// What comes of a valid authorization request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub enum Authorization {
     /// A transaction began: the person is asked for a proof.
     ProofRequested(Box<BegunSignIn>),
@@ -23,7 +22,7 @@ pub enum Authorization {
 }
 
 /// A sign-in that waits for a person's proof.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct BegunSignIn {
     /// The transaction.
     pub transaction: NewTransaction,
@@ -45,7 +44,7 @@ pub struct AuthorizationError {
 }
 
 /// Where an authorization request came from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizationOrigin {
     /// The address of the browser or program, if it is known: it may begin a quarter of
     /// [`crate::SignInLimits::open_sign_ins`] (rounded up), and the authenticator shows its

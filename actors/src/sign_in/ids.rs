@@ -5,11 +5,10 @@ use std::str::FromStr;
 
 use selfsame_protocol::B256;
 use selfsame_storage::{RecordKey, RecordKind};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// A transaction's public id: 128 random bits, written as 32 lower-case hex digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(pub(super) [u8; 16]);
 
 /// A text that is not a transaction's id.

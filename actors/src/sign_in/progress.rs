@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use selfsame_protocol::sign_in::records::Transaction;
-use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -16,7 +15,7 @@ use super::state::{ReadRecord, SignInState};
 use crate::support::slot::RESTART_PATIENCE;
 
 /// Where a transaction stands, for a caller that has its secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// No authenticator has opened the request yet.
     Waiting,

@@ -1,5 +1,5 @@
 //! Sign-in's handle as an actor: other actors send it messages, supervise and monitor it, and put
-//! it into process groups. With the feature `cluster`, also from other nodes.
+//! it into process groups.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,7 +10,6 @@ use selfsame_protocol::sign_in::error::ErrorBody;
 use selfsame_protocol::sign_in::proof_request::AnswerMode;
 use selfsame_protocol::sign_in::response::Delivery;
 use selfsame_storage::StoreError;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -160,17 +159,11 @@ pub enum SignInMessage {
         /// Takes the keys, the oldest first.
         reply: RpcReplyPort<Result<Vec<PublicJwk>, SignInCallError>>,
     },
-    /// A message of another node that this version of the program cannot read. Its sender gets no
-    /// answer.
-    Unreadable {
-        /// What is wrong with it.
-        reason: String,
-    },
 }
 
 /// The session cookie of the caller that completes a transaction, as a message has it; see
 /// [`SessionCookie`].
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum OwnedSessionCookie {
     /// See [`SessionCookie::HostOnly`].
     HostOnly(String),
@@ -199,8 +192,8 @@ impl OwnedSessionCookie {
     }
 }
 
-/// Why a step was not answered with success, as a value that crosses from node to node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+/// Why a step was not answered with success.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignInCallError {
     /// The step is refused. The body is the one that the sign-in interface answers.
     #[error("{}", .0.detail)]
@@ -231,7 +224,7 @@ pub enum SignInCallError {
 }
 
 /// Why no sign-in begins.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct AuthorizationCallError {
     /// The error as the application gets it at its redirect URI; `None` when it is shown on a page,
@@ -306,7 +299,7 @@ async fn answer(handle: SignInHandle, message: SignInMessage) {
         }
         SignInMessage::Refuse { transaction, reply } => answered(reply, handle.refuse(transaction).await),
         SignInMessage::Follow { transaction, secret, seen, patience, source, reply } => {
-            // Another node may state any time, also one beyond all that an instant can be.
+            // A caller may state any time, also one beyond all that an instant can be.
             let deadline = Instant::now() + patience.min(LONGEST_WAIT);
             answered(reply, follow(&handle, transaction, &secret, (seen, deadline), source).await);
         }
@@ -330,9 +323,6 @@ async fn answer(handle: SignInHandle, message: SignInMessage) {
         }
         SignInMessage::EndSession { session, reply } => answered(reply, handle.end_session(&session).await),
         SignInMessage::PublishedKeys { reply } => answered(reply, handle.published_keys().await),
-        SignInMessage::Unreadable { reason } => {
-            tracing::warn!(reason, "a message of another node cannot be read");
-        }
     }
 }
 
@@ -387,149 +377,4 @@ fn is_authentic(handle: &SignInHandle, client_id: &str, secret: Option<&str>) ->
 async fn live_token(handle: &SignInHandle, token: &str) -> Result<Option<LiveToken>, SignInCallError> {
     handle.await_given(Given::Token(token)).await?;
     Ok(handle.live_token(token)?)
-}
-
-/// How the messages cross from one node of a cluster to another: in JSON, the record of an access
-/// token in the canonical encoding. All nodes run the same version of the program.
-#[cfg(feature = "cluster")]
-mod crossing {
-    use ractor::Message;
-    use ractor::message::{BoxedDowncastErr, SerializedMessage};
-    use selfsame_protocol::encoding::{decode, encode};
-    use selfsame_protocol::sign_in::records::AccessToken;
-    use selfsame_protocol::time::UnixSeconds;
-
-    use super::*;
-    use crate::support::crossing::{call, decode_json, encode_json, receive, reply};
-
-    impl Message for SignInMessage {
-        fn serializable() -> bool {
-            true
-        }
-
-        fn serialize(self) -> Result<SerializedMessage, BoxedDowncastErr> {
-            Ok(match self {
-                Self::Authorize { parameters, origin, reply } => {
-                    call("Authorize", encode_json(&(parameters, origin)), reply, decode_json)
-                }
-                Self::ProofRequest { transaction, reply } => {
-                    call("ProofRequest", encode_json(&transaction), reply, decode_json)
-                }
-                Self::Answer { transaction, body, mode, source, reply } => {
-                    call("Answer", encode_json(&(transaction, body, mode, source)), reply, decode_json)
-                }
-                Self::Refuse { transaction, reply } => call("Refuse", encode_json(&transaction), reply, decode_json),
-                Self::Follow { transaction, secret, seen, patience, source, reply } => {
-                    let content = encode_json(&(transaction, secret, seen, patience, source));
-                    call("Follow", content, reply, decode_json)
-                }
-                Self::Cancel { transaction, secret, reply } => {
-                    call("Cancel", encode_json(&(transaction, secret)), reply, decode_json)
-                }
-                Self::Complete { transaction, secret, return_secret, session, reply } => {
-                    let content = encode_json(&(transaction, secret, return_secret, session));
-                    call("Complete", content, reply, decode_json)
-                }
-                Self::Authenticate { client_id, secret, reply } => {
-                    call("Authenticate", encode_json(&(client_id, secret)), reply, decode_json)
-                }
-                Self::Exchange { client_id, code, redirect_uri, code_verifier, reply } => {
-                    let content = encode_json(&(client_id, code, redirect_uri, code_verifier));
-                    call("Exchange", content, reply, decode_json)
-                }
-                Self::LiveToken { token, reply } => call("LiveToken", encode_json(&token), reply, decode_token),
-                Self::RevokeToken { client_id, token, reply } => {
-                    call("RevokeToken", encode_json(&(client_id, token)), reply, decode_json)
-                }
-                Self::EndSession { session, reply } => call("EndSession", encode_json(&session), reply, decode_json),
-                Self::PublishedKeys { reply } => call("PublishedKeys", encode_json(&()), reply, decode_json),
-                Self::Unreadable { .. } => return Err(BoxedDowncastErr),
-            })
-        }
-
-        fn deserialize(message: SerializedMessage) -> Result<Self, BoxedDowncastErr> {
-            Ok(receive(message, read, |reason| Self::Unreadable { reason }))
-        }
-    }
-
-    /// Reads a message by its name.
-    fn read(name: &str, content: &[u8], answer: RpcReplyPort<Vec<u8>>) -> Option<SignInMessage> {
-        Some(match name {
-            "Authorize" => {
-                let (parameters, origin) = decode_json(content)?;
-                SignInMessage::Authorize { parameters, origin, reply: reply(answer, |begun| encode_json(&begun)) }
-            }
-            "ProofRequest" => {
-                let transaction = decode_json(content)?;
-                SignInMessage::ProofRequest { transaction, reply: reply(answer, |asked| encode_json(&asked)) }
-            }
-            "Answer" => {
-                let (transaction, body, mode, source) = decode_json(content)?;
-                let reply = reply(answer, |secret| encode_json(&secret));
-                SignInMessage::Answer { transaction, body, mode, source, reply }
-            }
-            "Refuse" => {
-                let transaction = decode_json(content)?;
-                SignInMessage::Refuse { transaction, reply: reply(answer, |outcome| encode_json(&outcome)) }
-            }
-            "Follow" => {
-                let (transaction, secret, seen, patience, source) = decode_json(content)?;
-                let reply = reply(answer, |progress| encode_json(&progress));
-                SignInMessage::Follow { transaction, secret, seen, patience, source, reply }
-            }
-            "Cancel" => {
-                let (transaction, secret) = decode_json(content)?;
-                SignInMessage::Cancel { transaction, secret, reply: reply(answer, |delivery| encode_json(&delivery)) }
-            }
-            "Complete" => {
-                let (transaction, secret, return_secret, session) = decode_json(content)?;
-                let reply = reply(answer, |completed| encode_json(&completed));
-                SignInMessage::Complete { transaction, secret, return_secret, session, reply }
-            }
-            "Authenticate" => {
-                let (client_id, secret) = decode_json(content)?;
-                SignInMessage::Authenticate { client_id, secret, reply: reply(answer, |is_it| encode_json(&is_it)) }
-            }
-            "Exchange" => {
-                let (client_id, code, redirect_uri, code_verifier) = decode_json(content)?;
-                let reply = reply(answer, |tokens| encode_json(&tokens));
-                SignInMessage::Exchange { client_id, code, redirect_uri, code_verifier, reply }
-            }
-            "LiveToken" => {
-                SignInMessage::LiveToken { token: decode_json(content)?, reply: reply(answer, encode_token) }
-            }
-            "RevokeToken" => {
-                let (client_id, token) = decode_json(content)?;
-                let reply = reply(answer, |outcome| encode_json(&outcome));
-                SignInMessage::RevokeToken { client_id, token, reply }
-            }
-            "EndSession" => {
-                let session = decode_json(content)?;
-                SignInMessage::EndSession { session, reply: reply(answer, |outcome| encode_json(&outcome)) }
-            }
-            "PublishedKeys" => {
-                let () = decode_json(content)?;
-                SignInMessage::PublishedKeys { reply: reply(answer, |keys| encode_json(&keys)) }
-            }
-            _ => return None,
-        })
-    }
-
-    type FoundToken = Result<Option<LiveToken>, SignInCallError>;
-
-    fn encode_token(found: FoundToken) -> Vec<u8> {
-        let encoded = |LiveToken { token, expires_at }| encode(&(token, expires_at));
-        encode_json(&found.map(|found| found.map(encoded)))
-    }
-
-    fn decode_token(bytes: &[u8]) -> Option<FoundToken> {
-        Some(match decode_json::<Result<Option<Vec<u8>>, SignInCallError>>(bytes)? {
-            Ok(Some(bytes)) => {
-                let (token, expires_at) = decode::<(AccessToken, UnixSeconds)>(&bytes).ok()?;
-                Ok(Some(LiveToken { token, expires_at }))
-            }
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        })
-    }
 }

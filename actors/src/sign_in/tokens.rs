@@ -8,7 +8,7 @@ use selfsame_protocol::sign_in::pkce;
 use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordWrite, StoreError};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use subtle::ConstantTimeEq;
 
 use super::elsewhere::Given;
@@ -19,12 +19,11 @@ use super::ids::{code_key, hash_of, token_key};
 use super::state::{ReadRecord, TOKEN_LIFETIME, write};
 
 /// The answer of the token endpoint.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct TokenResponse {
     /// The new access token.
     pub access_token: String,
     /// Always `Bearer`.
-    #[serde(skip_deserializing, default = "bearer")]
     pub token_type: &'static str,
     /// Lifetime of the access token, in seconds.
     pub expires_in: u64,
@@ -32,10 +31,6 @@ pub struct TokenResponse {
     pub scope: String,
     /// The ID token, a signed JWT.
     pub id_token: String,
-}
-
-fn bearer() -> &'static str {
-    "Bearer"
 }
 
 // The tokens are not in the debug form, because embedders write it to logs.
@@ -134,7 +129,7 @@ impl SignInHandle {
             Decision::Changed => None,
             Decision::Written => Some(TokenResponse {
                 access_token,
-                token_type: bearer(),
+                token_type: "Bearer",
                 expires_in: TOKEN_LIFETIME,
                 scope: scopes.text(),
                 id_token,

@@ -1,7 +1,6 @@
 //! Transactions: an authorization request is kept until a person has answered it, and its response
 //! is returned once.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +19,6 @@ use selfsame_protocol::verification::request::{
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
 use selfsame_storage::{Decision, RecordWrite, StoreError};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::binding::{check_mode, check_return};
@@ -40,7 +38,7 @@ use crate::support::slot::RESTART_PATIENCE;
 pub const LEGACY_ROOT_AGE: u64 = 3600;
 
 /// A transaction that was begun.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 pub struct NewTransaction {
     /// The transaction's public id, a part of its URLs. It gives no right to complete the sign-in.
     pub id: TransactionId,
@@ -52,18 +50,17 @@ pub struct NewTransaction {
 }
 
 /// The proof that a transaction asks an authenticator for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProofRequest {
     /// Id of the application that the end user signs in to.
     pub app_id: String,
     /// Name of that application, for the end user.
     pub app_name: String,
     /// Action of the proof: [`SIGN_IN_ACTION`] for a current proof, empty for a legacy proof.
-    pub action: Cow<'static, str>,
+    pub action: &'static str,
     /// `0x` and 64 hex digits.
     pub signal: String,
     /// The nonce of a current proof.
-    #[serde(with = "selfsame_protocol::number")]
     pub nonce: U256,
     /// The only kind of proof that the application accepts.
     pub proof: ProofKind,
@@ -84,7 +81,7 @@ pub struct ProofRequest {
 }
 
 /// A completed transaction.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CompletedTransaction {
     /// How the response reaches the application.
     pub delivery: Delivery,
@@ -160,7 +157,7 @@ impl SignInHandle {
         Ok(ProofRequest {
             app_id: client.client.id.clone(),
             app_name: client.name.clone(),
-            action: action_of(client.proof).into(),
+            action: action_of(client.proof),
             signal: signal_text(&value.signal),
             nonce: nonce_of(&value.signal),
             proof: client.proof,
@@ -423,7 +420,7 @@ mod tests {
     fn no_secret_is_in_a_debug_form() {
         const SECRET: &str = "a-secret";
         let secret = || SECRET.to_owned();
-        let fields = vec![("code".into(), secret())];
+        let fields = vec![("code", secret())];
         let forms = [
             format!(
                 "{:?}",

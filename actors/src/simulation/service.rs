@@ -1,5 +1,6 @@
 //! Services of a run.
 
+use std::convert::Infallible;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -281,27 +282,21 @@ async fn commit_to_journal(committer: Committer, run: Run) {
     }
 }
 
-/// A supervisor that ignores every event.
+/// A supervisor that ignores every event. Nothing sends it a message.
 struct IgnoringSupervisor;
 
-/// A message to it. Nothing sends one.
-enum SupervisorMessage {}
-
-#[cfg(feature = "cluster")]
-impl ractor::Message for SupervisorMessage {}
-
 impl Actor for IgnoringSupervisor {
-    type Msg = SupervisorMessage;
+    type Msg = Infallible;
     type State = ();
     type Arguments = ();
 
-    async fn pre_start(&self, _: ActorRef<SupervisorMessage>, (): ()) -> Result<(), ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Infallible>, (): ()) -> Result<(), ActorProcessingErr> {
         Ok(())
     }
 
     async fn handle_supervisor_evt(
         &self,
-        _: ActorRef<SupervisorMessage>,
+        _: ActorRef<Infallible>,
         _: SupervisionEvent,
         (): &mut (),
     ) -> Result<(), ActorProcessingErr> {

@@ -1,28 +1,24 @@
 //! The supervisor of a service that has no embedder's supervisor.
 
+use std::convert::Infallible;
+
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 
 use super::error::ServiceError;
 use super::supervisor::reason_of_end;
 
-/// The actor: reports why the root of the supervision tree ended.
+/// The actor: reports why the root of the supervision tree ended. Nothing sends it a message.
 pub(super) struct Guardian;
 
-/// A message to the guardian. Nothing sends one.
-pub(crate) enum GuardianMessage {}
-
-#[cfg(feature = "cluster")]
-impl ractor::Message for GuardianMessage {}
-
 impl Actor for Guardian {
-    type Msg = GuardianMessage;
+    type Msg = Infallible;
     type State = watch::Sender<Option<ServiceError>>;
     type Arguments = watch::Sender<Option<ServiceError>>;
 
     async fn pre_start(
         &self,
-        _: ActorRef<GuardianMessage>,
+        _: ActorRef<Infallible>,
         failed: Self::Arguments,
     ) -> Result<Self::State, ActorProcessingErr> {
         Ok(failed)
@@ -30,7 +26,7 @@ impl Actor for Guardian {
 
     async fn handle_supervisor_evt(
         &self,
-        _: ActorRef<GuardianMessage>,
+        _: ActorRef<Infallible>,
         event: SupervisionEvent,
         failed: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {

@@ -47,9 +47,6 @@ pub enum ServiceMessage {
     Failed(ServiceError),
 }
 
-#[cfg(feature = "cluster")]
-impl ractor::Message for ServiceMessage {}
-
 impl ServiceChild {
     /// A child that is started with these parts, again after each end. Nothing is started yet.
     pub fn new(parts: ServiceParts) -> Self {

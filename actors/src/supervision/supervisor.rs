@@ -80,9 +80,6 @@ pub(crate) enum SupervisorMessage {
     },
 }
 
-#[cfg(feature = "cluster")]
-impl ractor::Message for SupervisorMessage {}
-
 /// The actor.
 pub(super) struct Supervisor;
 

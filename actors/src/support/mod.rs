@@ -8,7 +8,6 @@
 //! | [`blocking`], [`serial_blocking`] | work that blocks a thread; the same, one piece at a time |
 //! | [`owned_task`] | tasks that end with their owner |
 //! | [`forwarding`] | messages from a replica to the one that leads |
-//! | `crossing` | calls of actors from other nodes of a cluster |
 //! | [`catching_up`] | reads that must show what another replica has acknowledged |
 //! | [`follower_limits`] | how many clients may wait for changes of one thing, and from one source |
 //! | [`freshness`] | when a replica has last had news of its journal |
@@ -20,8 +19,6 @@
 pub(crate) mod blocking;
 pub(crate) mod bounded_blocking;
 pub(crate) mod catching_up;
-#[cfg(feature = "cluster")]
-pub(crate) mod crossing;
 pub(crate) mod follower_limits;
 pub(crate) mod forwarding;
 pub(crate) mod freshness;

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows, SourceWindows};
 use selfsame_protocol::time::RetryAfter;
-use serde::{Deserialize, Serialize};
 
 /// The most keys whose events are counted at a time, and the most networks of each size. Bounds a
 /// [`RateLimiter`] to about 60 MB and a [`SourceLimiter`] to about 180 MB.
 const MAX_KEYS: usize = 100_000;
 
 /// A source address has used up its limit of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests from this address; try again in {retry_after}")]
 pub struct TooManyRequests {
     /// Time until the next request is within the limit.

@@ -21,9 +21,6 @@ pub(crate) struct Traced<M> {
     message: M,
 }
 
-#[cfg(feature = "cluster")]
-impl<M: Send + 'static> ractor::Message for Traced<M> {}
-
 impl<M> Traced<M> {
     /// The message of a call, with the caller's span.
     pub fn call(message: M) -> Self {

@@ -31,7 +31,7 @@ use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots}
 use selfsame_protocol::verification::rp_signature::{RpSignature, check_signature};
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_storage::{HistogramSnapshot, StoreError, VerificationRecords};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
@@ -52,7 +52,7 @@ use crate::support::service_events::Announcer;
 use crate::support::slot::CallError;
 
 /// A request of which at least one proof verified.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verification {
     /// The application's id.
     pub app_id: String,

@@ -55,9 +55,6 @@ pub(crate) enum WorkerMessage {
     },
 }
 
-#[cfg(feature = "cluster")]
-impl ractor::Message for WorkerMessage {}
-
 /// Proofs of one key, with the reply ports of their callers.
 pub(crate) struct Batch {
     pub key: Arc<PreparedKey>,

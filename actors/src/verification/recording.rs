@@ -15,7 +15,6 @@ use selfsame_protocol::verification::nullifiers::{
 };
 use selfsame_protocol::verification::rp_signature::{CLOCK_TOLERANCE, SignedNonce, SignedRequest};
 use selfsame_storage::{Decision, StoreError, VerificationRecords, VerificationWrite};
-use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -51,7 +50,7 @@ pub(super) struct ProvedAction<'a> {
 }
 
 /// A nullifier and when it was first seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenNullifier {
     /// The nullifier.
     pub nullifier: Nullifier,

@@ -1,5 +1,5 @@
 //! Proof verification's handle as an actor: other actors send it messages, supervise and monitor
-//! it, and put it into process groups. With the feature `cluster`, also from other nodes.
+//! it, and put it into process groups.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use selfsame_protocol::verification::answer::{ItemResult, VerificationErrorBody}
 use selfsame_protocol::verification::request::{ValidationError, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootKey, TrustedRoot};
 use selfsame_storage::StoreError;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -49,16 +48,10 @@ pub enum VerificationMessage {
         /// Takes whether it was trusted.
         reply: RpcReplyPort<Result<bool, VerificationCallError>>,
     },
-    /// A message of another node that this version of the program cannot read. Its sender gets no
-    /// answer.
-    Unreadable {
-        /// What is wrong with it.
-        reason: String,
-    },
 }
 
-/// Why a message was not answered with success, as a value that crosses from node to node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+/// Why a message was not answered with success.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerificationCallError {
     /// The request is refused. The body is the one that the verification endpoint answers.
     #[error("{}", .0.detail)]
@@ -74,7 +67,7 @@ pub enum VerificationCallError {
 
 impl From<ValidationError> for VerificationCallError {
     fn from(ValidationError { attribute, detail }: ValidationError) -> Self {
-        let code = "validation_error".into();
+        let code = "validation_error";
         let body = VerificationErrorBody { success: false, code, detail, attribute, app_id: None, results: None };
         Self::Refused(body)
     }
@@ -87,7 +80,7 @@ impl From<VerificationError> for VerificationCallError {
         }
         Self::Refused(VerificationErrorBody {
             success: false,
-            code: error.code().into(),
+            code: error.code(),
             detail: error.to_string(),
             attribute: error.attribute().map(str::to_owned),
             app_id: error.app_id().map(str::to_owned),
@@ -135,8 +128,8 @@ impl Actor for VerificationActor {
 async fn answer(handle: VerificationHandle, message: VerificationMessage) {
     match message {
         VerificationMessage::Verify { relying_party, body, source, patience, reply } => {
-            // The longest time that the limits allow comes first: a node may state any time, also
-            // one beyond all that an instant can be.
+            // The longest time that the limits allow comes first: a caller may state any time,
+            // also one beyond all that an instant can be.
             let longest = handle.deadline();
             let deadline = Instant::now().checked_add(patience).map_or(longest, |stated| stated.min(longest));
             let _ = reply.send(verify(&handle, source, &relying_party, body, deadline).await);
@@ -146,9 +139,6 @@ async fn answer(handle: VerificationHandle, message: VerificationMessage) {
         }
         VerificationMessage::RemoveRoot { root, reply } => {
             let _ = reply.send(handle.remove_root(root).await.map_err(VerificationCallError::from));
-        }
-        VerificationMessage::Unreadable { reason } => {
-            tracing::warn!(reason, "a message of another node cannot be read");
         }
     }
 }
@@ -165,62 +155,4 @@ async fn verify(
     // the verifier.
     drop(body);
     Ok(handle.verify(source, relying_party, request, deadline).await?)
-}
-
-/// How the messages cross from one node of a cluster to another: in JSON, roots in the canonical
-/// encoding. All nodes run the same version of the program.
-#[cfg(feature = "cluster")]
-mod crossing {
-    use ractor::Message;
-    use ractor::message::{BoxedDowncastErr, SerializedMessage};
-    use selfsame_protocol::encoding::{decode, encode};
-    use selfsame_protocol::verification::roots::RootTrust;
-
-    use super::*;
-    use crate::support::crossing::{call, decode_json, encode_json, receive, reply};
-
-    impl Message for VerificationMessage {
-        fn serializable() -> bool {
-            true
-        }
-
-        fn serialize(self) -> Result<SerializedMessage, BoxedDowncastErr> {
-            Ok(match self {
-                Self::Verify { relying_party, body, source, patience, reply } => {
-                    let content = encode_json(&(relying_party, body, source, patience));
-                    call("Verify", content, reply, decode_json)
-                }
-                Self::TrustRoot { root: TrustedRoot { key, trust }, reply } => {
-                    call("TrustRoot", encode(&(key, trust)), reply, decode_json)
-                }
-                Self::RemoveRoot { root, reply } => call("RemoveRoot", encode(&root), reply, decode_json),
-                Self::Unreadable { .. } => return Err(BoxedDowncastErr),
-            })
-        }
-
-        fn deserialize(message: SerializedMessage) -> Result<Self, BoxedDowncastErr> {
-            Ok(receive(message, read, |reason| Self::Unreadable { reason }))
-        }
-    }
-
-    /// Reads a message by its name.
-    fn read(name: &str, content: &[u8], answer: RpcReplyPort<Vec<u8>>) -> Option<VerificationMessage> {
-        Some(match name {
-            "Verify" => {
-                let (relying_party, body, source, patience) = decode_json(content)?;
-                let reply = reply(answer, |verified| encode_json(&verified));
-                VerificationMessage::Verify { relying_party, body, source, patience, reply }
-            }
-            "TrustRoot" => {
-                let (key, trust): (RootKey, RootTrust) = decode(content).ok()?;
-                let reply = reply(answer, |outcome| encode_json(&outcome));
-                VerificationMessage::TrustRoot { root: TrustedRoot { key, trust }, reply }
-            }
-            "RemoveRoot" => {
-                let root = decode(content).ok()?;
-                VerificationMessage::RemoveRoot { root, reply: reply(answer, |outcome| encode_json(&outcome)) }
-            }
-            _ => return None,
-        })
-    }
 }

@@ -1,7 +1,5 @@
 //! The claims of ID tokens and of user-info.
 
-use serde::de::{Error as _, Unexpected};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::encoding::{DecodeError, Encoding};
@@ -10,8 +8,7 @@ use crate::net::authority;
 use crate::time::UnixSeconds;
 use crate::{encode_enum, encode_fields};
 
-/// The supported scopes of a request besides `openid`, which every valid request has. In JSON a
-/// text like the parameter `scope`.
+/// The supported scopes of a request besides `openid`, which every valid request has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scopes {
     /// The scope `email`: the claim of the same name.
@@ -40,20 +37,6 @@ impl Scopes {
     /// Whether every one of these scopes is in `approved`.
     pub fn is_subset_of(self, approved: Self) -> bool {
         (!self.email || approved.email) && (!self.profile || approved.profile)
-    }
-}
-
-impl Serialize for Scopes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text())
-    }
-}
-
-impl<'de> Deserialize<'de> for Scopes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let wrong = || D::Error::invalid_value(Unexpected::Str(&text), &"scopes with openid, separated by spaces");
-        Self::parse(&text).ok_or_else(wrong)
     }
 }
 

@@ -1,26 +1,22 @@
 //! Error codes of sign-in: the interface's own and those of the standards, and the body that
 //! carries both.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 /// The body of every error of the sign-in interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = SignInError)]
 pub struct ErrorBody {
     /// The interface's code.
-    #[schema(value_type = String, example = "not_found")]
-    pub code: Cow<'static, str>,
+    #[schema(example = "not_found")]
+    pub code: &'static str,
     /// What is wrong and what would be right.
     pub detail: String,
     /// The parameter that is wrong, or null.
-    #[schema(value_type = Option<String>)]
-    pub attribute: Option<Cow<'static, str>>,
+    pub attribute: Option<&'static str>,
     /// The standards' code.
-    #[schema(value_type = String)]
-    pub error: Cow<'static, str>,
+    pub error: &'static str,
     /// The same as `detail`, under the standards' name.
     pub error_description: String,
 }
@@ -182,10 +178,10 @@ impl SignInRejection {
     /// The body of the answer.
     pub fn body(&self) -> ErrorBody {
         ErrorBody {
-            code: self.kind.code().into(),
+            code: self.kind.code(),
             detail: self.detail.clone(),
-            attribute: self.attribute.map(Cow::from),
-            error: self.kind.standard_code().into(),
+            attribute: self.attribute,
+            error: self.kind.standard_code(),
             error_description: self.detail.clone(),
         }
     }

@@ -147,8 +147,7 @@ impl Initiator {
 }
 
 /// How the authenticator got a proof request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerMode {
     /// It opened a link on the device where the browser is.
     SameDevice,

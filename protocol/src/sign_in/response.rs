@@ -1,10 +1,8 @@
 //! Response types and modes, and the delivery of a response to the redirect URI.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use form_urlencoded::Serializer;
-use serde::{Deserialize, Serialize};
 
 use super::error::SignInRejection;
 use crate::encode_enum;
@@ -68,8 +66,7 @@ impl ResponseType {
 }
 
 /// How a response reaches the redirect URI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResponseMode {
     /// Parameters of the redirect URI's query.
     Query,
@@ -109,7 +106,7 @@ impl Encoding for ResponseType {
 }
 
 /// The destination of a response.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// One of the client's registered URIs, byte for byte.
     pub redirect_uri: String,
@@ -122,7 +119,7 @@ pub struct Target {
 crate::encode_fields!(Target { redirect_uri, mode, state });
 
 /// A response, as the browser carries it to the redirect URI.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Delivery {
     /// The browser is redirected to `location`.
     Redirect {
@@ -134,7 +131,7 @@ pub enum Delivery {
         /// The redirect URI.
         action: String,
         /// Names and values of the form's fields, in order and not escaped.
-        fields: Vec<(Cow<'static, str>, String)>,
+        fields: Vec<(&'static str, String)>,
     },
 }
 
@@ -162,10 +159,7 @@ impl Target {
         fields.push(("iss", issuer.to_owned()));
         let uri = &self.redirect_uri;
         let separator = match self.mode {
-            ResponseMode::FormPost => {
-                let fields = fields.into_iter().map(|(name, value)| (name.into(), value)).collect();
-                return Delivery::Post { action: uri.clone(), fields };
-            }
+            ResponseMode::FormPost => return Delivery::Post { action: uri.clone(), fields },
             ResponseMode::Fragment => "#",
             ResponseMode::Query => query_separator(uri),
         };

@@ -256,8 +256,8 @@ fn responses_are_encoded_for_their_response_mode() {
     }
     let posted = target(CALLBACK, ResponseMode::FormPost, Some("\"><script>")).deliver(fields(), issuer);
     let fields = [("code", "a+b"), ("state", "\"><script>"), ("iss", issuer)];
-    let expected = fields.map(|(name, value)| (name.into(), value.to_owned())).into();
-    assert_eq!(posted, Delivery::Post { action: CALLBACK.to_owned(), fields: expected });
+    let fields = fields.map(|(name, value)| (name, value.to_owned())).into();
+    assert_eq!(posted, Delivery::Post { action: CALLBACK.to_owned(), fields });
 }
 
 fn provider(issuer: &str) -> Provider {

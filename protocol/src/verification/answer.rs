@@ -1,14 +1,12 @@
 //! The bodies of answers.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::items::ItemError;
 
 /// The result of one item.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ItemResult {
     /// Identifier of the entry that this result is for.
     #[schema(example = "orb")]
@@ -20,8 +18,7 @@ pub struct ItemResult {
     pub nullifier: Option<String>,
     /// Code of the failure, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub code: Option<Cow<'static, str>>,
+    pub code: Option<&'static str>,
     /// Text of the failure, for people: what is wrong and what would be right.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -35,7 +32,7 @@ impl ItemResult {
 
     /// The result of a proof that failed.
     pub fn failed(identifier: String, failure: &ItemError) -> Self {
-        let (code, detail) = (Some(failure.code().into()), Some(failure.to_string()));
+        let (code, detail) = (Some(failure.code()), Some(failure.to_string()));
         Self { identifier, success: false, nullifier: None, code, detail }
     }
 }
@@ -100,13 +97,13 @@ pub struct VerificationResponse2 {
 
 /// The answer when no proof verified, or when the request was refused before its proofs were
 /// checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct VerificationErrorBody {
     /// Always false.
     pub success: bool,
     /// Code of the error, for programs.
-    #[schema(value_type = String, example = "all_verifications_failed")]
-    pub code: Cow<'static, str>,
+    #[schema(example = "all_verifications_failed")]
+    pub code: &'static str,
     /// Text of the error, for people: what is wrong and what would be right.
     pub detail: String,
     /// Path of the field that is wrong, or null.

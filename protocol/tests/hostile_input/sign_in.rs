@@ -251,7 +251,7 @@ fn check_reaches_target(
         Delivery::Post { action, fields } => {
             prop_assert_eq!(target.mode, ResponseMode::FormPost);
             prop_assert_eq!(&action, uri);
-            let fields: Vec<_> = fields.into_iter().map(|(name, value)| (name.into_owned(), value)).collect();
+            let fields: Vec<_> = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             prop_assert_eq!(fields, expected);
         }
         Delivery::Redirect { location } => {

@@ -1,7 +1,5 @@
 //! The page that carries a response to the application as a form.
 
-use std::borrow::Cow;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
@@ -15,7 +13,7 @@ use crate::http::Response;
 const SUBMIT: &str = "document.forms[0].submit();";
 
 /// A page whose form posts itself to the application.
-pub fn form_post(frame: &Frame<'_>, action: &str, fields: &[(Cow<'static, str>, String)]) -> Response {
+pub fn form_post(frame: &Frame<'_>, action: &str, fields: &[(&'static str, String)]) -> Response {
     let words = frame.words;
     let title = words.say("return-title");
     let body = html! {

@@ -2,10 +2,10 @@
 
 use jsonwebtoken::{Algorithm, DecodingKey};
 use selfsame_protocol::sign_in::SigningAlgorithm;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The public part of a signing key: a member of a JWK set (RFC 7517).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PublicJwk {
     /// The key type `kty`, and the members that it has.
     #[serde(flatten)]
@@ -13,14 +13,14 @@ pub struct PublicJwk {
     /// The key's id.
     pub kid: String,
     /// Always `sig`.
-    #[serde(rename = "use", skip_deserializing, default = "usage")]
+    #[serde(rename = "use")]
     pub usage: &'static str,
     /// The algorithm that the key signs with.
     pub alg: SigningAlgorithm,
 }
 
 /// The key type of a JWK, and the members that it has (RFC 7518, section 6).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kty")]
 pub enum JwkParameters {
     /// An RSA key, for RS256.
@@ -35,21 +35,12 @@ pub enum JwkParameters {
     #[serde(rename = "EC")]
     Ec {
         /// Always `P-256`.
-        #[serde(skip_deserializing, default = "curve")]
         crv: &'static str,
         /// The coordinate x: 32 bytes, in base64url.
         x: String,
         /// The coordinate y: 32 bytes, in base64url.
         y: String,
     },
-}
-
-fn usage() -> &'static str {
-    "sig"
-}
-
-fn curve() -> &'static str {
-    "P-256"
 }
 
 impl PublicJwk {
@@ -59,7 +50,7 @@ impl PublicJwk {
             JwkParameters::Rsa { .. } => SigningAlgorithm::Rs256,
             JwkParameters::Ec { .. } => SigningAlgorithm::Es256,
         };
-        Self { parameters, kid, usage: usage(), alg }
+        Self { parameters, kid, usage: "sig", alg }
     }
 
     /// The key prepared for checking signatures, and the only algorithm that it is for. What the
@@ -76,6 +67,6 @@ impl PublicJwk {
 impl JwkParameters {
     /// A key on the curve P-256 with these coordinates in base64url.
     pub(super) fn p256(x: String, y: String) -> Self {
-        Self::Ec { crv: curve(), x, y }
+        Self::Ec { crv: "P-256", x, y }
     }
 }

@@ -234,7 +234,7 @@ impl Caller {
         let request = SignInRequest {
             app_id: asked.app_id,
             app_name: asked.app_name,
-            action: asked.action.into_owned(),
+            action: asked.action.to_owned(),
             signal: asked.signal,
             nonce: asked.nonce,
             protocol_versions: vec![asked.proof.protocol_version().to_owned()],

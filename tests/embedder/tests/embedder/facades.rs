@@ -1,151 +1,129 @@
-//! Verification and sign-in as actors: every message, from this node and as from another one.
+//! Verification and sign-in as actors: every message.
 
 use std::time::Duration;
 
 use selfsame_actors::protocol::sign_in::SigningAlgorithm;
 use selfsame_actors::protocol::sign_in::proof_request::AnswerMode;
 use selfsame_actors::protocol::sign_in::response::Delivery;
-use selfsame_actors::ractor::message::SerializedMessage;
-use selfsame_actors::ractor::{Actor, ActorRef, Message, RpcReplyPort, concurrency};
+use selfsame_actors::ractor::{Actor, ActorRef, Message, RpcReplyPort, call_t};
 use selfsame_actors::{
     Authorization, AuthorizationCallError, AuthorizationOrigin, BegunSignIn, JwkParameters, LiveToken,
     OwnedSessionCookie, Progress, Service, ServiceEvent, SignInActor, SignInCallError, SignInMessage, TokenResponse,
     Verification, VerificationActor, VerificationCallError, VerificationMessage,
 };
-use tokio::time::timeout;
 
 use super::application::{
     APP, CALLBACK, ONCE, SECRET, authorization_request, root, settings, sign_in_answer, trusted, verification_request,
 };
-use super::crossing::{call_from_another_node, unreadable_calls};
 use super::{PATIENCE, new_instance, start_service};
 
-/// How a message gets to the actor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum From {
-    ThisNode,
-    AnotherNode,
-}
-
 /// Sends a message and returns its answer.
-async fn ask<M: Message, R: Send + 'static>(
-    from: From,
-    actor: &ActorRef<M>,
-    message: impl FnOnce(RpcReplyPort<R>) -> M,
-) -> R {
-    if from == From::AnotherNode {
-        return call_from_another_node(actor, message).await.expect("an answer");
-    }
-    let (sender, answer) = concurrency::oneshot();
-    actor.cast(message(sender.into())).expect("the actor runs");
-    timeout(PATIENCE, answer).await.expect("an answer comes").expect("the port is used")
+async fn ask<M: Message, R: Send + 'static>(actor: &ActorRef<M>, message: impl FnOnce(RpcReplyPort<R>) -> M) -> R {
+    call_t!(actor, message, 60_000).expect("an answer")
 }
 
 type Verified = Result<Verification, VerificationCallError>;
 
 fn verify(person: u64, action: &str, root: u64) -> impl FnOnce(RpcReplyPort<Verified>) -> VerificationMessage {
     let body = Box::new(verification_request(person, action, root));
-    // The longest time that a node can state.
+    // The longest time that a caller can state.
     let (relying_party, source, patience) = (APP.to_owned(), None, Duration::MAX);
     move |reply| VerificationMessage::Verify { relying_party, body, source, patience, reply }
 }
 
-fn refusal(answer: Verified) -> (String, Option<String>, Option<String>) {
+fn refusal(answer: Verified) -> (&'static str, Option<String>, Option<String>) {
     match answer {
-        Err(VerificationCallError::Refused(body)) => (body.code.into_owned(), body.attribute, body.app_id),
+        Err(VerificationCallError::Refused(body)) => (body.code, body.attribute, body.app_id),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proofs_are_verified_by_messages() {
-    for from in [From::ThisNode, From::AnotherNode] {
-        let (_folder, service) = start_service(settings(&new_instance())).await;
-        let (actor, _) = Actor::spawn(None, VerificationActor, service.verification()).await.expect("the actor starts");
-        let mut events = service.subscribe();
-        let verified = ask(from, &actor, verify(1, ONCE, 5)).await.expect("the proof holds");
-        let seen = verified.nullifier.expect("it is recorded");
-        let recorded = ServiceEvent::NullifierRecorded {
-            app_id: APP.to_owned(),
-            action: ONCE.to_owned(),
-            nullifier: seen.nullifier,
-            created_at: seen.created_at,
-            verifications: 1,
-        };
-        assert_eq!(events.try_recv(), Ok(recorded), "it is told");
-        assert_eq!((verified.app_id.as_str(), verified.is_reuse, seen.verifications), (APP, false, 1), "{from:?}");
-        assert_eq!(verified.max_verifications, 1);
-        assert!(verified.results[0].success);
+    let (_folder, service) = start_service(settings(&new_instance())).await;
+    let (actor, _) = Actor::spawn(None, VerificationActor, service.verification()).await.expect("the actor starts");
+    let mut events = service.subscribe();
+    let verified = ask(&actor, verify(1, ONCE, 5)).await.expect("the proof holds");
+    let seen = verified.nullifier.expect("it is recorded");
+    let recorded = ServiceEvent::NullifierRecorded {
+        app_id: APP.to_owned(),
+        action: ONCE.to_owned(),
+        nullifier: seen.nullifier,
+        created_at: seen.created_at,
+        verifications: 1,
+    };
+    assert_eq!(events.try_recv(), Ok(recorded), "it is told");
+    assert_eq!((verified.app_id.as_str(), verified.is_reuse, seen.verifications), (APP, false, 1));
+    assert_eq!(verified.max_verifications, 1);
+    assert!(verified.results[0].success);
 
-        let app = Some(APP.to_owned());
-        let again = refusal(ask(from, &actor, verify(1, ONCE, 5)).await);
-        assert_eq!(again, ("max_verifications_reached".to_owned(), Some("action".to_owned()), app.clone()));
-        let unknown = ask(from, &actor, verify(2, "a", 6)).await;
-        match &unknown {
-            Err(VerificationCallError::Refused(body)) => {
-                let results = body.results.as_ref().expect("each proof has a result");
-                assert_eq!(results[0].code.as_deref(), Some("invalid_merkle_root"));
-            }
-            other => panic!("{other:?}"),
+    let app = Some(APP.to_owned());
+    let again = refusal(ask(&actor, verify(1, ONCE, 5)).await);
+    assert_eq!(again, ("max_verifications_reached", Some("action".to_owned()), app.clone()));
+    let unknown = ask(&actor, verify(2, "a", 6)).await;
+    match &unknown {
+        Err(VerificationCallError::Refused(body)) => {
+            let results = body.results.as_ref().expect("each proof has a result");
+            assert_eq!(results[0].code, Some("invalid_merkle_root"));
         }
-        assert_eq!(refusal(unknown), ("all_verifications_failed".to_owned(), None, app));
-
-        // A root is trusted, and taken back.
-        let trust = |reply| VerificationMessage::TrustRoot { root: trusted(root(6)), reply };
-        assert_eq!(ask(from, &actor, trust).await, Ok(()));
-        assert!(ask(from, &actor, verify(2, "a", 6)).await.is_ok());
-        let remove = |reply| VerificationMessage::RemoveRoot { root: root(6), reply };
-        assert_eq!(ask(from, &actor, remove).await, Ok(true));
-        assert_eq!(ask(from, &actor, remove).await, Ok(false));
-        assert!(ask(from, &actor, verify(3, "a", 6)).await.is_err());
-
-        // A body that is no request, and a relying party that does not exist.
-        let malformed = |reply| VerificationMessage::Verify {
-            relying_party: APP.to_owned(),
-            body: Box::new(serde_json::json!({ "protocol_version": "3.0" })),
-            source: None,
-            patience: PATIENCE,
-            reply,
-        };
-        assert_eq!(refusal(ask(from, &actor, malformed).await).0, "validation_error");
-        let elsewhere = |reply| VerificationMessage::Verify {
-            relying_party: "app_staging_other".to_owned(),
-            body: Box::new(verification_request(1, "a", 5)),
-            source: None,
-            patience: PATIENCE,
-            reply,
-        };
-        assert_eq!(refusal(ask(from, &actor, elsewhere).await), ("app_not_migrated".to_owned(), None, None));
-        let at_once = |reply| VerificationMessage::Verify {
-            relying_party: APP.to_owned(),
-            body: Box::new(verification_request(1, "a", 5)),
-            source: None,
-            patience: Duration::ZERO,
-            reply,
-        };
-        let late = ask(from, &actor, at_once).await;
-        assert!(matches!(late, Err(VerificationCallError::Unavailable { .. })), "{late:?}");
-        service.stop_actors().await;
+        other => panic!("{other:?}"),
     }
+    assert_eq!(refusal(unknown), ("all_verifications_failed", None, app));
+
+    // A root is trusted, and taken back.
+    let trust = |reply| VerificationMessage::TrustRoot { root: trusted(root(6)), reply };
+    assert_eq!(ask(&actor, trust).await, Ok(()));
+    assert!(ask(&actor, verify(2, "a", 6)).await.is_ok());
+    let remove = |reply| VerificationMessage::RemoveRoot { root: root(6), reply };
+    assert_eq!(ask(&actor, remove).await, Ok(true));
+    assert_eq!(ask(&actor, remove).await, Ok(false));
+    assert!(ask(&actor, verify(3, "a", 6)).await.is_err());
+
+    // A body that is no request, and a relying party that does not exist.
+    let malformed = |reply| VerificationMessage::Verify {
+        relying_party: APP.to_owned(),
+        body: Box::new(serde_json::json!({ "protocol_version": "3.0" })),
+        source: None,
+        patience: PATIENCE,
+        reply,
+    };
+    assert_eq!(refusal(ask(&actor, malformed).await).0, "validation_error");
+    let elsewhere = |reply| VerificationMessage::Verify {
+        relying_party: "app_staging_other".to_owned(),
+        body: Box::new(verification_request(1, "a", 5)),
+        source: None,
+        patience: PATIENCE,
+        reply,
+    };
+    assert_eq!(refusal(ask(&actor, elsewhere).await), ("app_not_migrated", None, None));
+    let at_once = |reply| VerificationMessage::Verify {
+        relying_party: APP.to_owned(),
+        body: Box::new(verification_request(1, "a", 5)),
+        source: None,
+        patience: Duration::ZERO,
+        reply,
+    };
+    let late = ask(&actor, at_once).await;
+    assert!(matches!(late, Err(VerificationCallError::Unavailable { .. })), "{late:?}");
+    service.stop_actors().await;
 }
 
 /// A running service with sign-in as an actor.
 struct SignInByMessages {
-    from: From,
     actor: ActorRef<SignInMessage>,
     service: Service,
     _folder: tempfile::TempDir,
 }
 
 impl SignInByMessages {
-    async fn start(from: From) -> Self {
+    async fn start() -> Self {
         let (folder, service) = start_service(settings(&new_instance())).await;
         let (actor, _) = Actor::spawn(None, SignInActor, service.sign_in()).await.expect("the actor starts");
-        Self { from, actor, service, _folder: folder }
+        Self { actor, service, _folder: folder }
     }
 
     async fn ask<R: Send + 'static>(&self, message: impl FnOnce(RpcReplyPort<R>) -> SignInMessage) -> R {
-        ask(self.from, &self.actor, message).await
+        ask(&self.actor, message).await
     }
 
     async fn authorize(
@@ -201,135 +179,98 @@ fn parameter(delivery: &Delivery, name: &str) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_signs_in_by_messages() {
-    for from in [From::ThisNode, From::AnotherNode] {
-        let sign_in = SignInByMessages::start(from).await;
-        let begun = sign_in.begin().await;
-        let transaction = begun.transaction.id;
-        let asked = sign_in.ask(|reply| SignInMessage::ProofRequest { transaction, reply }).await;
-        assert_eq!(asked.as_ref(), Ok(&begun.asked), "{from:?}");
-        assert_eq!(begun.target.state.as_deref(), Some("s"));
+    let sign_in = SignInByMessages::start().await;
+    let begun = sign_in.begin().await;
+    let transaction = begun.transaction.id;
+    let asked = sign_in.ask(|reply| SignInMessage::ProofRequest { transaction, reply }).await;
+    assert_eq!(asked.as_ref(), Ok(&begun.asked));
+    assert_eq!(begun.target.state.as_deref(), Some("s"));
 
-        // The browser learns of the answer while it waits.
-        let (followed, answered) = tokio::join!(sign_in.follow(&begun, Progress::Waiting), sign_in.answer(&begun, 1));
-        assert_eq!((followed, answered), (Ok(Progress::Answered), Ok(None)));
-        let secret = begun.transaction.secret.clone();
-        let session = OwnedSessionCookie::Missing;
-        let mut events = sign_in.service.subscribe();
-        let complete = |reply| SignInMessage::Complete { transaction, secret, return_secret: None, session, reply };
-        let completed = sign_in.ask(complete).await.expect("it is answered");
-        let browser = completed.new_session.expect("the browser has a session");
-        let code = parameter(&completed.delivery, "code").expect("a code");
-        assert_eq!(parameter(&completed.delivery, "state").as_deref(), Some("s"));
+    // The browser learns of the answer while it waits.
+    let (followed, answered) = tokio::join!(sign_in.follow(&begun, Progress::Waiting), sign_in.answer(&begun, 1));
+    assert_eq!((followed, answered), (Ok(Progress::Answered), Ok(None)));
+    let secret = begun.transaction.secret.clone();
+    let session = OwnedSessionCookie::Missing;
+    let mut events = sign_in.service.subscribe();
+    let complete = |reply| SignInMessage::Complete { transaction, secret, return_secret: None, session, reply };
+    let completed = sign_in.ask(complete).await.expect("it is answered");
+    let browser = completed.new_session.expect("the browser has a session");
+    let code = parameter(&completed.delivery, "code").expect("a code");
+    assert_eq!(parameter(&completed.delivery, "state").as_deref(), Some("s"));
 
-        let authenticate = |secret: Option<&str>| {
-            let (client_id, secret) = (APP.to_owned(), secret.map(str::to_owned));
-            move |reply| SignInMessage::Authenticate { client_id, secret, reply }
-        };
-        assert!(sign_in.ask(authenticate(Some(SECRET))).await);
-        assert!(!sign_in.ask(authenticate(Some("another"))).await);
-        assert!(!sign_in.ask(authenticate(None)).await, "the client is not public");
+    let authenticate = |secret: Option<&str>| {
+        let (client_id, secret) = (APP.to_owned(), secret.map(str::to_owned));
+        move |reply| SignInMessage::Authenticate { client_id, secret, reply }
+    };
+    assert!(sign_in.ask(authenticate(Some(SECRET))).await);
+    assert!(!sign_in.ask(authenticate(Some("another"))).await);
+    assert!(!sign_in.ask(authenticate(None)).await, "the client is not public");
 
-        let tokens = sign_in.exchange(&code).await.expect("the code is good");
-        assert_eq!((tokens.token_type, tokens.scope.as_str()), ("Bearer", "openid profile"));
-        let keys = sign_in.ask(|reply| SignInMessage::PublishedKeys { reply }).await.expect("the keys");
-        assert!(matches!(keys[0].parameters, JwkParameters::Rsa { .. }), "{keys:?}");
-        assert_eq!((keys[0].usage, keys[0].alg), ("sig", SigningAlgorithm::Rs256));
-        let live = sign_in.live_token(&tokens.access_token).await.expect("the token is live");
-        let (client_id, subject) = (APP.to_owned(), live.token.person.subject());
-        let signed_in = ServiceEvent::SignedIn { client_id, subject, from_session: false };
-        assert_eq!(events.try_recv(), Ok(signed_in), "it is told");
-        assert_eq!((live.token.client_id.as_str(), live.token.scopes.profile), (APP, true));
+    let tokens = sign_in.exchange(&code).await.expect("the code is good");
+    assert_eq!((tokens.token_type, tokens.scope.as_str()), ("Bearer", "openid profile"));
+    let keys = sign_in.ask(|reply| SignInMessage::PublishedKeys { reply }).await.expect("the keys");
+    assert!(matches!(keys[0].parameters, JwkParameters::Rsa { .. }), "{keys:?}");
+    assert_eq!((keys[0].usage, keys[0].alg), ("sig", SigningAlgorithm::Rs256));
+    let live = sign_in.live_token(&tokens.access_token).await.expect("the token is live");
+    let (client_id, subject) = (APP.to_owned(), live.token.person.subject());
+    let signed_in = ServiceEvent::SignedIn { client_id, subject, from_session: false };
+    assert_eq!(events.try_recv(), Ok(signed_in), "it is told");
+    assert_eq!((live.token.client_id.as_str(), live.token.scopes.profile), (APP, true));
 
-        // The browser's session answers the next request.
-        let granted = sign_in.authorize(&[], Some(&browser)).await.expect("the request is valid");
-        let Authorization::Granted(delivery) = granted else { panic!("{granted:?}") };
-        assert!(parameter(&delivery, "code").is_some());
-        assert!(matches!(events.try_recv(), Ok(ServiceEvent::SignedIn { from_session: true, .. })), "it is told");
-        let end = |reply| SignInMessage::EndSession { session: browser.clone(), reply };
-        assert_eq!(sign_in.ask(end).await, Ok(()));
-        let asked_again = sign_in.authorize(&[], Some(&browser)).await.expect("the request is valid");
-        assert!(matches!(asked_again, Authorization::ProofRequested(_)));
+    // The browser's session answers the next request.
+    let granted = sign_in.authorize(&[], Some(&browser)).await.expect("the request is valid");
+    let Authorization::Granted(delivery) = granted else { panic!("{granted:?}") };
+    assert!(parameter(&delivery, "code").is_some());
+    assert!(matches!(events.try_recv(), Ok(ServiceEvent::SignedIn { from_session: true, .. })), "it is told");
+    let end = |reply| SignInMessage::EndSession { session: browser.clone(), reply };
+    assert_eq!(sign_in.ask(end).await, Ok(()));
+    let asked_again = sign_in.authorize(&[], Some(&browser)).await.expect("the request is valid");
+    assert!(matches!(asked_again, Authorization::ProofRequested(_)));
 
-        let (client_id, token) = (APP.to_owned(), tokens.access_token.clone());
-        assert_eq!(sign_in.ask(|reply| SignInMessage::RevokeToken { client_id, token, reply }).await, Ok(()));
-        assert_eq!(sign_in.live_token(&tokens.access_token).await, None);
-        let reused = sign_in.exchange(&code).await;
-        assert!(matches!(reused, Err(SignInCallError::CodeReused(_))), "{reused:?}");
-        sign_in.service.stop_actors().await;
-    }
+    let (client_id, token) = (APP.to_owned(), tokens.access_token.clone());
+    assert_eq!(sign_in.ask(|reply| SignInMessage::RevokeToken { client_id, token, reply }).await, Ok(()));
+    assert_eq!(sign_in.live_token(&tokens.access_token).await, None);
+    let reused = sign_in.exchange(&code).await;
+    assert!(matches!(reused, Err(SignInCallError::CodeReused(_))), "{reused:?}");
+    sign_in.service.stop_actors().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_client_does_wrong_at_sign_in_is_told_by_messages() {
-    for from in [From::ThisNode, From::AnotherNode] {
-        let sign_in = SignInByMessages::start(from).await;
-        let rejected = |error| match error {
-            SignInCallError::Rejected(body) => (body.code.into_owned(), body.attribute.map(|name| name.into_owned())),
-            other => panic!("{other:?}"),
-        };
-        // Without a registered redirect URI the error is for a page, with one it is for the
-        // application.
-        let page = sign_in.authorize(&[("redirect_uri", "https://other.example/")], None).await;
-        let AuthorizationCallError { delivery, error } = page.expect_err("it is refused");
-        let code = "invalid_redirect_uri".to_owned();
-        assert_eq!((delivery, rejected(error)), (None, (code, Some("redirect_uri".to_owned()))), "{from:?}");
-        let silent = sign_in.authorize(&[("prompt", "none")], None).await.expect_err("it is refused");
-        let delivery = silent.delivery.expect("it is sent to the application");
-        assert_eq!(parameter(&delivery, "error").as_deref(), Some("login_required"));
+    let sign_in = SignInByMessages::start().await;
+    let rejected = |error| match error {
+        SignInCallError::Rejected(body) => (body.code, body.attribute),
+        other => panic!("{other:?}"),
+    };
+    // Without a registered redirect URI the error is for a page, with one it is for the
+    // application.
+    let page = sign_in.authorize(&[("redirect_uri", "https://other.example/")], None).await;
+    let AuthorizationCallError { delivery, error } = page.expect_err("it is refused");
+    assert_eq!((delivery, rejected(error)), (None, ("invalid_redirect_uri", Some("redirect_uri"))));
+    let silent = sign_in.authorize(&[("prompt", "none")], None).await.expect_err("it is refused");
+    let delivery = silent.delivery.expect("it is sent to the application");
+    assert_eq!(parameter(&delivery, "error").as_deref(), Some("login_required"));
 
-        let begun = sign_in.begin().await;
-        let wrong = sign_in.answer(&BegunSignIn { asked: other_signal(&begun), ..begun.clone() }, 1).await;
-        assert!(matches!(&wrong, Err(SignInCallError::Proof { code, .. }) if code == "invalid_proof"), "{wrong:?}");
-        let transaction = begun.transaction.id;
-        let stranger = |reply| SignInMessage::Cancel { transaction, secret: "another".to_owned(), reply };
-        assert_eq!(rejected(sign_in.ask(stranger).await.expect_err("it is refused")).0, "not_found");
-        let own = begun.transaction.secret.clone();
-        let delivery = sign_in.ask(|reply| SignInMessage::Cancel { transaction, secret: own, reply }).await;
-        let delivery = delivery.expect("its own caller may cancel it");
-        assert_eq!(parameter(&delivery, "error").as_deref(), Some("access_denied"));
+    let begun = sign_in.begin().await;
+    let wrong = sign_in.answer(&BegunSignIn { asked: other_signal(&begun), ..begun.clone() }, 1).await;
+    assert!(matches!(&wrong, Err(SignInCallError::Proof { code, .. }) if code == "invalid_proof"), "{wrong:?}");
+    let transaction = begun.transaction.id;
+    let stranger = |reply| SignInMessage::Cancel { transaction, secret: "another".to_owned(), reply };
+    assert_eq!(rejected(sign_in.ask(stranger).await.expect_err("it is refused")).0, "not_found");
+    let own = begun.transaction.secret.clone();
+    let delivery = sign_in.ask(|reply| SignInMessage::Cancel { transaction, secret: own, reply }).await;
+    let delivery = delivery.expect("its own caller may cancel it");
+    assert_eq!(parameter(&delivery, "error").as_deref(), Some("access_denied"));
 
-        let begun = sign_in.begin().await;
-        let transaction = begun.transaction.id;
-        assert_eq!(sign_in.ask(|reply| SignInMessage::Refuse { transaction, reply }).await, Ok(()));
-        let late = sign_in.answer(&begun, 1).await.expect_err("it is answered");
-        assert_eq!(rejected(late).0, "invalid_request");
-        assert_eq!(rejected(sign_in.exchange("no code").await.expect_err("there is no such code")).0, "invalid_grant");
-        sign_in.service.stop_actors().await;
-    }
+    let begun = sign_in.begin().await;
+    let transaction = begun.transaction.id;
+    assert_eq!(sign_in.ask(|reply| SignInMessage::Refuse { transaction, reply }).await, Ok(()));
+    let late = sign_in.answer(&begun, 1).await.expect_err("it is answered");
+    assert_eq!(rejected(late).0, "invalid_request");
+    assert_eq!(rejected(sign_in.exchange("no code").await.expect_err("there is no such code")).0, "invalid_grant");
+    sign_in.service.stop_actors().await;
 }
 
 fn other_signal(begun: &BegunSignIn) -> selfsame_actors::ProofRequest {
     selfsame_actors::ProofRequest { signal: format!("0x{}", "5".repeat(64)), ..begun.asked.clone() }
-}
-
-/// What another node sends ends neither the actors nor their other calls.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_actors_go_on_after_messages_that_cannot_be_read() {
-    let (_folder, service) = start_service(settings(&new_instance())).await;
-    let (verification, _) = Actor::spawn(None, VerificationActor, service.verification()).await.expect("it starts");
-    let (sign_in, _) = Actor::spawn(None, SignInActor, service.sign_in()).await.expect("it starts");
-    let names = ["Verify", "TrustRoot", "RemoveRoot", "Another"];
-    unreadable_calls(&verification, &names, |message| matches!(message, VerificationMessage::Unreadable { .. })).await;
-    let names = [
-        "Authorize",
-        "ProofRequest",
-        "Answer",
-        "Refuse",
-        "Follow",
-        "Cancel",
-        "Complete",
-        "Authenticate",
-        "Exchange",
-        "LiveToken",
-        "RevokeToken",
-        "EndSession",
-        "PublishedKeys",
-        "Another",
-    ];
-    unreadable_calls(&sign_in, &names, |message| matches!(message, SignInMessage::Unreadable { .. })).await;
-    let cast = SerializedMessage::Cast { variant: "Refuse".to_owned(), args: Vec::new(), metadata: None };
-    assert!(matches!(SignInMessage::deserialize(cast), Ok(SignInMessage::Unreadable { .. })));
-    assert!(ask(From::AnotherNode, &verification, verify(1, "a", 5)).await.is_ok());
-    assert!(ask(From::AnotherNode, &sign_in, |reply| SignInMessage::PublishedKeys { reply }).await.is_ok());
-    service.stop_actors().await;
 }

@@ -2,7 +2,7 @@
 //! what it saw.
 
 use selfsame_actors::ServiceChild;
-use selfsame_actors::ractor::{Actor, ActorProcessingErr, ActorRef, Message, SupervisionEvent};
+use selfsame_actors::ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Starts the child of another, on a supervisor that already runs.
@@ -11,8 +11,6 @@ pub struct Host;
 pub enum HostMessage {
     Start(ServiceChild),
 }
-
-impl Message for HostMessage {}
 
 pub struct HostState {
     children: Vec<ServiceChild>,

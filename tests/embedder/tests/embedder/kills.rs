@@ -7,7 +7,7 @@ use selfsame_actors::protocol::gateway::GatewayRequestState;
 use selfsame_actors::protocol::ids::LeafIndex;
 use selfsame_actors::protocol::registry::RegistryView;
 use selfsame_actors::ractor::rpc::CallResult;
-use selfsame_actors::ractor::{Actor, ActorProcessingErr, ActorRef, Message, RpcReplyPort, SupervisionEvent, call_t};
+use selfsame_actors::ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent, call_t};
 use selfsame_actors::{
     RegistryActor, RegistryMessage, Submission, Verification, VerificationActor, VerificationCallError,
     VerificationMessage,
@@ -77,8 +77,6 @@ struct Import {
 enum ImporterMessage {
     Next,
 }
-
-impl Message for ImporterMessage {}
 
 impl Actor for Importer {
     type Msg = ImporterMessage;

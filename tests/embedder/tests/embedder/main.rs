@@ -1,17 +1,15 @@
-//! The actors of Selfsame in another developer's program: with `ractor_cluster`, under a supervisor
-//! of its own, on a ledger of its own, with events and a plan of faults.
+//! The actors of Selfsame in another developer's program: under a supervisor of its own, on a ledger
+//! of its own, with events and a plan of faults.
 
 #![allow(clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
 #[path = "../../../../actors/examples/embedded/application.rs"]
 mod application;
-mod crossing;
 mod facades;
 mod host;
 mod kills;
 mod ledger;
 mod memory_ledger;
-mod nodes;
 mod supervisor;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +84,7 @@ async fn expect_finalized(registry: &RegistryHandle, request_id: &RequestId) {
     assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{request_id}: {state:?}");
 }
 
-/// Waits until `condition` holds, which another thread or process brings about.
+/// Waits until `condition` holds, which another thread brings about.
 async fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
