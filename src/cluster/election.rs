@@ -20,7 +20,7 @@ use super::keys::LeaderRecord;
 
 /// How long a leader leads that etcd hears nothing of, in seconds. etcd rounds less than two
 /// seconds up.
-const LEASE_SECONDS: i64 = 3;
+pub const LEASE_SECONDS: i64 = 3;
 
 /// Time from one renewal of the lease to the next.
 const RENEWAL_INTERVAL: Duration = Duration::from_millis(700);
@@ -45,12 +45,19 @@ pub struct EtcdElection {
     /// lease. It can last longer than its time in etcd, where no lease ends while the members have
     /// no leader.
     left: Arc<AtomicI64>,
+    lease_seconds: i64,
 }
 
 impl EtcdElection {
     /// The election, for the replica that is described.
     pub fn new(etcd: Arc<Etcd>, record: LeaderRecord) -> Self {
-        Self { etcd, record, seen: ArcSwapOption::empty(), left: Arc::default() }
+        Self { etcd, record, seen: ArcSwapOption::empty(), left: Arc::default(), lease_seconds: LEASE_SECONDS }
+    }
+
+    /// The election, with another lease than that of the program.
+    #[cfg(test)]
+    pub fn with_lease(self, lease_seconds: i64) -> Self {
+        Self { lease_seconds, ..self }
     }
 
     /// Who led when etcd was asked last; `None` when no replica did.
@@ -119,8 +126,8 @@ impl EtcdElection {
     /// Creates the leader's key; `None` when another replica was faster.
     async fn create(&self) -> Result<Option<Lease>, EtcdError> {
         let granting = Instant::now();
-        let granted =
-            self.etcd.ask(PATIENCE, async |client| client.lease_client().grant(LEASE_SECONDS, None).await).await?;
+        let granting_lease = async |client: Client| client.lease_client().grant(self.lease_seconds, None).await;
+        let granted = self.etcd.ask(PATIENCE, granting_lease).await?;
         let (id, lifetime) = (granted.id(), Duration::from_secs(granted.ttl().unsigned_abs()));
         let key = self.etcd.keys().leader();
         let value = serde_json::to_vec(&self.record).unwrap_or_default();

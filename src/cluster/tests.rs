@@ -15,11 +15,16 @@ use selfsame_actors::{Election, Leadership};
 use selfsame_storage::{AppendError, Journal, JournalEntry, JournalError, Position, Term};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::election::LEASE_SECONDS;
 use super::{Etcd, EtcdAccess, EtcdElection, EtcdJournal, EtcdTls, EtcdUser, LeaderRecord};
 use members::{Members, Signal};
 
-/// Longer than a member of etcd takes to be elected, and a lease to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than a member of etcd takes to be elected, and a lease of the program to end, also on a
+/// machine that is busy with other work.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The lease of a test in which none ends by time, in seconds: longer than [`PATIENCE`].
+const ENDLESS: i64 = 600;
 
 fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
@@ -30,19 +35,29 @@ fn leader_record(name: &str) -> LeaderRecord {
     LeaderRecord { name: name.to_owned(), address: "http://127.0.0.1:1".to_owned() }
 }
 
+/// Works while the leadership is kept.
+async fn keeping<T>(leadership: &dyn Leadership, work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        lost = leadership.keep() => panic!("{lost}"),
+        done = work => done,
+    }
+}
+
 struct Replica {
     journal: EtcdJournal,
     election: EtcdElection,
 }
 
 impl Replica {
+    /// A replica whose lease does not end by time.
     fn new(members: &Members, prefix: &str, name: &str) -> Self {
-        Self::with(&members.access(prefix), name)
+        Self::with(&members.access(prefix), name, ENDLESS)
     }
 
-    fn with(access: &EtcdAccess, name: &str) -> Self {
+    fn with(access: &EtcdAccess, name: &str, lease_seconds: i64) -> Self {
         let etcd = Arc::new(Etcd::new(access));
-        Self { journal: EtcdJournal::new(Arc::clone(&etcd)), election: EtcdElection::new(etcd, leader_record(name)) }
+        let election = EtcdElection::new(Arc::clone(&etcd), leader_record(name)).with_lease(lease_seconds);
+        Self { journal: EtcdJournal::new(etcd), election }
     }
 
     async fn lead(&self) -> Box<dyn Leadership> {
@@ -136,10 +151,8 @@ async fn appends_are_in_order_and_of_the_present_leader_on_etcd() {
         assert_eq!(first.journal.append(Position(at), term, largest.clone()).await, Ok(()));
     }
 
-    // The second one leads before the lease of the first one would end.
-    let (following, began) = (second.lead(), Instant::now());
-    let (next, ()) = tokio::join!(following, leadership.resign());
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    // The second one leads long before the lease of the first one would end.
+    let (next, ()) = tokio::join!(second.lead(), leadership.resign());
     assert!(next.term() > term);
     assert_eq!(append(&first, 41, term, "x").await, Err(AppendError::Fenced));
     assert_eq!(append(&second, 41, next.term(), "c").await, Ok(()));
@@ -182,7 +195,7 @@ async fn appends_are_in_order_and_of_the_present_leader_on_etcd() {
 #[ignore = "needs etcd"]
 async fn a_minority_of_members_can_fail_on_etcd() {
     let mut members = Members::start(3).await;
-    let (writer, reader) = (Replica::new(&members, "/a", "writer"), Replica::new(&members, "/a", "reader"));
+    let [writer, reader] = ["writer", "reader"].map(|name| Replica::with(&members.access("/a"), name, LEASE_SECONDS));
     let mut leadership = writer.lead().await;
     let mut expected = Vec::new();
     let mut followed = 0;
@@ -238,9 +251,9 @@ async fn a_minority_of_members_can_fail_on_etcd() {
 #[ignore = "needs etcd"]
 async fn nothing_is_appended_without_a_majority_on_etcd() {
     let mut members = Members::start(3).await;
-    let replica = Replica::new(&members, "/a", "replica");
+    let replica = Replica::with(&members.access("/a"), "replica", LEASE_SECONDS);
     let leadership = replica.lead().await;
-    replica.append(1, leadership.term(), "a").await;
+    keeping(&*leadership, replica.append(1, leadership.term(), "a")).await;
     members.send(0, Signal::Stop);
     members.send(1, Signal::Stop);
     let unknown = replica.journal.append(Position(2), leadership.term(), bytes("b")).await;
@@ -254,10 +267,10 @@ async fn nothing_is_appended_without_a_majority_on_etcd() {
     let next = replica.lead().await;
     assert!(next.term() > leadership.term());
     // The append of the term before is in the journal, or will never be.
-    let (end, _) = replica.head().await;
-    let late = replica.journal.append(Position(end + 1), leadership.term(), bytes("c")).await;
+    let (end, _) = keeping(&*next, replica.head()).await;
+    let late = keeping(&*next, replica.journal.append(Position(end + 1), leadership.term(), bytes("c"))).await;
     assert_eq!(late, Err(AppendError::Fenced));
-    replica.append(end + 1, next.term(), "d").await;
+    keeping(&*next, replica.append(end + 1, next.term(), "d")).await;
     let texts: Vec<_> = replica.entries(0, end as usize + 1).await.into_iter().map(|(_, text)| text).collect();
     assert!(texts == ["a", "d"] || texts == ["a", "b", "d"], "{texts:?}");
 }
@@ -267,14 +280,15 @@ async fn nothing_is_appended_without_a_majority_on_etcd() {
 #[ignore = "needs etcd"]
 async fn a_leadership_that_is_not_kept_ends_on_etcd() {
     let members = Members::start(1).await;
-    let (paused, next) = (Replica::new(&members, "/a", "paused"), Replica::new(&members, "/a", "next"));
-    let before = paused.lead().await;
-    paused.append(1, before.term(), "a").await;
+    let [paused, next] = ["paused", "next"].map(|name| Replica::with(&members.access("/a"), name, LEASE_SECONDS));
     let began = Instant::now();
+    let before = paused.lead().await;
+    keeping(&*before, paused.append(1, before.term(), "a")).await;
     let after = next.lead().await;
-    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
-    assert_eq!(paused.journal.append(Position(2), before.term(), bytes("x")).await, Err(AppendError::Fenced));
-    next.append(2, after.term(), "b").await;
+    assert!(began.elapsed() >= Duration::from_secs(LEASE_SECONDS.unsigned_abs()), "{:?}", began.elapsed());
+    let late = keeping(&*after, paused.journal.append(Position(2), before.term(), bytes("x"))).await;
+    assert_eq!(late, Err(AppendError::Fenced));
+    keeping(&*after, next.append(2, after.term(), "b")).await;
     timeout(PATIENCE, before.keep()).await.expect("it is lost");
 }
 
@@ -286,12 +300,13 @@ async fn certificates_are_checked_both_ways_on_etcd() {
     let members = Members::start_with_tls().await;
     let right = members.access("/a");
     let tls = right.tls.clone().expect("the member has TLS");
-    let replica = Replica::with(&right, "a");
+    let replica = Replica::with(&right, "a", ENDLESS);
     replica.append(1, replica.lead().await.term(), "a").await;
     let anonymous = EtcdTls { identity: None, ..tls.clone() };
     let of_the_system = EtcdTls { authorities: None, ..tls.clone() };
     for tls in [anonymous, of_the_system] {
-        let refused = Replica::with(&EtcdAccess { tls: Some(tls), ..right.clone() }, "b").journal.head().await;
+        let access = EtcdAccess { tls: Some(tls), ..right.clone() };
+        let refused = Replica::with(&access, "b", ENDLESS).journal.head().await;
         assert!(matches!(refused, Err(JournalError::Unavailable(_))), "{refused:?}");
     }
     let (_, private_key) = tls.identity.clone().expect("the client has a certificate");
@@ -322,7 +337,7 @@ async fn users_have_passwords_and_rights_on_etcd() {
     let with = |name: &str, password: &str| {
         let user = Some(EtcdUser { name: name.to_owned(), password: password.to_owned() });
         assert!(!format!("{user:?}").contains("word"));
-        Replica::with(&EtcdAccess { user, ..access.clone() }, name)
+        Replica::with(&EtcdAccess { user, ..access.clone() }, name, ENDLESS)
     };
     let replica = with("selfsame", "pass word");
     let leadership = replica.lead().await;
@@ -337,28 +352,29 @@ async fn users_have_passwords_and_rights_on_etcd() {
         matches!(&refused, Err(AppendError::Unavailable(reason)) if reason.contains("permission denied")),
         "{refused:?}"
     );
-    for replica in [with("selfsame", "another"), Replica::with(&access, "nobody")] {
+    for replica in [with("selfsame", "another"), Replica::with(&access, "nobody", ENDLESS)] {
         let refused = replica.journal.head().await;
         assert!(matches!(refused, Err(JournalError::Unavailable(_))), "{refused:?}");
     }
 }
 
-/// Three times as long as a lease lives without a renewal, and while a member fails. It is one that
-/// follows: without their leader, the members may take as long to elect another one as a lease
-/// lives.
+/// Twice as long as the lease lives without a renewal, and while a member fails. It is one that
+/// follows: without their leader, the members may take as long to elect another one as a lease of
+/// the program lives. The lease of this test is longer, so that a busy machine renews it in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs etcd"]
 async fn a_leadership_that_is_kept_stays_on_etcd() {
     let mut members = Members::start(3).await;
-    let replica = Replica::new(&members, "/a", "kept");
+    const LEASE: i64 = 8;
+    let replica = Replica::with(&members.access("/a"), "kept", LEASE);
     let leadership = replica.lead().await;
     let member = members.follower().await;
     members.send(member, Signal::Stop);
-    let kept = timeout(Duration::from_secs(10), leadership.keep()).await;
+    let kept = timeout(Duration::from_secs(2 * LEASE.unsigned_abs()), leadership.keep()).await;
     assert!(kept.is_err(), "{kept:?}");
-    replica.append(1, leadership.term(), "a").await;
     // It does not matter that the first call was given up.
-    members.restore(member).await;
+    keeping(&*leadership, replica.append(1, leadership.term(), "a")).await;
+    keeping(&*leadership, members.restore(member)).await;
     let kept = timeout(Duration::from_secs(2), leadership.keep()).await;
     assert!(kept.is_err(), "{kept:?}");
 }

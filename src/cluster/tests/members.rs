@@ -1,7 +1,8 @@
 //! Members of etcd as processes of a test.
 
+use std::fmt;
 use std::fs::File;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,22 +33,48 @@ pub struct Members {
 }
 
 struct Member {
-    client_port: u16,
-    peer_port: u16,
+    client_port: ReservedPort,
+    peer_port: ReservedPort,
     process: Option<Child>,
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it is bound").port()
+impl Member {
+    fn new() -> Self {
+        Self { client_port: ReservedPort::new(), peer_port: ReservedPort::new(), process: None }
+    }
+}
+
+/// A TCP port at which a process of this test listens, and listens again after it was killed. All
+/// tests hold the UDP port of the same number as a lock, so that each has other ports. The system
+/// gives none of this range to connections.
+struct ReservedPort {
+    number: u16,
+    _lock: UdpSocket,
+}
+
+impl ReservedPort {
+    fn new() -> Self {
+        let reserve = |number| {
+            let lock = UdpSocket::bind(("127.0.0.1", number)).ok()?;
+            TcpListener::bind(("127.0.0.1", number)).ok()?;
+            Some(Self { number, _lock: lock })
+        };
+        (20_000..32_000).find_map(reserve).expect("a port is free")
+    }
+}
+
+impl fmt::Display for ReservedPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.number.fmt(f)
+    }
 }
 
 impl Members {
     /// Starts members of one etcd cluster, and waits until they answer.
     pub async fn start(count: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let member = |_| Member { client_port: free_port(), peer_port: free_port(), process: None };
-        let mut members = Self { members: (0..count).map(member).collect(), folder, tls: None, quota: 0 };
+        let members = (0..count).map(|_| Member::new()).collect();
+        let mut members = Self { members, folder, tls: None, quota: 0 };
         members.start_all().await;
         members
     }
@@ -71,8 +98,7 @@ impl Members {
             std::fs::write(folder.path().join(format!("{name}.pem")), text).expect("the file is written");
         }
         let tls = Some(EtcdTls { authorities: Some(authority.pem()), identity: Some(sign("selfsame")) });
-        let member = Member { client_port: free_port(), peer_port: free_port(), process: None };
-        let mut members = Self { members: vec![member], folder, tls, quota: 0 };
+        let mut members = Self { members: vec![Member::new()], folder, tls, quota: 0 };
         members.start_all().await;
         members
     }
@@ -80,8 +106,7 @@ impl Members {
     /// Starts a member whose file may have so many bytes.
     pub async fn start_with_quota(quota: u64) -> Self {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let member = Member { client_port: free_port(), peer_port: free_port(), process: None };
-        let mut members = Self { members: vec![member], folder, tls: None, quota };
+        let mut members = Self { members: vec![Member::new()], folder, tls: None, quota };
         members.start_all().await;
         members
     }
@@ -151,7 +176,7 @@ impl Members {
                 sleep(Duration::from_millis(50)).await;
             }
         };
-        timeout(Duration::from_secs(60), answered).await.expect("the member answers");
+        timeout(Duration::from_secs(60), answered).await.unwrap_or_else(|_| panic!("member {index} does not answer"));
     }
 
     /// A member that the others do not follow.

@@ -1,6 +1,7 @@
 // Registers and starts the applications of docs/applications, as their pages say.
 
 import { execFileSync, spawn } from "node:child_process";
+import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { cpSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { createServer } from "node:net";
@@ -13,14 +14,26 @@ export const PAGES = fileURLToPath(new URL("../../../docs/applications/", import
 
 export const PACKAGES = fileURLToPath(new URL("../../node_modules", import.meta.url));
 
-// A port that no program of this machine listens at.
-export async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
+// A TCP port for an application, until this process ends. All tests hold the UDP port of the same
+// number as a lock. The system gives none of this range to connections.
+export async function reservePort() {
+  for (let port = 20_000; port < 32_000; port++) {
+    const lock = createSocket("udp4");
+    const server = createServer();
+    try {
+      lock.bind({ port, address: "127.0.0.1", exclusive: true });
+      await once(lock, "listening");
+      server.listen({ port, host: "127.0.0.1", exclusive: true });
+      await once(server, "listening");
+      server.close();
+      await once(server, "close");
+      lock.unref();
+      return port;
+    } catch {
+      lock.close();
+    }
+  }
+  throw new Error("no port is free");
 }
 
 // What `selfsame app new` prints. `config` is for the daemon.

@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 
 import { startBrowser } from "../../relying_parties/node/browser.mjs";
 import { CLIENT_ID as APP_ID, start } from "../../relying_parties/node/daemon.mjs";
-import { copyOf, freePort, run } from "./applications.mjs";
+import { copyOf, reservePort, run } from "./applications.mjs";
 import { scan } from "./scan.mjs";
 
 // What the page adds to the configuration of `--dev`, with the line that `key.mjs` prints.
@@ -34,7 +34,7 @@ before(async () => {
   execFileSync("npm", ["run", "build", "--silent"], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
   const { relying_parties } = await (await fetch(`${daemon.operator}/simulator`)).json();
   const RP_ID = relying_parties.find((party) => party.app_id === APP_ID).rp_id;
-  const PORT = String(await freePort());
+  const PORT = String(await reservePort());
   url = `http://localhost:${PORT}`;
   const addresses = { VERIFY_URL: daemon.urls.verification, BRIDGE_URL: daemon.urls.bridge };
   end = await run(folder, [process.execPath, "server.mjs"], { APP_ID, RP_ID, SIGNING_KEY, PORT, ...addresses });

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 
 import { start } from "../../relying_parties/node/daemon.mjs";
-import { copyOf, freePort, register, run } from "./applications.mjs";
+import { copyOf, register, reservePort, run } from "./applications.mjs";
 
 const APPLICATIONS = {
   "openid-client": [process.execPath, "server.mjs"],
@@ -40,7 +40,7 @@ for (const [name, command] of Object.entries(APPLICATIONS)) {
     let url;
 
     before(async () => {
-      const PORT = await freePort();
+      const PORT = await reservePort();
       url = `http://localhost:${PORT}`;
       const app = register([`${url}/callback`], [`${url}/`]);
       daemon = await start({ config: app.config });

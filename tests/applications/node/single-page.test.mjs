@@ -11,7 +11,7 @@ import { after, before, describe, test } from "node:test";
 import { makeCertificates } from "../../proxies/tls.mjs";
 import { startBrowser } from "../../relying_parties/node/browser.mjs";
 import { start } from "../../relying_parties/node/daemon.mjs";
-import { copyOf, freePort, register, run } from "./applications.mjs";
+import { copyOf, register, reservePort, run } from "./applications.mjs";
 import { startFront } from "./front.mjs";
 
 const ISSUER = "https://id.example.org";
@@ -54,7 +54,7 @@ describe("on this machine", () => {
   let home;
 
   before(async () => {
-    const port = await freePort();
+    const port = await reservePort();
     home = `http://localhost:${port}/`;
     const app = register([home], [home], { isPublic: true });
     daemon = await start({ config: app.config });
