@@ -220,7 +220,8 @@ impl Daemon {
         let original = Original { store: store.clone(), data: config.data_dir.clone() };
         let domain = store.domain();
         let mut metrics = MetricsRegistry::default();
-        let audit = Arc::new(AuditTrail::register(audit_key, metrics.sub_registry_with_prefix(METRICS_PREFIX)));
+        let own_metrics = metrics.sub_registry_with_prefix(METRICS_PREFIX);
+        let audit = Arc::new(AuditTrail::register(audit_key, Arc::clone(&clock), own_metrics));
         let copies = Copies::new(original.clone(), Arc::clone(&clock), Arc::clone(&random));
         let backups = Arc::new(Backups::new(original, Arc::clone(&clock), Arc::clone(&audit)));
         let service_parts =

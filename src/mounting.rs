@@ -110,7 +110,7 @@ pub fn mount(service: &Service, settings: MountSettings) -> Result<Mounted, Moun
     // Nothing shows these counts; the numbers of the service are in `Service::report_metrics`.
     let mut uncollected = Registry::default();
     let metrics = Metrics::register(&mut uncollected);
-    let audit = Arc::new(AuditTrail::register(audit_key, &mut uncollected));
+    let audit = Arc::new(AuditTrail::register(audit_key, Arc::clone(&clock), &mut uncollected));
     let (trigger, shutdown) = shutdown();
     let bridge = OwnBridge {
         handle: service.bridge(),

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use alloy_primitives::{hex, keccak256};
 use hyper::StatusCode;
@@ -16,6 +16,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use selfsame_actors::Clock;
 use selfsame_protocol::net::network_text;
 
 use super::access_log::text as source_text;
@@ -42,18 +43,19 @@ struct Labels {
 pub struct AuditTrail {
     key: [u8; 32],
     events: Family<Labels, Counter>,
-    /// When an event of a request past a limit was last logged, by name and outcome, of which there
-    /// are few.
-    last_limited: Mutex<HashMap<Labels, Instant>>,
+    clock: Arc<dyn Clock>,
+    /// [`Clock::passed`] when an event of a request past a limit was last logged, by name and
+    /// outcome, of which there are few.
+    last_limited: Mutex<HashMap<Labels, Duration>>,
 }
 
 impl AuditTrail {
     /// A trail whose counters are in `registry`. With `key`, persons are hashed, so that events
     /// about one person can be found together, but not with the nullifier alone.
-    pub fn register(key: [u8; 32], registry: &mut Registry) -> Self {
+    pub fn register(key: [u8; 32], clock: Arc<dyn Clock>, registry: &mut Registry) -> Self {
         let events = Family::default();
         registry.register("audit_events", "Events of the audit trail by outcome", Family::clone(&events));
-        Self { key, events, last_limited: Mutex::default() }
+        Self { key, events, clock, last_limited: Mutex::default() }
     }
 
     /// How many events of this name and outcome there were since the start.
@@ -97,9 +99,10 @@ impl AuditTrail {
 
     fn is_limited_event_due(&self, labels: Labels) -> bool {
         let mut last = self.last_limited.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.get(&labels).is_none_or(|last| last.elapsed() >= LIMITED_INTERVAL);
+        let now = self.clock.passed();
+        let is_due = last.get(&labels).is_none_or(|last| now.saturating_sub(*last) >= LIMITED_INTERVAL);
         if is_due {
-            last.insert(labels, Instant::now());
+            last.insert(labels, now);
         }
         is_due
     }
@@ -235,7 +238,13 @@ impl AuditNotes {
 
 #[cfg(test)]
 mod tests {
+    use selfsame_actors::SystemClock;
+
     use super::*;
+
+    fn trail(key: [u8; 32]) -> AuditTrail {
+        AuditTrail::register(key, Arc::new(SystemClock), &mut Registry::default())
+    }
 
     #[test]
     fn an_event_names_the_network_of_its_source_or_the_socket() {
@@ -251,8 +260,7 @@ mod tests {
             assert_eq!(outcome_of(StatusCode::from_u16(status).ok()), expected);
         }
         assert_eq!(outcome_of(None), "abandoned");
-        let mut registry = Registry::default();
-        let trail = AuditTrail::register([1; 32], &mut registry);
+        let trail = trail([1; 32]);
         let notes = AuditNotes::new();
         notes.clone().alarm("code_reused");
         let source = Source::Address("127.0.0.1".parse().unwrap());
@@ -266,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_hash_of_a_person_depends_on_the_key() {
-        let hash = |key| AuditTrail::register([key; 32], &mut Registry::default()).hash(&[7; 32]);
+        let hash = |key| trail([key; 32]).hash(&[7; 32]);
         assert_eq!(hash(1), hash(1));
         assert_ne!(hash(1), hash(2));
         assert_eq!(hash(1).len(), 32);

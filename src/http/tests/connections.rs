@@ -6,15 +6,40 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
-use super::harness::{HttpTestServer, LARGE, get, http2, post, request, within_deadline};
+use super::harness::{
+    HttpTestServer, LARGE, RawClient, RawReply, get, http2, post, request, wait_until, within_deadline,
+};
 use crate::http::Limits;
 
-const SHORT: Duration = Duration::from_millis(50);
+/// Longer than a client needs for its request, also on a machine that is busy with other work, and
+/// shorter than the harness waits.
+const SHORT: Duration = Duration::from_secs(20);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The sample of the server's open connections.
 fn open_connections(server: &HttpTestServer, count: usize) -> String {
     format!("http_open_connections{{listener=\"{}\"}} {count}\n", server.address)
+}
+
+/// Sends a request again and again until its answer is as awaited.
+async fn ask_until(mut ask: impl AsyncFnMut() -> RawReply, is_awaited: impl Fn(&RawReply) -> bool) -> RawReply {
+    within_deadline(async {
+        loop {
+            let reply = ask().await;
+            if is_awaited(&reply) {
+                return reply;
+            }
+        }
+    })
+    .await
+}
+
+/// Waits until the server closes the connection because time passes: simulated time, which passes
+/// at once when nothing else is left to do.
+async fn expect_closed_in_time(client: &mut RawClient) {
+    tokio::time::pause();
+    client.expect_closed().await;
+    tokio::time::resume();
 }
 
 fn http2_get(server: &HttpTestServer, path: &str) -> hyper::Request<Full<Bytes>> {
@@ -109,9 +134,8 @@ async fn connections_over_the_limit_of_a_source_are_closed_at_once() {
     server.connect().await.expect_closed().await;
     drop(first);
     // The server notices the end shortly afterwards.
-    while server.metrics().contains(&open_connections(&server, 2)) {
-        tokio::task::yield_now().await;
-    }
+    let has_ended = || !server.metrics().contains(&open_connections(&server, 2));
+    wait_until("the server notices that a connection has ended", has_ended).await;
     assert_eq!(server.connect().await.request(&get("/hello")).await.status, 200);
     second.request(&get("/hello")).await;
 }
@@ -122,14 +146,9 @@ async fn requests_and_bodies_over_their_limit_are_rejected_at_once() {
     let mut first = server.connect().await;
     // The request is in flight until its body is complete.
     first.send("POST /echo HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{").await;
-    while !server.metrics().contains(&open_connections(&server, 1)) {
-        tokio::task::yield_now().await;
-    }
-    let mut refused = server.connect().await.request(&get("/hello")).await;
-    while refused.status == 200 {
-        // The server had not yet read the head of the first request.
-        refused = server.connect().await.request(&get("/hello")).await;
-    }
+    wait_until("the connection is open", || server.metrics().contains(&open_connections(&server, 1))).await;
+    // At first the server may not have read the head of the first request.
+    let refused = ask_until(async || server.request(&get("/hello")).await, |reply| reply.status == 503).await;
     refused.check_error(503, "batcher_unavailable");
     assert_eq!(refused.header("retry-after"), Some("1"));
     first.send("}").await;
@@ -167,11 +186,8 @@ async fn answers_over_the_limit_of_unread_bytes_are_rejected() {
     within_deadline(reading.stream.read_exact(&mut body)).await.unwrap();
     drop(leaving);
     for _ in 0..3 {
-        let mut reply = other.request(&get("/large")).await;
-        while reply.status == 503 {
-            // The server notices the end shortly afterwards.
-            reply = other.request(&get("/large")).await;
-        }
+        // The server notices the end shortly afterwards.
+        let reply = ask_until(async || other.request(&get("/large")).await, |reply| reply.status != 503).await;
         assert_eq!((reply.status, reply.body.len()), (200, LARGE));
     }
 }
@@ -189,13 +205,8 @@ async fn a_source_behind_a_proxy_has_a_quarter_of_the_bodies() {
     let mut slow = server.connect().await;
     slow.send(post("192.0.2.1") + "[1234567").await;
     // The second body has room until the server has read what there is of the first.
-    let mut refused = server.request(&(post("192.0.2.1") + "[12345678]")).await;
-    for _ in 0..10_000 {
-        if refused.status == 503 {
-            break;
-        }
-        refused = server.request(&(post("192.0.2.1") + "[12345678]")).await;
-    }
+    let second = post("192.0.2.1") + "[12345678]";
+    let refused = ask_until(async || server.request(&second).await, |reply| reply.status == 503).await;
     refused.check_error(503, "batcher_unavailable");
     assert_eq!(server.request(&(post("192.0.2.2") + "[12345678]")).await.status, 200);
     slow.send("8]").await;
@@ -266,22 +277,14 @@ async fn unread_answers_count_against_the_limit_with_http2() {
         holding.send(frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes())).await;
         holding.send(frame(HEADERS, END_OF_STREAM_AND_HEADERS, 1, &head)).await;
         let mut other = server.connect().await;
-        let refused = within_deadline(async {
-            loop {
-                let reply = other.request(&get("/large")).await;
-                if reply.status == 503 {
-                    break reply;
-                }
-            }
-        });
-        refused.await.check_error(503, "batcher_unavailable");
+        let refused = ask_until(async || other.request(&get("/large")).await, |reply| reply.status == 503).await;
+        refused.check_error(503, "batcher_unavailable");
         // Further requests get the same answer.
         for _ in 0..50 {
             assert_eq!(other.request(&get("/large")).await.status, 503, "with a window of {window}");
         }
         drop(holding);
-        let released = within_deadline(async { while other.request(&get("/large")).await.status == 503 {} });
-        released.await;
+        ask_until(async || other.request(&get("/large")).await, |reply| reply.status != 503).await;
     }
 }
 
@@ -291,7 +294,7 @@ async fn a_connection_without_a_complete_first_head_is_closed() {
     for beginning in ["", "GET /hel", "PRI * HTTP/2.0\r\n", "GET /hello HTTP/1.1\r\nhost: h\r\n"] {
         let mut client = server.connect().await;
         client.send(beginning).await;
-        client.expect_closed().await;
+        expect_closed_in_time(&mut client).await;
     }
 }
 
@@ -302,14 +305,15 @@ async fn an_unused_connection_is_closed() {
     let server = server.await;
     let mut idle = server.connect().await;
     idle.request(&get("/hello")).await;
-    idle.expect_closed().await;
+    expect_closed_in_time(&mut idle).await;
 
     let mut dripping = server.connect().await;
     dripping.request(&(get("/hello") + "GET /hel")).await;
-    dripping.expect_closed().await;
+    expect_closed_in_time(&mut dripping).await;
 
     let (mut sender, connection) = http2(server.address).await;
     within_deadline(sender.send_request(http2_get(&server, "/hello"))).await.unwrap();
+    tokio::time::pause();
     within_deadline(connection).await.unwrap().unwrap();
 }
 
@@ -392,7 +396,7 @@ async fn connections_are_closed_after_the_grace_time() {
     server.app.wait_until_entered().await;
     // Dropping the trigger triggers it.
     drop(server.trigger);
-    client.expect_closed().await;
+    expect_closed_in_time(&mut client).await;
 }
 
 #[tokio::test]
@@ -430,5 +434,5 @@ async fn the_last_connections_are_kept_for_reserved_routes() {
     }
     // When another connection has ended, there is room again.
     drop(holding.pop());
-    within_deadline(async { while server.request(&get("/items/1")).await.status != 200 {} }).await;
+    ask_until(async || server.request(&get("/items/1")).await, |reply| reply.status == 200).await;
 }

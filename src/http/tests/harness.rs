@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::{Future, pending};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
+use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Method, StatusCode};
 use prometheus_client::registry::Registry;
+use selfsame_actors::ManualClock;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -22,9 +24,28 @@ use crate::http::*;
 /// The longest body that `/echo` accepts, in bytes.
 pub const ECHO_LIMIT: usize = 16;
 
-/// Waits for a future, and fails the test if it takes longer than 20 seconds.
-pub async fn within_deadline<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), future).await.expect("the future is ready within 20 seconds")
+/// Longer than anything takes here, also on a machine that is busy with other work.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for a future, and fails the test if that takes longer than anything here.
+#[track_caller]
+pub fn within_deadline<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
+    let awaited_at = Location::caller();
+    async move {
+        let ready = tokio::time::timeout(PATIENCE, future).await;
+        ready.unwrap_or_else(|_| panic!("what is awaited at {awaited_at} does not come within {PATIENCE:?}"))
+    }
+}
+
+/// Waits until the condition holds, which `awaited` names.
+pub async fn wait_until(awaited: &str, condition: impl Fn() -> bool) {
+    let holding = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let held = tokio::time::timeout(PATIENCE, holding).await;
+    held.unwrap_or_else(|_| panic!("waited too long until {awaited}"));
 }
 
 /// The log of all tests of this process. It is set up before the first server runs, because tracing
@@ -184,6 +205,8 @@ pub struct HttpTestServer {
     pub address: SocketAddr,
     pub app: Arc<TestApp>,
     pub trigger: ShutdownTrigger,
+    /// The clock of the audit trail.
+    pub clock: Arc<ManualClock>,
     running: JoinHandle<()>,
     registry: Registry,
 }
@@ -219,12 +242,13 @@ impl HttpTestServer {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let (trigger, shutdown) = shutdown();
+        let clock = Arc::new(ManualClock::at(Duration::ZERO));
         let server = Server {
             site: Site::new(interfaces(gateway(app.clone())), &metrics).unwrap(),
             limits: Arc::new(ArcSwap::from_pointee(limits)),
             trusted_proxy: Arc::new(trusted_proxy),
             random: Box::new(|bytes| bytes.fill(7)),
-            audit: Arc::new(AuditTrail::register([7; 32], &mut Registry::default())),
+            audit: Arc::new(AuditTrail::register([7; 32], clock.clone(), &mut Registry::default())),
             access_log: AccessLog::Off,
             metrics,
             shutdown,
@@ -233,7 +257,7 @@ impl HttpTestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let running = tokio::spawn(server.run(listener));
-        Self { address, app, trigger, running, registry }
+        Self { address, app, trigger, clock, running, registry }
     }
 
     pub async fn connect(&self) -> RawClient {

@@ -4,7 +4,7 @@ use http_body_util::Full;
 use hyper::{Method, StatusCode};
 use tokio::io::AsyncReadExt;
 
-use super::harness::{HttpTestServer, RawClient, http2, log_of, request, within_deadline};
+use super::harness::{HttpTestServer, RawClient, http2, log_of, request, wait_until, within_deadline};
 use crate::http::{Limits, json};
 
 /// A share of 8 open requests for one source.
@@ -44,12 +44,7 @@ async fn refused_requests_whose_answers_stay_unread_take_no_room_from_other_sour
     let server = HttpTestServer::start_limited(limits()).await;
     let holding = send_64_and_read_nothing(&server, "192.0.2.1").await;
     let refused = r#"http_requests_total{interface="gateway",route="/hello",status="503"} 56"#;
-    within_deadline(async {
-        while !server.metrics().contains(refused) {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    wait_until("56 requests are refused", || server.metrics().contains(refused)).await;
     for _ in 0..3 {
         let other = request("GET", "/hello", "x-forwarded-for: 192.0.2.2\r\nconnection: close\r\n");
         assert_eq!(server.request(&other).await.status, 200);
