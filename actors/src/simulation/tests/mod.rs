@@ -12,7 +12,9 @@
 //!
 //! `SELFSAME_SIMULATION_HISTORIES`, `SELFSAME_SHARED_LEDGER_HISTORIES`,
 //! `SELFSAME_VERIFICATION_HISTORIES`, `SELFSAME_SIGN_IN_HISTORIES` and `SELFSAME_CLUSTER_HISTORIES`
-//! are the numbers of histories, `SELFSAME_SIMULATION_SEED` is the first seed.
+//! are the numbers of histories. The first seed is `SELFSAME_SIMULATION_SEED`, without it
+//! `SELFSAME_SEED`, which is the seed of all random tests, and without that 1. The seeds of
+//! `failed_seeds.txt` are played in addition.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -31,7 +33,6 @@ mod shared_ledger;
 mod sign_in;
 mod verification;
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -87,27 +88,64 @@ async fn finish_requests(registry: &RegistryHandle, random: &SeededRandom, log: 
     }
 }
 
-fn number_from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+/// Seeds that have found a mistake: lines of a kind, a seed, and as a comment what it found.
+const FAILED_SEEDS: &str = include_str!("failed_seeds.txt");
+
+/// How many histories of each kind are played, unless the kind's variable says otherwise.
+const HISTORIES: u64 = 150;
+
+/// The kinds of histories, by their modules.
+const KINDS: [&str; 5] = ["registry", "shared_ledger", "verification", "sign_in", "cluster"];
+
+fn number_from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")))
 }
 
-/// The seeds to play: so many as the variable says, or the default number.
-fn seeds(variable: &str, default: u64) -> Range<u64> {
-    let first = number_from_environment("SELFSAME_SIMULATION_SEED", 1);
-    first..first + number_from_environment(variable, default)
+/// The seeds of this kind in a text like [`FAILED_SEEDS`].
+fn failed_seeds(kind: &str, text: &str) -> Vec<u64> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let seed = |line: &str| {
+        let (of, seed) = line.split_once(' ').filter(|(of, _)| KINDS.contains(of))?;
+        Some((of == kind, seed.trim().parse().ok()?))
+    };
+    let seeds = lines.filter(|line| !line.is_empty());
+    let seeds = seeds.map(|line| seed(line).unwrap_or_else(|| panic!("{line:?} is not a kind and a seed")));
+    seeds.filter_map(|(is_of_kind, seed)| is_of_kind.then_some(seed)).collect()
 }
 
-/// Plays these seeds, and prints what was played. Each play returns how many things succeeded: with
-/// fewer than `least` in a history on average, the histories would show nothing.
-fn play_and_count(kind: &str, seeds: Range<u64>, least: u64, play: impl Fn(&mut Simulation) -> u64 + Sync) {
-    let histories = seeds.end - seeds.start;
+/// Plays the histories of a kind, as many as `variable` says, and returns their number. Each play
+/// returns how many things succeeded: with fewer than `least` in a history on average, the histories
+/// would show nothing.
+fn play_and_count(kind: &str, variable: &str, least: u64, play: impl Fn(&mut Simulation) -> u64 + Sync) -> u64 {
+    for seed in failed_seeds(kind, FAILED_SEEDS) {
+        play_seeds(seed..seed + 1, |simulation| {
+            play(simulation);
+        });
+    }
+    let first =
+        number_from_environment("SELFSAME_SIMULATION_SEED").or_else(|| number_from_environment("SELFSAME_SEED"));
+    let (first, histories) = (first.unwrap_or(1), number_from_environment(variable).unwrap_or(HISTORIES));
+    println!("{kind}: the first seed is {first}. SELFSAME_SIMULATION_SEED=… {variable}=1 plays one seed");
     let succeeded = AtomicU64::new(0);
-    let played = play_seeds(seeds, |simulation| {
+    let played = play_seeds(first..first + histories, |simulation| {
         succeeded.fetch_add(play(simulation), Ordering::Relaxed);
     });
     let succeeded = succeeded.into_inner();
     println!("{kind}: {played}, {succeeded} successes");
     assert!(succeeded >= least * histories, "only {succeeded} successes in {histories} histories of {kind}");
+    histories
+}
+
+#[test]
+fn the_seeds_that_failed_are_read() {
+    let text = "# a comment\n\nregistry 7  # a lost request\nsign_in 8\nregistry 9\n";
+    assert_eq!(failed_seeds("registry", text), [7, 9]);
+    assert_eq!(failed_seeds("sign_in", text), [8]);
+    assert_eq!(failed_seeds("cluster", text), [0_u64; 0]);
+    for wrong in ["7", "registry", "registry seven", "people 7"] {
+        std::panic::catch_unwind(|| failed_seeds("registry", wrong)).expect_err(wrong);
+    }
 }
 
 /// Asserts that these seeds repeat their histories, event by event.

@@ -20,7 +20,7 @@ use selfsame_storage::{EmbeddedLedger, Store};
 use super::clients::{self, Answer, ClientLog, Refusal};
 use super::intruder::{ForeignEntries, IntrudedLedger};
 use super::model::Planted;
-use super::{CLIENTS, DOMAIN, check_repeats, checks, finish_requests, play_and_count, seeds, settings};
+use super::{CLIENTS, DOMAIN, check_repeats, checks, finish_requests, play_and_count, settings};
 use crate::faults::{Fault, FaultPoint, Plan, Running};
 use crate::simulation::{FaultRates, Run, SeededRandom, SimulatedService, Simulation};
 
@@ -155,15 +155,15 @@ const COVERING: u64 = 100;
 
 #[test]
 fn histories_agree_with_the_model() {
-    let (seeds, coverage) = (seeds("SELFSAME_SIMULATION_HISTORIES", 1000), Mutex::new(Coverage::default()));
-    play_and_count("histories", seeds.clone(), 3, |simulation| {
+    let coverage = Mutex::new(Coverage::default());
+    let histories = play_and_count("registry", "SELFSAME_SIMULATION_HISTORIES", 3, |simulation| {
         let log = play_right(simulation);
         coverage.lock().unwrap().add(&log);
         log.accepted()
     });
     let Coverage { finalized, refused, gone, same, anew, failed_reads } = coverage.into_inner().unwrap();
     println!("{gone} requests gone, {same} the same as before, {anew} anew; {failed_reads} reads failed");
-    if seeds.end - seeds.start >= COVERING {
+    if histories >= COVERING {
         assert_eq!(finalized.len(), 8, "{finalized:?}");
         assert_eq!(refused.len(), 8, "{refused:?}");
         assert!(gone > 0 && same > 0 && anew > 0 && failed_reads > 0);
