@@ -226,15 +226,16 @@ async fn those_who_wait_learn_that_an_entry_has_expired_and_how_far_it_was_befor
     let polled = handle.await_own_response(&own, ResponseStatus::Initialized, hour).await.expect("it runs");
     assert_eq!(polled.map(|polled| polled.status), Some(ResponseStatus::Retrieved), "the caller has not seen this");
     let sweep = async {
-        // Until both wait.
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        // The actor answers in order: it has registered both of those who wait.
+        handle.status(of_client.clone()).await.expect("it runs");
         clock.advance(hour);
         actor.cast(MessageBridgeMessage::Sweep.into()).expect("it runs");
     };
-    let (of_own, of_client, ()) = tokio::join!(
+    let (by_own, by_client, ()) = tokio::join!(
+        biased;
         handle.await_own_response(&own, ResponseStatus::Retrieved, hour),
-        handle.await_response(of_client, None, hour),
+        handle.await_response(of_client.clone(), None, hour),
         sweep
     );
-    assert_eq!((of_own.expect("it runs"), of_client.expect("it runs")), (None, None));
+    assert_eq!((by_own.expect("it runs"), by_client.expect("it runs")), (None, None));
 }

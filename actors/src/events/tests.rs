@@ -23,6 +23,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::handle::ReceiverStatus;
 use super::reading::{Read, ReadEvent};
 use super::receiver::{Ended, Receiver};
 use super::settings::EventSettings;
@@ -286,6 +287,20 @@ impl EventService {
         assert!(status.expect("it is known").status.is_final());
     }
 
+    /// What is known of the only receiver, once so many deliveries wait for their next attempt.
+    async fn until_waiting(&self, count: usize) -> ReceiverStatus {
+        let waiting = async {
+            loop {
+                let status = self.events.receivers().await.expect("it is read").remove(0);
+                if status.waiting == count {
+                    return status;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{count} deliveries wait"))
+    }
+
     /// Stops the service, and starts it again on the same data.
     async fn restart(self, configured: Vec<Arc<ReceiverSettings>>) -> Self {
         let Self { service, events: handle, receivers, folder, .. } = self;
@@ -332,10 +347,8 @@ async fn what_fails_is_sent_again_with_its_id_and_holds_up_no_other() {
     let got = running.receivers.until("a", 3).await;
     assert_eq!(ids(&got).len(), 3, "the others are not held up");
     // The second attempt of the first one is after five seconds, that of the second one too.
-    while ids(&running.receivers.got("a")).len() == running.receivers.got("a").len() {
-        running.clock.advance(Duration::from_secs(1));
-        tokio::task::yield_now().await;
-    }
+    running.until_waiting(2).await;
+    running.clock.advance(Duration::from_secs(10));
     let got = running.receivers.until("a", 5).await;
     assert_eq!(ids(&got).len(), 3);
     running.service.stop().await;
@@ -348,13 +361,7 @@ async fn what_was_not_accepted_is_sent_after_a_restart() {
     running.receivers.fail("a", [failure("it answered 500")]);
     running.create(1).await;
     let first = running.receivers.until("a", 1).await;
-    let status = loop {
-        let status = running.events.receivers().await.expect("it is read").remove(0);
-        if status.waiting == 1 {
-            break status;
-        }
-        tokio::task::yield_now().await;
-    };
+    let status = running.until_waiting(1).await;
     assert_eq!(status.last_failure.as_deref(), Some("it answered 500"));
     let running = running.restart(configured()).await;
     running.clock.advance(Duration::from_secs(10));
@@ -374,13 +381,16 @@ async fn dead_letters_are_shown_and_sent_again_or_removed() {
     running.create(1).await;
     running.create(2).await;
     running.receivers.until("a", 2).await;
-    let dead = loop {
-        let dead = running.events.dead_letters("a", None).await.expect("it is read");
-        if dead.len() == 2 {
-            break dead;
+    let dying = async {
+        loop {
+            let dead = running.events.dead_letters("a", None).await.expect("it is read");
+            if dead.len() == 2 {
+                return dead;
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
     };
+    let dead = timeout(PATIENCE, dying).await.expect("both are dead letters");
     assert_eq!((dead[0].attempts, &*dead[0].failure), (1, "it answered 410 Gone"));
     assert_eq!(dead[0].event.map(|(_, kind)| kind), Some(EventKind::RequestFinalized));
     let behind = running.events.dead_letters("a", Some(dead[0].position)).await.expect("it is read");

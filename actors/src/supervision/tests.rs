@@ -34,8 +34,9 @@ use crate::{RegistryHandle, Service, ServiceError, ServiceParts, Settings, Submi
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
 
-/// Longer than any answer takes. A test that waits longer fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than any answer takes, also on a machine that is busy with other work. A test that waits
+/// longer fails.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const ACTORS: [&str; 3] = ["tree-maintainer", "batcher", "request-tracker"];
 
@@ -113,23 +114,26 @@ impl SupervisedService {
 
 /// Kills the actor of this name. An actor that is being restarted has no name for a moment.
 async fn kill(name: &str) {
-    loop {
-        match where_is(name) {
-            Some(cell) if cell.kill_and_wait(Some(PATIENCE)).await.is_ok() => return,
-            // The actor is already dying, or is starting.
-            _ => tokio::task::yield_now().await,
+    let killing = async {
+        loop {
+            match where_is(name) {
+                Some(cell) if cell.kill_and_wait(Some(PATIENCE)).await.is_ok() => return,
+                // The actor is already dying, or is starting.
+                _ => tokio::task::yield_now().await,
+            }
         }
-    }
+    };
+    timeout(PATIENCE, killing).await.unwrap_or_else(|_| panic!("{name} does not run, or does not die"));
 }
 
-/// Waits until `condition` holds.
-async fn wait_until(condition: impl Fn() -> bool) {
+/// Waits until the condition holds, which `awaited` names.
+async fn wait_until(awaited: &str, condition: impl Fn() -> bool) {
     let holding = async {
         while !condition() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, holding).await.expect("the condition holds in time");
+    timeout(PATIENCE, holding).await.unwrap_or_else(|_| panic!("waited too long until {awaited}"));
 }
 
 /// The creation of an account; each number has other authenticators.
@@ -242,7 +246,8 @@ async fn actors_after_a_dead_actor_restart_with_it() {
         running.kill(actor).await;
         let request_id = submit(&registry, number).await;
         expect_finalized(&registry, &request_id).await;
-        wait_until(|| running.restarts("request-tracker") >= expected[2]).await;
+        let is_restarted = || running.restarts("request-tracker") >= expected[2];
+        wait_until("the request tracker is started again", is_restarted).await;
         assert_eq!(ACTORS.map(|actor| running.restarts(actor)), expected, "{actor} was killed");
     }
     drop(registry);
@@ -307,14 +312,17 @@ async fn a_final_request_holds_no_locks_after_any_restart() {
         let request_id = submit(&registry, number).await;
         running.kill(actor).await;
         expect_finalized(&registry, &request_id).await;
-        wait_until(|| registry.statistics().open_requests == 0).await;
+        wait_until("no request is open", || registry.statistics().open_requests == 0).await;
         // The address belongs to an account now, so the rule rejects the request, not a lock.
-        let again = loop {
-            match registry.submit(create(number).into()).await {
-                Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. }) => {}
-                answer => break answer,
+        let answering = async {
+            loop {
+                match registry.submit(create(number).into()).await {
+                    Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. }) => {}
+                    answer => return answer,
+                }
             }
         };
+        let again = timeout(PATIENCE, answering).await.expect("the restarted actors answer");
         assert!(matches!(again, Err(SubmitError::Rule(_))), "{actor}: {again:?}");
     }
     drop(registry);
@@ -376,12 +384,8 @@ async fn failures_with_block(
     let service = Service::start(with_ledger(settings, store, ledger));
     let service = service.await.expect("the service starts");
     let registry = service.registry();
-    let deciding = async {
-        while service.failures().is_empty() && registry.statistics().applied_height == 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, deciding).await.expect("the block is applied or refused");
+    let is_decided = || !service.failures().is_empty() || registry.statistics().applied_height > 0;
+    wait_until("the block is applied or refused", is_decided).await;
     let failures = service.failures();
     assert_eq!(registry.statistics().accounts, u64::from(failures.is_empty()));
     drop(registry);

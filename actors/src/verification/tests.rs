@@ -2,6 +2,7 @@
 //! is reported as valid without a check.
 
 use std::net::IpAddr;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -201,13 +202,17 @@ impl Drop for HeldChecks {
     }
 }
 
-async fn wait_until(condition: impl Fn() -> bool) {
-    let waiting = async {
-        while !condition() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, waiting).await.expect("the condition holds in time");
+#[track_caller]
+fn wait_until(condition: impl Fn() -> bool) -> impl Future<Output = ()> {
+    let awaited_at = Location::caller();
+    async move {
+        let waiting = async {
+            while !condition() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("the condition at {awaited_at} does not hold"));
+    }
 }
 
 impl ProofChecker for ControlledChecker {
@@ -478,12 +483,7 @@ async fn a_panicking_worker_fails_its_batch_with_an_error() {
 /// Waits until a counter has grown by `more`.
 async fn wait_for_growth(counter: &AtomicUsize, more: usize) {
     let enough = counter.load(Ordering::Relaxed) + more;
-    let growing = async {
-        while counter.load(Ordering::Relaxed) < enough {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, growing).await.expect("the counter grows in time");
+    wait_until(|| counter.load(Ordering::Relaxed) >= enough).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! Services on one journal, the leader of which is elected.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,10 +11,9 @@ use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{Election, ElectionError, Leadership, Submission, SubmitError};
 use selfsame_storage::{JournalCall, JournalFault, MemoryJournal, Term};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::replicas::{RunningReplica, expect_everywhere, start_with_client};
-use super::{PATIENCE, create, lock_exclusive, submit, work_under};
+use super::{create, expect_struck, lock_exclusive, submit, wait_until, work_under};
 
 /// Who leads in a test.
 #[derive(Clone)]
@@ -113,17 +113,15 @@ impl Leadership for TestLeadership {
 
 /// The index of the replica that is elected, once it leads.
 async fn leader_of(election: &TestElection, replicas: &[RunningReplica]) -> usize {
-    let elected = async {
-        loop {
-            let term = election.leader.borrow().as_ref().map(|(_, term)| *term);
-            let leads = |replica: &RunningReplica| term.is_some() && replica.service.leading() == term;
-            if let Some(index) = replicas.iter().position(leads) {
-                return index;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, elected).await.expect("a replica leads")
+    let elected = Cell::new(None);
+    wait_until("the elected replica leads", || {
+        let term = election.leader.borrow().as_ref().map(|(_, term)| *term);
+        let leads = |replica: &RunningReplica| term.is_some() && replica.service.leading() == term;
+        elected.set(replicas.iter().position(leads));
+        elected.get().is_some()
+    })
+    .await;
+    elected.get().expect("it is elected")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,16 +139,11 @@ async fn the_elected_replica_leads_until_it_is_deposed_or_stopped() {
         expect_everywhere(&replicas, &request_id).await;
         let name = election.leader.borrow().clone().map(|(name, _)| Ok(name));
         for replica in &replicas {
-            let known = async {
-                loop {
-                    let status = replica.service.replica_status().expect("it is a replica");
-                    if status.leader == name && status.end >= Some(status.position) && status.staleness.is_some() {
-                        return;
-                    }
-                    tokio::task::yield_now().await;
-                }
-            };
-            timeout(PATIENCE, known).await.expect("every replica knows the leader");
+            wait_until("every replica knows the leader", || {
+                let status = replica.service.replica_status().expect("it is a replica");
+                status.leader == name && status.end >= Some(status.position) && status.staleness.is_some()
+            })
+            .await;
         }
         election.depose();
     }
@@ -184,12 +177,7 @@ async fn a_leader_that_cannot_write_leaves_the_leadership_to_others() {
     drop(plan);
     let SubmitError::Unknown { request_id: Some(request_id), .. } = unknown else { panic!("{unknown:?}") };
     let led_by = |name: &str| election.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == name);
-    let other = async {
-        while !led_by("b") {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, other).await.expect("the other one leads");
+    wait_until("the other one leads", || led_by("b")).await;
     expect_everywhere(&replicas, &request_id).await;
     let restarts = replicas[0].service.actors().into_iter().find(|actor| actor.name.ends_with("/leadership"));
     assert_eq!(restarts.expect("it is an actor").restarts, 2);
@@ -217,12 +205,8 @@ async fn a_leader_whose_appends_get_no_answer_gives_the_leadership_up() {
     cut.store(true, Ordering::Relaxed);
     let registry = replicas[0].registry();
     let unanswered = tokio::spawn(async move { registry.submit(Submission::from(create(0))).await });
-    let other = async {
-        while election.leader.borrow().as_ref().is_none_or(|(leader, _)| leader != "b") {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, other).await.expect("the other one leads");
+    let is_led_by_other = || election.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == "b");
+    wait_until("the other one leads", is_led_by_other).await;
     let leader = leader_of(&election, &replicas).await;
     let request_id = submit(&replicas[leader].registry(), 1).await;
     expect_everywhere(&replicas, &request_id).await;
@@ -246,14 +230,10 @@ async fn a_leadership_actor_that_failed_leads_again() {
             .strike_times(FaultPoint::LeadershipHandle, fault, 0, 1)
             .strike_times(FaultPoint::LeadershipStart, fault, 0, 1)
             .run();
-        timeout(PATIENCE, plan.struck(FaultPoint::LeadershipStart, 1)).await.expect("the faults are injected");
+        expect_struck(&plan, FaultPoint::LeadershipStart, 1).await;
         drop(plan);
-        let stopped = async {
-            while replicas[0].service.leading().is_some() {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(PATIENCE, stopped).await.expect("the next actor does not lead for the one before");
+        let has_stopped = || replicas[0].service.leading().is_none();
+        wait_until("the next actor does not lead for the one before", has_stopped).await;
         election.depose();
         leader_of(&election, &replicas).await;
         let request_id = submit(&replicas[0].registry(), 0).await;
@@ -284,12 +264,8 @@ async fn a_leadership_actor_that_is_slow_or_is_stalled_leads_on() {
         // The start after a death is slow.
         let plan = Plan::new().strike_times(handle, Fault::Panic, 0, 1).strike_times(start, fault, 0, 1);
         work_under(plan, [(handle, 1), (start, 1)], async {}).await;
-        let stopped = async {
-            while replicas[0].service.leading().is_some() {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(PATIENCE, stopped).await.expect("the next actor does not lead for the one before");
+        let has_stopped = || replicas[0].service.leading().is_none();
+        wait_until("the next actor does not lead for the one before", has_stopped).await;
         election.depose();
         leader_of(&election, &replicas).await;
         let request_id = submit(&replicas[0].registry(), 1).await;

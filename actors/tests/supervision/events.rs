@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::replicas::{RunningReplica, start_changed};
-use super::{FaultTestService, PATIENCE, lock_exclusive, start_with, submit};
+use super::{FaultTestService, PATIENCE, expect_struck, lock_exclusive, start_with, submit};
 
 const ACCOUNTS: u64 = 6;
 
@@ -96,7 +96,7 @@ async fn no_webhook_is_lost_when_the_event_sender_dies() {
         for number in 0..ACCOUNTS {
             submit(&running.service.registry(), number).await;
         }
-        plan.struck(point, 1).await;
+        expect_struck(&plan, point, 1).await;
         accepting.until(usize::try_from(ACCOUNTS).expect("a small number")).await;
         drop(plan);
         assert_eq!(accepting.ids().len() as u64, ACCOUNTS, "an event has one id");
@@ -170,7 +170,7 @@ async fn no_webhook_is_lost_while_commits_fail() {
         for number in 0..ACCOUNTS {
             submit(&running.service.registry(), number).await;
         }
-        plan.struck(point, 12).await;
+        expect_struck(&plan, point, 12).await;
         drop(plan);
         accepting.until(usize::try_from(ACCOUNTS).expect("a small number")).await;
         assert_eq!(accepting.ids().len() as u64, ACCOUNTS);

@@ -5,13 +5,14 @@ use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Duration;
 
 use selfsame_actors::RegistryHandle;
-use selfsame_actors::faults::{Fault, FaultKind, FaultPoint, FaultScope, Plan, PlanError, Running, coverage};
+use selfsame_actors::faults::{Fault, FaultKind, FaultPoint, FaultScope, Plan, PlanError, coverage};
 use selfsame_protocol::ledger::RequestId;
 use selfsame_storage::LedgerReader;
 use tokio::time::timeout;
 
 use super::{
-    FaultTestService, PATIENCE, create_accounts, expect_finalized, lock_exclusive, start_with, submit, verification,
+    FaultTestService, PATIENCE, create_accounts, expect_finalized, expect_struck, lock_exclusive, start_with, submit,
+    verification,
 };
 
 async fn start(instance: &str) -> FaultTestService {
@@ -26,10 +27,6 @@ fn restarts(running: &FaultTestService, name: &str) -> u64 {
 
 fn is_final(registry: &RegistryHandle, request_id: &RequestId) -> bool {
     registry.status(request_id).expect("the read succeeds").expect("an accepted request has a status").status.is_final()
-}
-
-async fn expect_struck(plan: &Running, point: FaultPoint, times: u64) {
-    timeout(PATIENCE, plan.struck(point, times)).await.unwrap_or_else(|_| panic!("{} is struck", point.name()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

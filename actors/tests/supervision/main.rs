@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use selfsame_actors::faults::{Fault, FaultPoint, Plan};
+use selfsame_actors::faults::{Fault, FaultPoint, Plan, Running};
 use selfsame_actors::{
     BatchLimits, ManualClock, RegistryHandle, Service, ServiceParts, Settings, Submission, SubmitError,
     VerificationSettings,
@@ -80,11 +80,36 @@ async fn lock_exclusive() -> MutexGuard<'static, ()> {
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
 
-/// Longer than any answer takes, including the retries of failed steps.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than anything takes here, also on a machine that is busy with other work. A test that
+/// waits longer fails.
+const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The longest time until a call gets an answer, which can be an error.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+/// Time between two looks whether a condition holds.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Waits until the condition holds, which `awaited` names.
+async fn wait_until(awaited: &str, condition: impl Fn() -> bool) {
+    let holding = async {
+        while !condition() {
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    };
+    timeout(PATIENCE, holding).await.unwrap_or_else(|_| panic!("waited too long until {awaited}"));
+}
+
+async fn expect_struck(plan: &Running, point: FaultPoint, times: u64) {
+    let struck = timeout(PATIENCE, plan.struck(point, times)).await;
+    struck.unwrap_or_else(|_| panic!("{} is struck {} of {times} times", point.name(), plan.strikes(point)));
+}
+
+/// Lets a call send its message to the actor, which does not answer it yet.
+async fn send(call: &mut (impl Future<Output: std::fmt::Debug> + Unpin)) {
+    tokio::select! {
+        biased;
+        answer = call => panic!("{answer:?} comes too early"),
+        () = std::future::ready(()) => {}
+    }
+}
 
 /// A service with its own store.
 struct FaultTestService {
@@ -169,7 +194,7 @@ async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
     loop {
         let idempotency_key = Some(format!("key {number}"));
         let submission = Submission { operation: create(number), source: None, idempotency_key, proof_of_work: None };
-        match timeout(ANSWERED_WITHIN, registry.submit(submission)).await.expect("every call gets an answer") {
+        match timeout(PATIENCE, registry.submit(submission)).await.expect("every call gets an answer") {
             Ok(accepted) => return accepted.request_id,
             // Clients wait a moment before they retry, too.
             Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. } | SubmitError::Store(_)) => {

@@ -8,8 +8,8 @@ use selfsame_protocol::ids::LeafIndex;
 use tokio::time::timeout;
 
 use super::{
-    ANSWERED_WITHIN, PATIENCE, create, create_accounts, expect_finalized, lock_exclusive, start, start_with, submit,
-    work_under,
+    PATIENCE, create, create_accounts, expect_finalized, expect_struck, lock_exclusive, send, start, start_with,
+    submit, wait_until, work_under,
 };
 
 /// The fault points that a request passes on its way into a published block.
@@ -75,19 +75,21 @@ async fn no_request_is_lost_when_any_step_is_stalled_for_a_while() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_block_that_was_written_although_the_write_failed_is_not_written_again() {
     let _guard = lock_exclusive().await;
-    let while_sealing = Fault::Delay(Duration::from_millis(300));
-    let while_applying = Fault::Delay(Duration::from_millis(1500));
     let plan = Plan::new()
-        .strike_times(FaultPoint::BatcherSeal, while_sealing, 0, 1)
+        .strike_times(FaultPoint::BatcherSeal, Fault::Stall, 0, 1)
         .strike_times(FaultPoint::LedgerAppendAfter, Fault::Error, 0, 1)
-        .strike_times(FaultPoint::TreeMaintainerApply, while_applying, 0, 1)
+        .strike_times(FaultPoint::TreeMaintainerApply, Fault::Stall, 0, 1)
         .run();
     let running = start_with(|settings| settings.batch.max_operations = 100).await;
     let registry = running.service.registry();
     let first = submit(&registry, 0).await;
-    plan.struck(FaultPoint::BatcherSeal, 1).await;
+    expect_struck(&plan, FaultPoint::BatcherSeal, 1).await;
     let second = submit(&registry, 1).await;
-    plan.struck(FaultPoint::LedgerAppendAfter, 1).await;
+    plan.end(FaultPoint::BatcherSeal);
+    expect_struck(&plan, FaultPoint::LedgerAppendAfter, 1).await;
+    expect_struck(&plan, FaultPoint::TreeMaintainerApply, 1).await;
+    wait_until("the batcher seals again", || plan.visits(FaultPoint::BatcherSeal) >= 2).await;
+    plan.end(FaultPoint::TreeMaintainerApply);
     for request_id in [&first, &second] {
         expect_finalized(&registry, request_id).await;
     }
@@ -116,7 +118,7 @@ async fn a_request_is_refused_for_another_one_only_when_that_is_durable() {
         .run();
     let mut durable = Box::pin(registry.submit(create(0).into()));
     send(&mut durable).await;
-    plan.struck(FaultPoint::GroupCommitAfter, 1).await;
+    expect_struck(&plan, FaultPoint::GroupCommitAfter, 1).await;
     let mut failing = Box::pin(registry.submit(create(1).into()));
     send(&mut failing).await;
     let mut waiting = Box::pin(registry.submit(create(1).into()));
@@ -142,15 +144,6 @@ async fn a_request_is_refused_for_another_one_only_when_that_is_durable() {
     running.stop().await;
 }
 
-/// Lets a submission reach the tracker, which does not answer it yet.
-async fn send(submission: &mut (impl Future<Output: std::fmt::Debug> + Unpin)) {
-    tokio::select! {
-        biased;
-        answer = submission => panic!("{answer:?} comes too early"),
-        () = std::future::ready(()) => {}
-    }
-}
-
 /// Reading statistics does not wait for a disk that does not answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statistics_are_available_while_a_block_is_being_written() {
@@ -161,7 +154,7 @@ async fn statistics_are_available_while_a_block_is_being_written() {
     expect_finalized(&registry, &before).await;
     let plan = Plan::new().strike_always(FaultPoint::LedgerAppendBefore, Fault::Stall).run();
     let accepted = submit(&registry, 1).await;
-    plan.struck(FaultPoint::LedgerAppendBefore, 1).await;
+    expect_struck(&plan, FaultPoint::LedgerAppendBefore, 1).await;
     let handle = registry.clone();
     let reading = tokio::task::spawn_blocking(move || (handle.statistics(), handle.failures()));
     let (statistics, failures) =
@@ -239,25 +232,17 @@ async fn expired_requests_are_deleted_after_a_deletion_that_panicked_or_was_slow
             running.clock.advance(Duration::from_secs(11));
             let plan = Plan::new().strike_times(point, fault, 0, 1).run();
             pass_a_minute().await;
-            timeout(PATIENCE, plan.struck(point, 1)).await.expect("the fault is injected");
+            expect_struck(&plan, point, 1).await;
             drop(plan);
             if (point, fault) == (FaultPoint::SweepBefore, Fault::Panic) {
-                let restarted = async {
-                    while running.service.actors().iter().all(|actor| actor.restarts == 0) {
-                        tokio::task::yield_now().await;
-                    }
-                    // The tracker begins its next minute before it answers.
-                    submit(&registry, 1).await;
-                };
-                timeout(PATIENCE, restarted).await.expect("the tracker is started again");
+                let is_restarted = || running.service.actors().iter().any(|actor| actor.restarts > 0);
+                wait_until("the tracker is started again", is_restarted).await;
+                // The tracker begins its next minute before it answers.
+                submit(&registry, 1).await;
                 pass_a_minute().await;
             }
-            let deleted = async {
-                while registry.status(&request_id).expect("the read succeeds").is_some() {
-                    tokio::task::yield_now().await;
-                }
-            };
-            timeout(PATIENCE, deleted).await.unwrap_or_else(|_| panic!("{}, {fault}: not deleted", point.name()));
+            let is_deleted = || registry.status(&request_id).expect("the read succeeds").is_none();
+            wait_until(&format!("the request is deleted ({}, {fault})", point.name()), is_deleted).await;
             drop(registry);
             running.stop().await;
         }
@@ -287,12 +272,12 @@ async fn expired_requests_are_deleted_after_a_failed_deletion() {
     // Each sweep deletes requests, then idempotency keys. This sweep fails at the keys, and nothing
     // has expired yet.
     pass_a_minute().await;
-    timeout(PATIENCE, plan.struck(FaultPoint::SweepBefore, 1)).await.expect("the fault is injected");
+    expect_struck(&plan, FaultPoint::SweepBefore, 1).await;
     assert!(all.iter().all(is_known));
     running.clock.advance(Duration::from_secs(11));
     // The requests are deleted although the sweep reports a failure.
     pass_a_minute().await;
-    timeout(PATIENCE, plan.struck(FaultPoint::SweepAfter, 1)).await.expect("the fault is injected");
+    expect_struck(&plan, FaultPoint::SweepAfter, 1).await;
     assert_eq!(plan.visits(FaultPoint::SweepAfter), 2);
     assert!(!all.iter().any(is_known));
     let more = submit(&registry, 9).await;
@@ -359,7 +344,7 @@ async fn an_actor_that_keeps_dying_ends_the_service_with_a_reason() {
             for number in 0.. {
                 // Every call gets an answer of some kind.
                 let answer = registry.submit(create(number).into());
-                let _ = timeout(ANSWERED_WITHIN, answer).await.expect("every call gets an answer");
+                let _ = timeout(PATIENCE, answer).await.expect("every call gets an answer");
             }
         };
         let error = tokio::select! {
@@ -367,9 +352,8 @@ async fn an_actor_that_keeps_dying_ends_the_service_with_a_reason() {
             () = submitting => unreachable!("the loop does not end"),
         };
         assert!(matches!(error, ServiceError::GaveUp { .. }), "{}: {error}", point.name());
-        let answer = timeout(ANSWERED_WITHIN, registry.submit(create(u64::MAX - 1).into()))
-            .await
-            .expect("the call gets an answer");
+        let answer =
+            timeout(PATIENCE, registry.submit(create(u64::MAX - 1).into())).await.expect("the call gets an answer");
         let others = [
             FaultPoint::VerifierPoolHandle,
             FaultPoint::SessionRegistryHandle,
@@ -401,22 +385,18 @@ async fn a_failing_step_makes_the_registry_read_only_until_the_step_succeeds() {
 
         let plan = Plan::new().strike_always(point, Fault::Error).run();
         let second = submit(&registry, 1).await;
-        while registry.failures().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        wait_until("the registry is read-only", || !registry.failures().is_empty()).await;
         let failure = registry.failures().concat();
         assert!(failure.contains(step) && failure.contains(point.name()), "{failure}");
         let refused = registry.submit(create(2).into()).await.expect_err("the registry is read-only").to_string();
         assert!(refused.contains("read-only") && refused.contains(step), "{refused}");
         assert!(registry.snapshot().next_leaf_index() >= LeafIndex(2), "reads continue");
         let restarts: u64 = running.service.actors().iter().map(|actor| actor.restarts).sum();
-        plan.struck(point, 2).await;
+        expect_struck(&plan, point, 2).await;
         drop(plan);
 
         expect_finalized(&registry, &second).await;
-        while !registry.failures().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        wait_until("the registry is no longer read-only", || registry.failures().is_empty()).await;
         let third = submit(&registry, 2).await;
         expect_finalized(&registry, &third).await;
         let after: u64 = running.service.actors().iter().map(|actor| actor.restarts).sum();
@@ -440,9 +420,7 @@ async fn requests_are_accepted_again_when_commits_stop_failing() {
     assert!(registry.failures().concat().contains("committing"), "{:?}", registry.failures());
     drop(plan);
     // No client sends a request: the service itself retries the commit.
-    while !registry.failures().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    wait_until("commits work again", || registry.failures().is_empty()).await;
     // The rejected request left no lock.
     let request_id = submit(&registry, 0).await;
     expect_finalized(&registry, &request_id).await;

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::verification::trusted_root;
-use super::{DOMAIN, PATIENCE, create, expect_finalized, lock_exclusive, start, submit};
+use super::{DOMAIN, PATIENCE, create, expect_finalized, lock_exclusive, start, submit, wait_until};
 
 pub struct RunningReplica {
     pub service: Service,
@@ -68,12 +68,8 @@ impl RunningReplica {
     /// Waits until the replica shows the request as final.
     async fn expect_final(&self, request_id: &RequestId) {
         let registry = self.registry();
-        let known = async {
-            while registry.status(request_id).expect("the read succeeds").is_none() {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(PATIENCE, known).await.expect("the replica gets the request");
+        let is_known = || registry.status(request_id).expect("the read succeeds").is_some();
+        wait_until("the replica gets the request", is_known).await;
         expect_finalized(&registry, request_id).await;
     }
 
@@ -323,12 +319,9 @@ async fn a_replica_of_another_journal_neither_applies_nor_leads() {
     let position = apart.service.position();
     let refused = apart.service.lead(journal.begin_term()).await.expect_err("the entries differ");
     assert!(refused.to_string().contains("is another one than the store's"), "{refused}");
-    let named = async {
-        while !apart.service.failures().iter().any(|failure| failure.contains("is another one than the store's")) {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, named).await.expect("operators are told");
+    let is_named =
+        || apart.service.failures().iter().any(|failure| failure.contains("is another one than the store's"));
+    wait_until("operators are told", is_named).await;
     assert_eq!((apart.service.leading(), apart.service.position()), (None, position));
     for replica in [other, apart] {
         replica.stop().await;

@@ -1,5 +1,7 @@
-//! Actors that are stuck instead of dead. A test that has to wait for half a minute runs in
-//! simulated time.
+//! Actors that are stuck instead of dead, in simulated time: nothing else makes an actor slow then.
+//!
+//! The actors start in real time, because they wait for the committing thread, which simulated time
+//! does not wait for. When nothing is left to commit, `pause` begins simulated time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +9,17 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
-    STUCK_AFTER, ServiceChild, ServiceError, ServiceParts, Settings, SubmitError, SupervisionSettings, UNREADY_AFTER,
+    RegistryHandle, STUCK_AFTER, ServiceChild, ServiceError, ServiceParts, Settings, SubmitError, UNREADY_AFTER,
     VerificationError,
 };
+use selfsame_protocol::ledger::RequestId;
 use selfsame_storage::{OpenOptions, Store};
 use tokio::time::{Instant, timeout};
 
-use super::{DOMAIN, PATIENCE, create, expect_finalized, lock_exclusive, start, start_with, submit, verification};
+use super::{
+    DOMAIN, PATIENCE, POLL_INTERVAL, create, expect_finalized, expect_struck, lock_exclusive, start, start_with,
+    submit, verification, wait_until,
+};
 
 const HANDLING: [(FaultPoint, &str); 7] = [
     (FaultPoint::RequestTrackerHandle, "registry/request-tracker"),
@@ -25,19 +31,23 @@ const HANDLING: [(FaultPoint, &str); 7] = [
     (FaultPoint::EventSenderHandle, "event-sender"),
 ];
 
-#[tokio::test(start_paused = true)]
+/// Creates an account, after which nothing is left to commit, and begins simulated time.
+async fn create_and_pause(registry: &RegistryHandle) -> RequestId {
+    let request_id = submit(registry, 0).await;
+    expect_finalized(registry, &request_id).await;
+    wait_until("the request is closed", || registry.statistics().open_requests == 0).await;
+    tokio::time::pause();
+    request_id
+}
+
+#[tokio::test]
 async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
     let _guard = lock_exclusive().await;
     for (point, name) in HANDLING {
-        // The actors start in real time: they wait for the committing thread, which simulated time
-        // does not wait for.
-        tokio::time::resume();
         let running = start().await;
-        let registry = running.service.registry();
-        expect_finalized(&registry, &submit(&registry, 0).await).await;
-        tokio::time::pause();
+        create_and_pause(&running.service.registry()).await;
         let plan = Plan::new().strike_always(point, Fault::Stall).run();
-        plan.struck(point, 1).await;
+        expect_struck(&plan, point, 1).await;
         let since = Instant::now();
         let is_stuck = |service: &selfsame_actors::Service| {
             let actors = service.actors();
@@ -51,13 +61,14 @@ async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
         let error = running.service.failed().await;
         assert!(matches!(&error, ServiceError::Stuck { actor } if actor.ends_with(name)), "{name}: {error}");
         assert!(since.elapsed() <= STUCK_AFTER * 2 + Duration::from_secs(5), "{name}: {:?}", since.elapsed());
+        tokio::time::resume();
         drop(plan);
         running.service.stop_actors().await;
     }
 }
 
 /// The heartbeat sends a worker no message while it works; the time of one batch counts.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_stuck_verifier_worker_ends_the_service() {
     let _guard = lock_exclusive().await;
     let running = start_with(verification::configure_verification).await;
@@ -66,12 +77,14 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     let call = tokio::spawn(async move {
         handle.verify(None, verification::APP, verification::request(1), handle.deadline()).await
     });
-    // The worker runs on its own thread, which stops simulated time from advancing by itself. The
-    // other threads have to keep up with the advances.
+    // The worker takes the batch on a thread of its own, so in real time.
+    expect_struck(&plan, FaultPoint::VerifierWorkerCheck, 1).await;
+    tokio::time::pause();
+    // The stalled thread stops simulated time from advancing by itself. Between two advances the
+    // actors, all of which run in this thread, answer the heartbeat.
     let pass_time = async {
         loop {
             tokio::time::advance(Duration::from_millis(100)).await;
-            std::thread::sleep(Duration::from_millis(1));
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
@@ -84,6 +97,7 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     };
     assert!(matches!(&error, ServiceError::Stuck { actor } if actor.contains("verifier")), "{error}");
     assert!(since.elapsed() <= STUCK_AFTER * 2, "{:?}", since.elapsed());
+    tokio::time::resume();
     let actors = running.service.actors();
     let silent: Vec<_> = actors.iter().filter(|actor| !actor.is_responsive).map(|actor| &actor.name).collect();
     assert!(silent.len() == 1 && silent[0].contains("verifier/worker"), "the service is not ready: {silent:?}");
@@ -118,36 +132,34 @@ impl Actor for Host {
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(_, error) = event {
             assert!(error.to_string().contains("request-tracker is stuck"), "{error}");
+            tokio::time::resume();
             child.spawn(myself.get_cell()).await?;
         }
         Ok(())
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_service_with_a_stuck_actor_is_started_again_by_the_embedders_supervisor() {
     let _guard = lock_exclusive().await;
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let store = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).expect("the store opens");
-    let supervision = SupervisionSettings { stuck_after: Duration::from_millis(200), ..SupervisionSettings::default() };
-    let settings = Settings { supervision, ..Settings::for_instance("stuck-child") };
-    let child = ServiceChild::new(ServiceParts::new(settings, store));
+    let child = ServiceChild::new(ServiceParts::new(Settings::for_instance("stuck-child"), store));
     let (host, _) = Actor::spawn(None, Host, child.clone()).await.expect("the supervisor starts");
     let service = timeout(PATIENCE, child.running()).await.expect("the service runs");
-    let first = submit(&service.registry(), 1).await;
+    let first = create_and_pause(&service.registry()).await;
     let plan = Plan::new().strike_times(FaultPoint::RequestTrackerHandle, Fault::Stall, 0, 1).run();
-    plan.struck(FaultPoint::RequestTrackerHandle, 1).await;
     let started_again = async {
         loop {
             let present = child.running().await;
             if !Arc::ptr_eq(&present, &service) {
                 return present;
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    let again = timeout(PATIENCE, started_again).await.expect("the service is started again");
-    let second = submit(&again.registry(), 2).await;
+    let again = timeout(2 * STUCK_AFTER + PATIENCE, started_again).await.expect("the service is started again");
+    let second = submit(&again.registry(), 1).await;
     for request_id in [first, second] {
         expect_finalized(&again.registry(), &request_id).await;
     }
@@ -155,19 +167,21 @@ async fn a_service_with_a_stuck_actor_is_started_again_by_the_embedders_supervis
     host.stop_and_wait(None, Some(PATIENCE)).await.expect("the supervisor stops");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_call_to_a_stuck_actor_gets_an_answer_and_the_actor_resumes_later() {
     let _guard = lock_exclusive().await;
     let running = start().await;
     let registry = running.service.registry();
+    create_and_pause(&registry).await;
     let plan = Plan::new().strike_always(FaultPoint::RequestTrackerHandle, Fault::Stall).run();
     let since = Instant::now();
-    let refused = registry.submit(create(0).into()).await;
+    let refused = registry.submit(create(1).into()).await;
     // The actor may handle the message later.
     assert!(matches!(refused, Err(SubmitError::Unknown { request_id: None, .. })), "{refused:?}");
     assert!(since.elapsed() <= Duration::from_secs(10), "{:?}", since.elapsed());
+    tokio::time::resume();
     drop(plan);
-    let accepted = submit(&registry, 1).await;
+    let accepted = submit(&registry, 2).await;
     expect_finalized(&registry, &accepted).await;
     drop(registry);
     running.stop().await;

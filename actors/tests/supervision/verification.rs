@@ -19,7 +19,9 @@ use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, 
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{ANSWERED_WITHIN, FAULTS, FaultTestService, PATIENCE, lock_exclusive, start, start_with, work_under};
+use super::{
+    FAULTS, FaultTestService, PATIENCE, expect_struck, lock_exclusive, start, start_with, wait_until, work_under,
+};
 
 pub const APP: &str = "app_staging_tests";
 const HERE: (Environment, ProofKind) = (Environment::Staging, ProofKind::Legacy);
@@ -78,7 +80,7 @@ pub fn configure_verification(settings: &mut Settings) {
 async fn verify(verification: &VerificationHandle, person: u64) -> bool {
     loop {
         let call = verification.verify(None, APP, request(person), verification.deadline());
-        match timeout(ANSWERED_WITHIN, call).await.expect("every call gets an answer") {
+        match timeout(PATIENCE, call).await.expect("every call gets an answer") {
             Ok(verified) => return verified.is_reuse,
             Err(VerificationError::Unavailable { .. } | VerificationError::Store(_)) => {}
             Err(error) => panic!("{person}: {error}"),
@@ -179,14 +181,12 @@ async fn the_session_registry_is_restarted_after_a_failure() {
             .strike_times(FaultPoint::SessionRegistryStart, fault, 1, 1)
             .run();
         let running = start().await;
-        timeout(PATIENCE, plan.struck(FaultPoint::SessionRegistryStart, 1)).await.expect("the fault is injected");
+        expect_struck(&plan, FaultPoint::SessionRegistryStart, 1).await;
         let is_back = || {
             let actors = running.service.actors();
             actors.iter().any(|actor| actor.name.ends_with("session-registry") && actor.restarts >= 1)
         };
-        while !is_back() {
-            tokio::task::yield_now().await;
-        }
+        wait_until("the session registry is back", is_back).await;
         drop(plan);
         running.stop().await;
     }

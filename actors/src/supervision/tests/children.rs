@@ -89,7 +89,7 @@ async fn a_service_that_ends_is_started_again_by_a_supervisor_and_loses_nothing(
     assert_eq!(service.registry().statistics().accounts, accounts);
     assert_eq!(service.registry().snapshot().next_leaf_index(), LeafIndex(accounts + 1));
     host.stop_and_wait(None, Some(PATIENCE)).await.expect("the supervisor stops");
-    wait_until(|| where_is(format!("{instance}/root")).is_none()).await;
+    wait_until("the root has ended", || where_is(format!("{instance}/root")).is_none()).await;
 }
 
 /// What a killed service leaves behind is its committing thread and its tasks; the next start ends
@@ -107,7 +107,7 @@ async fn a_killed_service_writes_nothing_more() {
     // Signing keys are made by the first call, which writes them.
     let refused = timeout(PATIENCE, sign_in.published_keys()).await.expect("the call gets an answer");
     assert!(refused.is_err(), "{refused:?}");
-    wait_until(|| where_is(format!("{instance}/root")).is_none()).await;
+    wait_until("the root has ended", || where_is(format!("{instance}/root")).is_none()).await;
     assert!(child.spawn(host.get_cell()).await.is_ok(), "the names are free");
     let service = running(&child).await;
     create_account(&service, 1).await;
@@ -177,13 +177,13 @@ async fn restarts_are_paused_and_limited_as_the_settings_say() {
         expect_finalized(&registry, &request_id).await;
         let since = Instant::now();
         running.kill("batcher").await;
-        wait_until(|| running.restarts("batcher") == number + 1).await;
+        wait_until("the batcher is started again", || running.restarts("batcher") == number + 1).await;
         assert!(since.elapsed() >= pause, "{:?}", since.elapsed());
     }
     // The third end of an actor ends the group, which is started again once; at the next end of the
     // group the service ends.
     running.kill("batcher").await;
-    wait_until(|| running.restarts("batcher") == 3).await;
+    wait_until("the batcher is started again", || running.restarts("batcher") == 3).await;
     kill("paused/registry").await;
     let error = timeout(PATIENCE, running.service.failed()).await.expect("the service ends");
     assert!(matches!(&error, ServiceError::GaveUp { reason } if reason.contains("1 restarts within 60 s")), "{error}");

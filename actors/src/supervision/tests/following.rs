@@ -60,9 +60,11 @@ async fn a_follower_gets_every_block_once_and_in_order_from_any_height() {
     for expected in &blocks[height as usize..] {
         assert_eq!(rest.next().await.expect("the stream goes on").expect("the read succeeds"), *expected);
     }
-    // Beyond the last block the stream waits.
-    let waiting = timeout(Duration::from_millis(50), rest.next()).await;
-    assert!(waiting.is_err(), "no block is left");
+    // Beyond the last block the stream waits for the next one.
+    let writer = registry.clone();
+    let next = tokio::spawn(async move { submit(&writer, ACCOUNTS).await });
+    let followed = timeout(PATIENCE, rest.next()).await.expect("the next block comes").expect("the stream goes on");
+    assert_eq!(followed.expect("the read succeeds").block.entries[0].request_id, next.await.expect("it is accepted"));
     drop(tips);
 }
 

@@ -192,12 +192,8 @@ async fn sign_in_keeps_its_records_where_the_embedder_wants_them() {
     let registry = where_is("own-records/session-registry").expect("the actor runs");
     let registry = ActorRef::<Traced<SessionRegistryMessage>>::from(registry);
     registry.cast(SessionRegistryMessage::Sweep.into()).expect("the actor runs");
-    let swept = async {
-        while records.kinds() != [RecordKind::SigningKeys, RecordKind::RegistryKey] {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, swept).await.expect("what expired is deleted");
+    let is_swept = || records.kinds() == [RecordKind::SigningKeys, RecordKind::RegistryKey];
+    wait_until("what expired is deleted", is_swept).await;
     assert!(records.sweeps.load(Ordering::Relaxed) > 0);
     timeout(PATIENCE, service.stop()).await.expect("the service stops");
     expect_no_records(&store);

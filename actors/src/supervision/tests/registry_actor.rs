@@ -104,7 +104,7 @@ async fn a_killed_actor_loses_nothing_that_it_took() {
     for request_id in &answered {
         expect_finalized(&registry, request_id).await;
     }
-    wait_until(|| registry.statistics().accounts == 4 * REQUESTS).await;
+    wait_until("every account exists", || registry.statistics().accounts == 4 * REQUESTS).await;
     assert_eq!(running.in_blocks().len() as u64, 4 * REQUESTS, "each request is in one block");
     actor.stop_and_wait(None, Some(PATIENCE)).await.expect("the actor stops");
 }

@@ -22,12 +22,7 @@ async fn run_two_services() {
         expect_finalized(&registry, &accepted.request_id).await;
         drop(registry);
         running.kill("request-tracker").await;
-        let started_again = async {
-            while running.restarts("request-tracker") == 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(PATIENCE, started_again).await.expect("it is started again");
+        wait_until("it is started again", || running.restarts("request-tracker") > 0).await;
     }
     for running in services {
         running.stop().await;
