@@ -116,7 +116,7 @@ pub fn mount(service: &Service, settings: MountSettings) -> Result<Mounted, Moun
         handle: service.bridge(),
         url: urls[Interface::Bridge].clone(),
         random: Arc::clone(&random),
-        clock: Arc::clone(&clock),
+        clock,
         audit: Arc::clone(&audit),
         shutdown: shutdown.clone(),
     };
@@ -127,7 +127,7 @@ pub fn mount(service: &Service, settings: MountSettings) -> Result<Mounted, Moun
         bridge: Arc::new(bridge),
         streams: EventStreams::new(service.events()),
     });
-    let public = PublicInterfaces { service, clock: &clock, urls: &urls, cors: &cors, creation, sign_in: &sign_in };
+    let public = PublicInterfaces { service, urls: &urls, cors: &cors, creation, sign_in: &sign_in };
     let description = openapi::document(interfaces.iter().map(|interface| describe(*interface)));
     let routes = interfaces.iter().map(|interface| public.routes(*interface, true, &description));
     let routes = routes.collect::<Option<Vec<_>>>().ok_or(MountError::Operator)?;

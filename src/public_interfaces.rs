@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use selfsame_actors::{Clock, Service};
+use selfsame_actors::Service;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Description;
 
@@ -18,7 +18,6 @@ use crate::{bridge, gateway, indexer, openapi, operator, sign_in, verification};
 /// What the routes are made from.
 pub(crate) struct PublicInterfaces<'a> {
     pub service: &'a Service,
-    pub clock: &'a Arc<dyn Clock>,
     pub urls: &'a PublicUrls,
     pub cors: &'a Cors,
     pub creation: CreationPolicy,
@@ -34,7 +33,7 @@ impl PublicInterfaces<'_> {
         has_front_page: bool,
         description: &openapi::Document,
     ) -> Option<Routes> {
-        let Self { service, clock, urls, sign_in, .. } = self;
+        let Self { service, urls, sign_in, .. } = self;
         let (description, cors) = (description.clone(), Some(self.cors.clone()));
         let routes = match interface {
             Interface::SignIn => sign_in::routes(Arc::clone(sign_in), has_front_page, description),
@@ -45,7 +44,7 @@ impl PublicInterfaces<'_> {
             }
             Interface::Gateway => {
                 let (registry, creation) = (service.registry(), self.creation.clone());
-                gateway::routes(Gateway { registry, creation, clock: Arc::clone(clock) }, description, cors)
+                gateway::routes(Gateway { registry, creation }, description, cors)
             }
             Interface::Indexer => indexer::routes(service.registry(), description, cors),
             Interface::Bridge => bridge::routes(service.bridge(), description),

@@ -111,7 +111,6 @@ pub(crate) fn servers(
     });
     let public = PublicInterfaces {
         service: &service,
-        clock: &clock,
         urls: &urls,
         cors: &cors,
         creation: creation_policy(config),
@@ -175,11 +174,9 @@ fn routes(config: &Config, public: &PublicInterfaces<'_>, operator: &Arc<Operato
 }
 
 fn creation_policy(config: &Config) -> CreationPolicy {
-    let Registry { create_account, create_account_token_hash: token, create_account_difficulty: difficulty, .. } =
-        &config.registry;
+    let Registry { create_account, create_account_token_hash: token, .. } = &config.registry;
     match create_account {
         CreateAccount::Open => CreationPolicy::Open,
-        CreateAccount::ProofOfWork => CreationPolicy::ProofOfWork { difficulty: *difficulty },
         // The configuration is refused when the hash is missing; no token has this one.
         CreateAccount::Token => {
             CreationPolicy::Token(token.as_ref().map_or(ClientSecret { salt: [0; 16], digest: [0; 32] }, |hash| {

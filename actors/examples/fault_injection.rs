@@ -84,7 +84,7 @@ async fn create(registry: RegistryHandle, number: u64) {
         offchain_signer_commitment: Commitment(U256::from(number + 1)),
     };
     let idempotency_key = Some(format!("account {number}"));
-    let submission = Submission { operation: operation.into(), source: None, idempotency_key, proof_of_work: None };
+    let submission = Submission { operation: operation.into(), source: None, idempotency_key };
     let request_id = loop {
         match registry.submit(submission.clone()).await {
             Ok(accepted) => break accepted.request_id,

@@ -9,7 +9,6 @@ use crate::ids::LeafIndex;
 use crate::ledger::{RequestId, SealedHeader, SealedResult};
 pub use crate::registry::GatewayErrorCode;
 use crate::registry::{Operation, OperationKind, RuleParameters, RuleViolation, check_stateless};
-use crate::time::UnixSeconds;
 
 /// The body of every error of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -109,14 +108,6 @@ pub struct ConfigResponse {
 pub enum AccountCreation {
     /// The operator's token, as `Authorization: Bearer`.
     Token,
-    /// A solution in the header `Proof-Of-Work`.
-    ProofOfWork {
-        /// Zero bits that the hash has to begin with.
-        #[schema(example = 20)]
-        difficulty: u32,
-        /// The service's time, in Unix seconds: the time for the solution.
-        time: UnixSeconds,
-    },
 }
 
 /// The answer of `/is-valid-root`.

@@ -27,7 +27,6 @@
 //! | [`trace`] | recorded calls of the registry contract, and their replay |
 //! | [`time`] | points in time and waits |
 //! | [`rate_limit`], [`net`] | sliding windows, and the networks that a source address counts as |
-//! | [`proof_of_work`] | a puzzle for each request |
 
 pub mod address;
 pub mod bridge;
@@ -47,7 +46,6 @@ pub mod net;
 pub mod number;
 pub mod operator;
 pub mod printable;
-pub mod proof_of_work;
 #[cfg(test)]
 mod published_types;
 pub mod rate_limit;

@@ -86,7 +86,6 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
     let rate = |limit: &Option<RateLimit>| limit.map(|limit| limit.requests as usize);
     [
         ("registry.max_authenticators", Some(registry.max_authenticators as usize), 7),
-        ("registry.create_account_difficulty", Some(registry.create_account_difficulty as usize), 40),
         ("batcher.max_operations", Some(batcher.max_operations), 10_000),
         ("limits.max_connections", Some(limits.max_connections), MAX_COUNT),
         ("limits.max_connections_per_source", Some(limits.max_connections_per_source), MAX_COUNT),

@@ -76,8 +76,6 @@ pub struct Registry {
     pub create_account: CreateAccount,
     /// Salted hash of the token that `create_account = "token"` needs.
     pub create_account_token_hash: Option<SecretHash>,
-    /// Zero bits of the proof of work that `create_account = "proof_of_work"` needs.
-    pub create_account_difficulty: u32,
 }
 
 /// Who may create accounts.
@@ -89,8 +87,6 @@ pub enum CreateAccount {
     Open,
     /// Clients that send the operator's token.
     Token,
-    /// Clients that send a proof of work.
-    ProofOfWork,
 }
 
 impl Default for Registry {
@@ -106,7 +102,6 @@ impl Default for Registry {
             request_retention: AdmissionLimits::default().request_retention,
             create_account: CreateAccount::default(),
             create_account_token_hash: None,
-            create_account_difficulty: 20,
         }
     }
 }

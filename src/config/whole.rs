@@ -237,7 +237,7 @@ impl Config {
         }
         compare!(needs_restart, registry: Registry {
             chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
-            commitment_check, request_retention, create_account, create_account_token_hash, create_account_difficulty
+            commitment_check, request_retention, create_account, create_account_token_hash
         });
         compare!(needs_restart, batcher: Batcher { max_operations, min_wait, max_wait });
         compare!(needs_restart, storage: Storage { cache_mib, write_buffer_kib, log_mib, background_jobs, open_files });

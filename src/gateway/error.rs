@@ -9,7 +9,6 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use utoipa::IntoResponses;
 
-use super::creation::CreationError;
 use crate::http::{ErrorCodes, InterfaceError, Rejection, Response, json};
 
 /// A rejected request to the gateway.
@@ -25,9 +24,12 @@ pub enum GatewayError {
     /// A query parameter, header or path segment is malformed.
     #[error("{field}: {problem}")]
     Parameter { field: &'static str, problem: String },
-    /// The request may not create an account.
-    #[error(transparent)]
-    Creation(#[from] CreationError),
+    /// The token that a new account needs is missing or wrong.
+    #[error(
+        "CreationTokenRequired: accounts are created with a token of this service's operator; send it as \
+         Authorization: Bearer"
+    )]
+    CreationToken,
     /// The registry does not accept the request.
     #[error(transparent)]
     Submit(#[from] SubmitError),
@@ -67,22 +69,18 @@ impl InterfaceError for GatewayError {
         match self {
             Self::Http(rejection) => ErrorCodes::GATEWAY.respond(&rejection),
             Self::Body(_) | Self::Parameter { .. } => bad_request(GatewayErrorCode::BadRequest),
-            Self::Creation(CreationError::Header(rejection)) => ErrorCodes::GATEWAY.respond(&rejection),
-            Self::Creation(CreationError::Token) => {
+            Self::CreationToken => {
                 let mut response = answer(StatusCode::UNAUTHORIZED, GatewayErrorCode::BadRequest, &message);
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 response
             }
-            Self::Creation(CreationError::ProofOfWork { .. }) => bad_request(GatewayErrorCode::BadRequest),
             Self::NotFound(_) => answer(StatusCode::NOT_FOUND, GatewayErrorCode::NotFound, &message),
             Self::MethodNotAvailable { .. } => {
                 answer(StatusCode::NOT_IMPLEMENTED, GatewayErrorCode::MethodNotAvailable, &message)
             }
             Self::Submit(error) => match error {
                 SubmitError::Request(error) => bad_request(error.code()),
-                SubmitError::IdempotencyKeyReused | SubmitError::ProofOfWorkUsed => {
-                    bad_request(GatewayErrorCode::BadRequest)
-                }
+                SubmitError::IdempotencyKeyReused => bad_request(GatewayErrorCode::BadRequest),
                 SubmitError::Rule(violation) => bad_request(violation.code()),
                 SubmitError::Duplicate { .. } => bad_request(GatewayErrorCode::DuplicateRequestInFlight),
                 SubmitError::RateLimited { retry_after, .. } => {

@@ -34,19 +34,16 @@ where
     let body = request.read_json(BODY_LIMIT).await?;
     let operation: Operation = from_object::<T>(&body)?.into();
     let source = request.source();
-    let mut proof_of_work = None;
     if operation.kind() == OperationKind::CreateAccount {
-        let domain = gateway.registry.domain();
-        let checked = gateway.creation.check(&request, &body, &domain, gateway.clock.unix_seconds());
-        proof_of_work = checked.or_else(|error| {
+        gateway.creation.check(&request).or_else(|error| {
             // A request that is submitted is counted there. At the limit the answer does not tell
             // whether the token is right.
             gateway.registry.charge_source(source)?;
-            Err(GatewayError::from(error))
+            Err(error)
         })?;
     }
     let IdempotencyKey { idempotency_key } = IdempotencyKey::of(&request)?;
-    let submission = Submission { operation, source: Some(source), idempotency_key, proof_of_work };
+    let submission = Submission { operation, source: Some(source), idempotency_key };
     let accepted = gateway.registry.submit(submission).await?;
     Ok(json(StatusCode::OK, &accepted))
 }
@@ -73,28 +70,15 @@ impl IdempotencyKey {
     }
 }
 
-/// The header that a registry with proofs of work needs for a new account. OpenAPI describes no
-/// `Authorization` among the parameters.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "describes what creation.rs reads")]
-struct CreationHeaders {
-    /// `<Unix seconds>:<number>`, where `create_account` of `/config` needs `proof_of_work`. Each
-    /// proof is accepted for one request.
-    #[param(rename = "Proof-Of-Work", pattern = "^[0-9]{1,20}:[0-9]{1,20}$")]
-    proof_of_work: Option<String>,
-}
-
 /// Create an account
 ///
 /// The addresses become the account's authenticators, in slots 0, 1, … Its leaf index is assigned
 /// when its block is applied; ask the indexer's `/packed-account` for it. Where `/config` has a
-/// `create_account`, the request carries the operator's token (`Authorization: Bearer`) or a proof
-/// of work.
+/// `create_account`, the request carries the operator's token (`Authorization: Bearer`).
 #[utoipa::path(
     post, path = "/create-account", tag = "gateway", request_body = CreateAccount,
     security((), ("creationToken" = [])),
-    params(IdempotencyKey, CreationHeaders),
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"queued"}})),
         (status = 401, description = "The operator's token is missing or wrong: `bad_request`", body = ServiceApiError<GatewayErrorCode>),

@@ -1,8 +1,6 @@
 //! What the gateway's handlers share.
 
-use std::sync::Arc;
-
-use selfsame_actors::{Clock, RegistryHandle};
+use selfsame_actors::RegistryHandle;
 
 use super::creation::CreationPolicy;
 use crate::height::HasRegistry;
@@ -13,8 +11,6 @@ pub struct Gateway {
     pub registry: RegistryHandle,
     /// Who may create accounts.
     pub creation: CreationPolicy,
-    /// The service's clock.
-    pub clock: Arc<dyn Clock>,
 }
 
 impl HasRegistry for Gateway {

@@ -53,7 +53,7 @@ impl Cors {
         headers.insert(
             ACCESS_CONTROL_ALLOW_HEADERS,
             HeaderValue::from_static(
-                "Accept-Idkit-Flow-Id, Authorization, Content-Type, Idempotency-Key, Prefer, Proof-Of-Work, X-Request-Id, \
+                "Accept-Idkit-Flow-Id, Authorization, Content-Type, Idempotency-Key, Prefer, X-Request-Id, \
                  X-Selfsame-Height",
             ),
         );

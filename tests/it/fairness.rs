@@ -8,16 +8,13 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use reqwest::header::{ACCEPT, RETRY_AFTER};
 use selfsame::config::{Config, CreateAccount, RateLimit, SecretHash};
 use selfsame::interface::Interface;
-use selfsame_protocol::proof_of_work::ProofOfWork;
 use selfsame_protocol::registry::Operation;
-use selfsame_protocol::time::UnixSeconds;
 use selfsame_wallet::operations::{AccountState, create_account};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::harness::START;
 use crate::registry_client::RegistryClient;
 use crate::sign_in_client::{APP, Form, SECRET, SignInTestClient, accept_current_proofs};
 use crate::test_accounts::key;
@@ -353,43 +350,30 @@ async fn accounts_can_be_created_with_the_operators_token_only() {
     let mut wallet = client.daemon.client();
     assert_eq!(wallet.submit(&create(1), &[1; 32]).await.expect_err("no token").code(), Some("bad_request"));
     wallet.creation_token = Some("the token".to_owned());
-    wallet.submit(&create(1), &[1; 32]).await.expect("accepted");
+    let accepted = wallet.submit(&create(1), &[1; 32]).await.expect("accepted");
+    client.final_state(&accepted.request_id.to_string()).await;
+    // Only new accounts need it.
+    let owner = key("fair 1");
+    let created = create_account(&[owner.authenticator()], Address::ZERO).after;
+    let account = AccountState { leaf_index: client.leaf_index(owner.address()).await, ..created };
+    client.carry_out(account.update_recovery_agent(&client.domain(), &owner, owner.address())).await;
 }
 
 #[tokio::test]
-async fn accounts_can_be_created_with_a_proof_of_work_only() {
+async fn a_creation_token_cannot_be_guessed_without_end() {
     let client = RegistryClient::start_with(|config| {
-        config.registry.create_account = CreateAccount::ProofOfWork;
-        config.registry.create_account_difficulty = 10;
+        config.registry.create_account = CreateAccount::Token;
+        config.registry.create_account_token_hash = Some(SecretHash::of([3; 16], "the token"));
+        config.limits.per_source = limit(3);
     })
     .await;
-    let now = UnixSeconds(START.as_secs());
-    let body = |number: usize| serde_json::to_string(&create(number)).expect("JSON");
-    let solve = |number: usize, time: UnixSeconds| {
-        [("proof-of-work", ProofOfWork::solve(&client.domain(), body(number).as_bytes(), 10, time).to_string())]
-    };
-    for (headers, problem) in [
-        (&[][..], "the header Proof-Of-Work is missing"),
-        (&[("proof-of-work", "x".to_owned())], "the header Proof-Of-Work is not <Unix seconds>:<number>"),
-        (&solve(0, UnixSeconds(now.0 - 301)), "the time of the header Proof-Of-Work is 1782863699"),
-    ] {
-        let (status, message) = created(&client, 0, headers).await;
-        assert!(status == 400 && message.starts_with(&format!("ProofOfWorkRequired: {problem}")), "{message}");
-        assert!(message.contains("begins with 10 zero bits"), "{message}");
+    let with = |value: &str| [("authorization", value.to_owned())];
+    for guess in ["Bearer a", "Bearer b", "Basic the token"] {
+        assert_eq!(created(&client, 0, &with(guess)).await.0, 401);
     }
-    // Work that was done for one account is refused for another.
-    assert_eq!(created(&client, 1, &solve(0, now)).await.0, 400);
-    assert_eq!(created(&client, 0, &solve(0, now)).await.0, 200);
-    let config = client.get(client.daemon.gateway("/config")).await;
-    let needed = json!({"needs": "proof_of_work", "difficulty": 10, "time": now.0});
-    assert_eq!(config.body["create_account"], needed);
-    // The wallet does the work.
-    client.daemon.client().submit(&create(2), &[1; 32]).await.expect("accepted");
-    // Only new accounts need it.
-    let alice = key("alice");
-    let step = create_account(&[alice.authenticator()], Address::ZERO);
-    let accepted = client.daemon.client().submit(&step.operation, &[2; 32]).await.expect("accepted");
-    client.final_state(&accepted.request_id.to_string()).await;
-    let account = AccountState { leaf_index: client.leaf_index(alice.address()).await, ..step.after };
-    client.carry_out(account.update_recovery_agent(&client.domain(), &alice, alice.address())).await;
+    for guess in ["Bearer c", "Bearer the token"] {
+        assert_eq!(created(&client, 0, &with(guess)).await.0, 429);
+    }
+    client.daemon.clock.advance(Duration::from_secs(60));
+    assert_eq!(created(&client, 0, &with("Bearer the token")).await.0, 200);
 }

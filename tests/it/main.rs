@@ -3,7 +3,6 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
-mod account_creation;
 mod account_flows;
 mod anvil;
 mod audit;

@@ -300,14 +300,17 @@ async fn all_interfaces_at_one_address_have_one_document() {
     client.daemon.stop().await;
 }
 
-/// A client finds from the answer to a request how it asks for its state.
+/// A client finds how it submits a request a second time, and from the answer how it asks for the
+/// request's state.
 #[tokio::test]
-async fn accepted_requests_link_to_their_state_and_receipt() {
+async fn operations_take_an_idempotency_key_and_link_to_their_state_and_receipt() {
     let client = RegistryClient::start().await;
     let document = Document::fetch(&client, client.daemon.addresses[Interface::Gateway]).await;
     let mut linked = 0;
     for ((path, method), operation) in document.operations() {
         if method == "post" && path != "/revert-recovery-agent-update" {
+            let names = operation["parameters"].as_array().into_iter().flatten().map(|parameter| &parameter["name"]);
+            assert_eq!(names.collect::<Vec<_>>(), ["Idempotency-Key"], "{path}");
             let links = &operation["responses"]["200"]["links"];
             for (link, to) in [("state", "status"), ("receipt", "receipt")] {
                 assert_eq!(links[link]["operationId"], to, "{path}");

@@ -11,7 +11,6 @@ use std::time::Duration;
 use alloy_primitives::{Address, hex};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
-use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{
     AccountCreation, BlockResponse, ConfigResponse, GatewayStatusResponse, ValidRootResponse,
 };
@@ -23,7 +22,6 @@ use selfsame_protocol::indexer::{
 use selfsame_protocol::json;
 use selfsame_protocol::ledger::{Receipt, RequestId, SignedHead};
 use selfsame_protocol::printable::to_printable;
-use selfsame_protocol::proof_of_work::ProofOfWork;
 use selfsame_protocol::registry::{Operation, OperationKind, PackedAccount};
 use selfsame_protocol::tree::Root;
 use serde::de::DeserializeOwned;
@@ -153,8 +151,8 @@ impl Client {
     }
 
     /// Submits an operation. The caller draws a random `idempotency_key` for an operation and keeps
-    /// it when it submits that operation again. For a new account this asks the gateway first
-    /// whether it needs a token or a proof of work, and makes the proof.
+    /// it when it submits that operation again. With a token, the client asks the gateway first
+    /// whether a new account needs it.
     pub async fn submit(
         &self,
         operation: &Operation,
@@ -165,7 +163,7 @@ impl Client {
         let body = serde_json::to_string(operation)
             .map_err(|error| ClientError::Unreadable { url: url.clone(), reason: error.to_string() })?;
         let headers = match operation {
-            Operation::CreateAccount(_) => self.creation_headers(&body).await?,
+            Operation::CreateAccount(_) => self.creation_headers().await?,
             _ => HeaderMap::new(),
         };
         let request = || {
@@ -175,29 +173,17 @@ impl Client {
         self.call(&url, request).await
     }
 
-    /// The headers that the gateway needs for a new account: the token, or a proof of work.
-    async fn creation_headers(&self, body: &str) -> Result<HeaderMap, ClientError> {
-        let config = self.config().await?;
-        let (name, value) = match (config.create_account, &self.creation_token) {
-            (Some(AccountCreation::Token), Some(token)) => (AUTHORIZATION, format!("Bearer {token}")),
-            (Some(AccountCreation::ProofOfWork { difficulty, time }), _) => {
-                let domain = RegistryDomain { chain_id: config.chain_id, verifying_contract: config.registry_address };
-                let body = body.to_owned();
-                let solving = move || ProofOfWork::solve(&domain, body.as_bytes(), difficulty, time);
-                let solution = tokio::task::spawn_blocking(solving).await;
-                let failed = |error: tokio::task::JoinError| ClientError::Unreadable {
-                    url: self.gateway.clone(),
-                    reason: format!("the proof of work failed: {error}"),
-                };
-                (HeaderName::from_static("proof-of-work"), solution.map_err(failed)?.to_string())
-            }
-            _ => return Ok(HeaderMap::new()),
-        };
-        let value = HeaderValue::try_from(value).map_err(|_| ClientError::Unreadable {
+    /// The headers that the gateway needs for a new account: the token.
+    async fn creation_headers(&self) -> Result<HeaderMap, ClientError> {
+        let Some(token) = &self.creation_token else { return Ok(HeaderMap::new()) };
+        if self.config().await?.create_account != Some(AccountCreation::Token) {
+            return Ok(HeaderMap::new());
+        }
+        let value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| ClientError::Unreadable {
             url: self.gateway.clone(),
             reason: "it needs a token, and the given one is not a header's text".to_owned(),
         })?;
-        Ok(HeaderMap::from_iter([(name, value)]))
+        Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
     }
 
     /// The state of a request. The gateway holds its answer until the state is final, for at most

@@ -4,13 +4,12 @@
 //! everything but that limit, and admits. Its refusal travels as it is, so that a client gets the
 //! same answer from every replica.
 
+use selfsame_protocol::encode_fields;
 use selfsame_protocol::encoding::{DecodeError, decode, encode};
 use selfsame_protocol::gateway::{GatewayStatusResponse, RequestError};
 use selfsame_protocol::ledger::RequestId;
-use selfsame_protocol::proof_of_work::Solution;
 use selfsame_protocol::registry::{Lock, Operation, RuleViolation};
-use selfsame_protocol::time::{RetryAfter, UnixSeconds};
-use selfsame_protocol::{B256, encode_fields};
+use selfsame_protocol::time::RetryAfter;
 use serde::{Deserialize, Serialize};
 
 use super::submission::{RateLimitScope, Submission, SubmitError};
@@ -22,17 +21,15 @@ struct ForwardedSubmission {
     /// The client's address; idempotency keys of operations without a signature belong to it.
     source: Option<String>,
     idempotency_key: Option<String>,
-    proof_of_work: Option<(B256, UnixSeconds)>,
 }
 
-encode_fields!(ForwardedSubmission { operation, source, idempotency_key, proof_of_work });
+encode_fields!(ForwardedSubmission { operation, source, idempotency_key });
 
 /// Encodes a submission for the leader.
 fn encode_submission(submission: Submission) -> Vec<u8> {
-    let Submission { operation, source, idempotency_key, proof_of_work } = submission;
+    let Submission { operation, source, idempotency_key } = submission;
     let source = source.map(|address| address.to_string());
-    let proof_of_work = proof_of_work.map(|Solution { hash, time }| (hash, time));
-    encode(&ForwardedSubmission { operation, source, idempotency_key, proof_of_work })
+    encode(&ForwardedSubmission { operation, source, idempotency_key })
 }
 
 /// Reads a submission of another replica.
@@ -40,10 +37,9 @@ fn encode_submission(submission: Submission) -> Vec<u8> {
 /// # Errors
 /// The bytes are none of this version of the program.
 pub(crate) fn decode_submission(content: &[u8]) -> Result<Submission, DecodeError> {
-    let ForwardedSubmission { operation, source, idempotency_key, proof_of_work } = decode(content)?;
+    let ForwardedSubmission { operation, source, idempotency_key } = decode(content)?;
     let source = source.map(|text| text.parse().map_err(|_| DecodeError::OutOfRange("an address"))).transpose()?;
-    let proof_of_work = proof_of_work.map(|(hash, time)| Solution { hash, time });
-    Ok(Submission { operation, source, idempotency_key, proof_of_work })
+    Ok(Submission { operation, source, idempotency_key })
 }
 
 /// The leader's answer to a submission, in JSON.
@@ -58,7 +54,6 @@ enum SubmissionAnswer {
         same_as: Option<RequestId>,
     },
     IdempotencyKeyReused,
-    ProofOfWorkUsed,
     RateLimited {
         scope: RateLimitScope,
         retry_after: std::time::Duration,
@@ -83,7 +78,6 @@ pub(crate) fn encode_answer(outcome: Result<GatewayStatusResponse, SubmitError>)
         Err(SubmitError::Request(RequestError::Rule(violation))) => SubmissionAnswer::Request(violation),
         Err(SubmitError::Duplicate { lock, same_as }) => SubmissionAnswer::Duplicate { lock, same_as },
         Err(SubmitError::IdempotencyKeyReused) => SubmissionAnswer::IdempotencyKeyReused,
-        Err(SubmitError::ProofOfWorkUsed) => SubmissionAnswer::ProofOfWorkUsed,
         Err(SubmitError::RateLimited { scope, retry_after: RetryAfter(retry_after) }) => {
             SubmissionAnswer::RateLimited { scope, retry_after }
         }
@@ -110,7 +104,6 @@ fn decode_answer(content: &[u8]) -> Result<GatewayStatusResponse, SubmitError> {
         SubmissionAnswer::Request(violation) => SubmitError::Request(RequestError::Rule(violation)),
         SubmissionAnswer::Duplicate { lock, same_as } => SubmitError::Duplicate { lock, same_as },
         SubmissionAnswer::IdempotencyKeyReused => SubmitError::IdempotencyKeyReused,
-        SubmissionAnswer::ProofOfWorkUsed => SubmitError::ProofOfWorkUsed,
         SubmissionAnswer::RateLimited { scope, retry_after } => {
             SubmitError::RateLimited { scope, retry_after: RetryAfter(retry_after) }
         }
@@ -152,7 +145,6 @@ mod tests {
             SubmitError::Request(RequestError::Rule(violation())),
             SubmitError::Duplicate { lock: Lock::LeafIndex(LeafIndex(3)), same_as: Some(request_id) },
             SubmitError::IdempotencyKeyReused,
-            SubmitError::ProofOfWorkUsed,
             SubmitError::RateLimited {
                 scope: RateLimitScope::LeafIndex,
                 retry_after: RetryAfter(Duration::from_millis(1500)),

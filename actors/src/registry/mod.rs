@@ -14,7 +14,6 @@
 //! | [`open_operations`] | the way of each open request, for logs, traces and measurements |
 //! | [`own_blocks`] | the blocks that this service sealed last |
 //! | [`recovered_signers`] | the signers of open requests, so that a signature is recovered once |
-//! | [`used_work`] | the proofs of work that requests were admitted with |
 //! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order of their work |
 //! | [`handle`], [`following`] | the registry's handle; the applied blocks as a stream |
 //! | [`registry_actor`] | the handle as an actor, for other actors |
@@ -37,6 +36,5 @@ pub(crate) mod request_tracker;
 pub(crate) mod state;
 pub(crate) mod submission;
 pub(crate) mod tree_maintainer;
-mod used_work;
 pub(crate) mod waiters;
 mod wakeup;

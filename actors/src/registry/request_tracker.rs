@@ -14,7 +14,6 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Entry, RequestId};
 use selfsame_protocol::net::network_of;
-use selfsame_protocol::proof_of_work::Solution;
 use selfsame_protocol::registry::{self, Lock, Operation, Overlay, RecoveredSigner};
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::{B256, keccak256};
@@ -28,7 +27,6 @@ use super::recovered_signers::hash_operation;
 use super::request_progress::RequestProgress;
 use super::state::Admitter;
 use super::submission::{RateLimitScope, Submission, SubmitError};
-use super::used_work::UsedWork;
 use crate::support::rate::RateLimiter;
 use crate::support::retry::RETRY_INTERVAL;
 use crate::support::traced::{Opened, Traced};
@@ -47,8 +45,7 @@ type Admitted = Result<RequestId, SubmitError>;
 pub(crate) struct RequestTracker;
 
 /// State of the tracker. After a restart the tracker reads the open requests and their locks from
-/// the store, the counts of the limit by account start from zero, and no proof of work is
-/// remembered.
+/// the store, and the counts of the limit by account start from zero.
 pub(crate) struct RequestTrackerState {
     admitter: Arc<Admitter>,
     /// Locks of open requests and the requests that hold them.
@@ -59,7 +56,6 @@ pub(crate) struct RequestTrackerState {
     open_keys: HashMap<B256, IdempotencyRecord>,
     /// Admitted requests of each account within the limit's window.
     per_account: RateLimiter<LeafIndex>,
-    used_work: UsedWork,
     last_sequence: u64,
 }
 
@@ -70,15 +66,13 @@ struct OpenRequest {
     locks: Vec<Lock>,
     /// Hash of its idempotency key; `None` when it has none, or was loaded from the store.
     key_hash: Option<B256>,
-    /// The proof of work that it was admitted with, if this tracker admitted it.
-    proof_of_work: Option<Solution>,
 }
 
 impl OpenRequest {
     /// A request that was loaded from the store.
     fn of(sequence: u64, operation: &Operation) -> Self {
         let (operation_hash, locks) = (hash_operation(operation), operation.locks());
-        Self { sequence, operation_hash, locks, key_hash: None, proof_of_work: None }
+        Self { sequence, operation_hash, locks, key_hash: None }
     }
 
     /// The account that the request changes.
@@ -156,21 +150,14 @@ impl RequestTrackerState {
         // Those of requests that are no longer open would stay for ever.
         admitter.reader.signers.clear();
         admitter.reader.publication.mark_durable(last_sequence);
-        let state = Self {
-            admitter,
-            locks,
-            open,
-            open_keys: HashMap::new(),
-            per_account: RateLimiter::new(),
-            used_work: UsedWork::default(),
-            last_sequence,
-        };
+        let state =
+            Self { admitter, locks, open, open_keys: HashMap::new(), per_account: RateLimiter::new(), last_sequence };
         state.count_open_requests();
         Ok(state)
     }
 
     /// Reads the open requests again: another replica has admitted some since. The counts of the
-    /// limit by account and the proofs of work are this service's own and stay.
+    /// limit by account are this service's own and stay.
     async fn reload(&mut self) -> Result<Result<(), StoreError>, ActorProcessingErr> {
         let admitter = Arc::clone(&self.admitter);
         let loaded = self.admitter.reader.blocking.run(move || Self::load(admitter)).await?;
@@ -195,13 +182,13 @@ impl RequestTrackerState {
         let key_hash = submission.idempotency_key.as_deref().map(|key| hash_key(key, &signer, submission.source));
         let checked = match self.known_request(key_hash, operation_hash) {
             Ok(Some(known)) => return self.answer_when_durable(known, reply),
-            Ok(None) => self.check_admission(&submission, signer, operation_hash),
+            Ok(None) => self.check_admission(&submission.operation, signer, operation_hash),
             Err(error) => Err(error),
         };
         match checked {
             Ok(()) => {
                 self.admitter.reader.signers.keep(operation_hash, signer);
-                self.accept(submission, key_hash, operation_hash, caller, reply);
+                self.accept(submission.operation, key_hash, operation_hash, caller, reply);
             }
             Err(SubmitError::Duplicate { lock, same_as }) => self.refuse_when_durable(lock, same_as, reply),
             // An error of `send` means that the caller no longer waits.
@@ -231,11 +218,10 @@ impl RequestTrackerState {
         }
     }
 
-    /// Checks whether a new request is admitted: queue, locks, rules, proof of work, limit by
-    /// account.
+    /// Checks whether a new request is admitted: queue, locks, rules, limit by account.
     fn check_admission(
         &mut self,
-        Submission { operation, proof_of_work, .. }: &Submission,
+        operation: &Operation,
         signer: RecoveredSigner,
         operation_hash: B256,
     ) -> Result<(), SubmitError> {
@@ -256,15 +242,6 @@ impl RequestTrackerState {
         let now = reader.clock.now();
         let time = UnixSeconds(now.as_secs()).max(snapshot.tip().seal.time);
         registry::apply(operation, signer, &reader.rules, time, &mut Overlay::new(snapshot.as_ref()))??;
-        if let Some(proof) = proof_of_work {
-            if self.used_work.contains(proof) {
-                return Err(SubmitError::ProofOfWorkUsed);
-            }
-            if self.used_work.is_full() {
-                let reason = "too many requests with a proof of work".to_owned();
-                return Err(SubmitError::Unavailable { reason });
-            }
-        }
         let windows = self.per_account.under(limits.per_leaf_index);
         if let (Some(windows), Some(leaf_index)) = (windows, operation.leaf_index()) {
             let scope = RateLimitScope::LeafIndex;
@@ -287,7 +264,7 @@ impl RequestTrackerState {
 
     fn accept(
         &mut self,
-        Submission { operation, proof_of_work, .. }: Submission,
+        operation: Operation,
         key_hash: Option<B256>,
         operation_hash: B256,
         caller: &Span,
@@ -300,10 +277,7 @@ impl RequestTrackerState {
         });
         self.last_sequence += 1;
         let sequence = self.last_sequence;
-        let open = OpenRequest { sequence, operation_hash, locks: operation.locks(), key_hash, proof_of_work };
-        if let Some(proof) = &proof_of_work {
-            self.used_work.insert(proof);
-        }
+        let open = OpenRequest { sequence, operation_hash, locks: operation.locks(), key_hash };
         self.locks.extend(open.locks.iter().map(|lock| (*lock, request_id)));
         self.open.insert(request_id, open);
         self.open_keys.extend(idempotency);
@@ -370,11 +344,8 @@ impl RequestTrackerState {
                 }
             }
             Ok(None) => {
-                // The account's limit gets the charge back, and the client its proof of work.
+                // The account's limit gets the charge back.
                 let closed = self.close(&request_id);
-                if let Some(proof) = closed.as_ref().and_then(|closed| closed.proof_of_work.as_ref()) {
-                    self.used_work.remove(proof);
-                }
                 let limit = self.admitter.reader.limits.load().per_leaf_index;
                 let windows = self.per_account.under(limit);
                 if let (Some(windows), Some(leaf_index)) = (windows, closed.and_then(|closed| closed.leaf_index())) {
@@ -415,7 +386,6 @@ impl RequestTrackerState {
         swept: SweepProgress,
         myself: &ActorRef<Traced<RequestTrackerMessage>>,
     ) -> Result<(), ActorProcessingErr> {
-        self.used_work.drop_passed(self.admitter.reader.clock.unix_seconds());
         let admitter = Arc::clone(&self.admitter);
         // A key that was used again keeps its new record: the commit of that record may still be
         // waiting, and a deletion after it would remove the record.

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use selfsame_protocol::gateway::RequestError;
 use selfsame_protocol::ledger::RequestId;
-use selfsame_protocol::proof_of_work::Solution;
 use selfsame_protocol::registry::{Lock, Operation, RuleViolation};
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
@@ -23,13 +22,11 @@ pub struct Submission {
     /// The client's idempotency key, if it sent one. It stands for a request of the same signer, or
     /// of the same source when the operation has no signature.
     pub idempotency_key: Option<String>,
-    /// The proof of work that the caller has checked, where it demands one. It admits one request.
-    pub proof_of_work: Option<Solution>,
 }
 
 impl From<Operation> for Submission {
     fn from(operation: Operation) -> Self {
-        Self { operation, source: None, idempotency_key: None, proof_of_work: None }
+        Self { operation, source: None, idempotency_key: None }
     }
 }
 
@@ -56,9 +53,6 @@ pub enum SubmitError {
     /// The idempotency key stands for an earlier request with another operation.
     #[error("the Idempotency-Key was used with another body; use a new key for a new request")]
     IdempotencyKeyReused,
-    /// An earlier request was admitted with the same proof of work.
-    #[error("ProofOfWorkRequired: this proof of work was used for an earlier request; find another one")]
-    ProofOfWorkUsed,
     /// The source address, or the account, has used up its limit.
     #[error("{scope}; try again in {retry_after}")]
     RateLimited {

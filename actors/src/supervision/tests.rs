@@ -148,12 +148,7 @@ fn create(number: u64) -> Operation {
 }
 
 fn submission(number: u64, idempotency_key: &str) -> Submission {
-    Submission {
-        operation: create(number),
-        source: None,
-        idempotency_key: Some(idempotency_key.to_owned()),
-        proof_of_work: None,
-    }
+    Submission { operation: create(number), source: None, idempotency_key: Some(idempotency_key.to_owned()) }
 }
 
 /// Submits the operation until it is accepted. Each call must get an answer, which can be an error.

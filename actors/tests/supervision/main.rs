@@ -193,7 +193,7 @@ fn create(number: u64) -> Operation {
 async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
     loop {
         let idempotency_key = Some(format!("key {number}"));
-        let submission = Submission { operation: create(number), source: None, idempotency_key, proof_of_work: None };
+        let submission = Submission { operation: create(number), source: None, idempotency_key };
         match timeout(PATIENCE, registry.submit(submission)).await.expect("every call gets an answer") {
             Ok(accepted) => return accepted.request_id,
             // Clients wait a moment before they retry, too.

@@ -182,12 +182,7 @@ async fn a_leader_that_cannot_write_its_own_entry_steps_down_and_gets_it_from_th
         let replicas = [start_replica(&journal).await, start_replica(&journal).await];
         let [leader, _] = &replicas;
         leader.service.lead(journal.begin_term()).await.expect("it leads");
-        let submission = || Submission {
-            operation: create(0),
-            source: None,
-            idempotency_key: Some("k".to_owned()),
-            proof_of_work: None,
-        };
+        let submission = || Submission { operation: create(0), source: None, idempotency_key: Some("k".to_owned()) };
         let plan = Plan::new().strike_times(FaultPoint::GroupCommitAfter, fault, 0, 1).run();
         let unknown = leader.registry().submit(submission()).await.expect_err("the write fails");
         drop(plan);

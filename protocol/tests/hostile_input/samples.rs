@@ -105,14 +105,6 @@ macro_rules! mapped {
     )*};
 }
 
-impl Sample for AccountCreation {
-    fn any() -> BoxedStrategy<Self> {
-        let work = (u32::any(), UnixSeconds::any());
-        let work = work.prop_map(|(difficulty, time)| Self::ProofOfWork { difficulty, time });
-        prop_oneof![Just(Self::Token), work].boxed()
-    }
-}
-
 /// Any value of a field, whose type follows from its struct.
 macro_rules! field {
     ($name:ident) => {
@@ -202,6 +194,7 @@ mapped! {
     ],
     PageId = (0..ROWS as u8, any::<u32>()).prop_map(|(row, index)| Self { row, index: index % (1 << (5 * row)) }),
     Page = any::<[[u8; 32]; 62]>().prop_map(|nodes| decode(nodes.as_flattened()).expect("62 nodes")),
+    AccountCreation = Just(Self::Token),
     Answer = prop_oneof![Person::any().prop_map(Self::Proved), Just(Self::Refused)],
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
     ResponseType = prop::sample::select(Self::SUPPORTED.to_vec())

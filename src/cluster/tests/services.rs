@@ -86,8 +86,7 @@ async fn submit(replicas: &[Option<Replica>], number: u64) -> RequestId {
             let index = leader_of(replicas).await;
             let registry = replicas[index].as_ref().expect("it leads").service.registry();
             let idempotency_key = Some(format!("key {number}"));
-            let submission =
-                Submission { operation: create(number), source: None, idempotency_key, proof_of_work: None };
+            let submission = Submission { operation: create(number), source: None, idempotency_key };
             match registry.submit(submission).await {
                 Ok(accepted) => return accepted.request_id,
                 Err(_) => sleep(Duration::from_millis(10)).await,

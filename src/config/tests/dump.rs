@@ -15,7 +15,7 @@ pub(super) fn loaded(text: &str, variables: &[(&str, &str)], dev: bool) -> Loade
     loaded
 }
 
-/// Every setting that is no secret, each with another value than its default.
+/// Every setting that is no secret and needs none, each with another value than its default.
 pub(super) fn everything() -> String {
     format!(
         r##"
@@ -36,8 +36,6 @@ pub(super) fn everything() -> String {
         recovery_agent_update_cooldown = "0s"
         commitment_check = "enforce"
         request_retention = "1h 1s"
-        create_account = "proof_of_work"
-        create_account_difficulty = 7
         [batcher]
         max_operations = 9
         min_wait = "700us"
@@ -190,7 +188,8 @@ fn a_dump_names_the_origin_of_each_value() {
 fn a_dump_hides_secrets_and_cannot_be_loaded_with_the_mark() {
     let hash = SecretHash::of([7; 16], "secret").to_text();
     let text = format!(
-        "registry.create_account_token_hash = '{hash}'\nverifier.simulator_seed = 'seed-of-the-simulator'\n\
+        "registry = {{ create_account = 'token', create_account_token_hash = '{hash}' }}\n\
+         verifier.simulator_seed = 'seed-of-the-simulator'\n\
          [[apps]]\nid = 'app_a'\nclient_secret_hash = '{hash}'\n\
          [[apps]]\nid = 'app_b'\nclient_secret_hashes = ['{hash}']\n\
          [[chains]]\nname = 'eth'\npreset = 'ethereum'\nrpc = ['https://user:password@node.example/v2/key-of-the-node']\n"
@@ -203,6 +202,7 @@ fn a_dump_hides_secrets_and_cannot_be_loaded_with_the_mark() {
     }
     let dump = dump.to_toml();
     assert!(dump.contains(&format!("rpc = [\"{HIDDEN} node.example\"]")), "{dump}");
+    assert!(dump.contains("create_account = \"token\""), "{dump}");
     let refused: [&[&str]; 5] = [
         &["apps[0].client_secret_hash: stands for a value that `selfsame config dump` does not show"],
         &["apps[1].client_secret_hashes[0]: stands for a value"],

@@ -251,7 +251,7 @@ async fn allowed_origins_get_a_preflight_and_may_read_answers() {
     assert_eq!(preflight.header("access-control-allow-origin"), Some("https://a.example"));
     assert_eq!(preflight.header("access-control-allow-methods"), Some("POST, GET, HEAD, OPTIONS"));
     let headers = preflight.header("access-control-allow-headers").unwrap();
-    for name in ["Authorization", "Content-Type", "Idempotency-Key", "Proof-Of-Work", "X-Request-Id"] {
+    for name in ["Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id"] {
         assert!(headers.split(", ").any(|allowed| allowed == name), "{headers}");
     }
     assert_eq!(preflight.header("vary"), Some("Origin"));

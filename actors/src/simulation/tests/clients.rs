@@ -300,12 +300,7 @@ pub(super) async fn send(registry: &RegistryHandle, log: &ClientLog, number: usi
         request.clone()
     };
     log.note(|| format!("send {number}"));
-    let submission = Submission {
-        operation: signed.operation,
-        source: None,
-        idempotency_key: Some(idempotency_key),
-        proof_of_work: None,
-    };
+    let submission = Submission { operation: signed.operation, source: None, idempotency_key: Some(idempotency_key) };
     let answer = match registry.submit(submission).await {
         Ok(accepted) => Answer::Accepted(accepted.request_id),
         Err(SubmitError::Rule(_) | SubmitError::Request(_)) => Answer::Rejected(Refusal::Rule),

@@ -97,7 +97,7 @@ impl Actor for Importer {
         // The key names the request, so a successor that sends it again gets the same one.
         let idempotency_key = Some(format!("import {}", import.next));
         let operation = create(import.next);
-        let submission = Submission { operation, source: None, idempotency_key, proof_of_work: None };
+        let submission = Submission { operation, source: None, idempotency_key };
         let submit = |reply| RegistryMessage::Submit { submission: Box::new(submission), reply };
         let accepted = call_t!(import.registry, submit, 60_000)??;
         let request_id = accepted.request_id;

@@ -66,7 +66,7 @@ async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let idempotency_key = Some(format!("key {number}"));
-        let submission = Submission { operation: create(number), source: None, idempotency_key, proof_of_work: None };
+        let submission = Submission { operation: create(number), source: None, idempotency_key };
         match registry.submit(submission).await {
             Ok(accepted) => return accepted.request_id,
             Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. } | SubmitError::Store(_)) => {
