@@ -10,10 +10,9 @@ import { createHash, createPublicKey, randomBytes, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 
-const ISSUER = process.env.ISSUER ?? "http://127.0.0.1:8080";
-const CLIENT_ID = "app_staging_5e1f5a3e000000000000000000000001";
-const CLIENT_SECRET = "sk_dev_only";
-const CALLBACK = "http://localhost:3000/callback";
+const { ISSUER = "http://127.0.0.1:8080", PORT = "3000" } = process.env;
+const { CLIENT_ID = "app_staging_5e1f5a3e000000000000000000000001", CLIENT_SECRET = "sk_dev_only" } = process.env;
+const CALLBACK = `http://localhost:${PORT}/callback`;
 
 const page = readFileSync(new URL("page.html", import.meta.url), "utf8");
 const random = () => randomBytes(32).toString("base64url");
@@ -94,4 +93,4 @@ createServer(async (request, response) => {
     const content = `<p>${escape(String(error.message))}</p><a href="/">Begin again</a>`;
     response.writeHead(400, { "content-type": "text/html; charset=utf-8" }).end(page.replace("CONTENT", () => content));
   }
-}).listen(3000, "127.0.0.1", () => console.log("http://localhost:3000"));
+}).listen(Number(PORT), "127.0.0.1", () => console.log(`http://localhost:${PORT}`));

@@ -67,7 +67,7 @@ class Contract(unittest.TestCase):
         options = ["--seed", str(SEED), "--workers", "1", "--no-color", "--warnings", "off"]
         # It keeps what it found in its folder and tries that first, so each run has a new folder.
         run = subprocess.run(
-            [*command, *options, *words], cwd=self.folder.name, capture_output=True, text=True, timeout=300
+            [*command, *options, *words], cwd=self.folder.name, capture_output=True, text=True, timeout=1200
         )
         self.assertEqual(run.returncode, 0, run.stdout[-20000:] + run.stderr[-2000:])
         # The daemon still answers.

@@ -6,7 +6,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { call } from "./client.mjs";
-import { end, listening, loopbackAddress } from "./machine.mjs";
+import { end, listening, loopbackAddress, PATIENCE } from "./machine.mjs";
 
 const PORT = 8443;
 const PLAIN_PORT = 8088;
@@ -116,7 +116,7 @@ export async function startProxy(name, { folder, daemon, tls, root, issuerPath =
 
 // Waits until the routes are in force, which Traefik reads after it listens.
 async function routing(proxy, url) {
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + PATIENCE;
   for (;;) {
     const answer = await call(proxy, url).catch((error) => ({ status: error.message, text: "" }));
     if (answer.status === 200) return;

@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 
 import { call, callHttp2, events, open } from "./client.mjs";
 import { CALLBACK, CLIENT_ID, CLIENT_SECRET, PORTS, startDaemon, walletBehind } from "./daemon.mjs";
-import { CLIENT_ADDRESS, CLIENT_NETWORK, loopbackAddress, TRUSTED_ADDRESS } from "./machine.mjs";
+import { CLIENT_ADDRESS, CLIENT_NETWORK, loopbackAddress, PATIENCE, TRUSTED_ADDRESS } from "./machine.mjs";
 import { PROXIES, startProxy } from "./proxies.mjs";
 import { makeCertificates } from "./tls.mjs";
 
@@ -91,7 +91,7 @@ function creationOfAccount() {
 }
 
 for (const name of PROXIES) {
-  describe(name, { concurrency: true, timeout: 55_000 }, () => {
+  describe(name, { concurrency: true, timeout: PATIENCE }, () => {
     let proxy;
     let wallet;
 
@@ -155,7 +155,7 @@ for (const name of PROXIES) {
       const stream = events(response);
       const next = async (wanted) => {
         for (;;) {
-          const { value, done } = await Promise.race([stream.next(), timeout(10_000, `no event ${wanted}`)]);
+          const { value, done } = await stream.next();
           assert.equal(done, false, `no event ${wanted} before the end of the stream`);
           if (value.state === wanted) return;
         }
@@ -167,14 +167,19 @@ for (const name of PROXIES) {
     });
 
     test("an operation becomes final while its state is waited for", async () => {
-      const creation = await call(proxy, "https://gateway.example.org/create-account", {
-        method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(creationOfAccount()),
-      });
-      assert.equal(creation.status, 200, creation.text);
-      const begun = performance.now();
-      const status = await call(proxy, `https://gateway.example.org/status/${creation.json().request_id}?wait=20`);
-      assert.equal(status.json().status.state, "finalized", status.text);
-      assert.ok(performance.now() - begun > 500, "the answer is held until the block is sealed");
+      // Its block is open for two seconds. A machine that stands still for as long asks too late, and
+      // then the next operation is waited for.
+      let isFinalBefore;
+      do {
+        const creation = await call(proxy, "https://gateway.example.org/create-account", {
+          method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(creationOfAccount()),
+        });
+        assert.equal(creation.status, 200, creation.text);
+        const url = `https://gateway.example.org/status/${creation.json().request_id}`;
+        const state = async (wait) => (await call(proxy, `${url}?wait=${wait}`)).json().status.state;
+        isFinalBefore = (await state(0)) === "finalized";
+        assert.equal(await state(30), "finalized");
+      } while (isFinalBefore);
     });
 
     test("bodies are bounded by the daemon, which says so in its own form", async () => {
@@ -208,7 +213,7 @@ for (const name of PROXIES) {
     });
   });
 
-  test(`${name} serves an issuer with a path, behind another proxy`, { timeout: 55_000 }, async (context) => {
+  test(`${name} serves an issuer with a path, behind another proxy`, { timeout: PATIENCE }, async (context) => {
     const place = join(folder, `${name}-with-path`);
     const options = { issuerPath: true, inFront: CLIENT_ADDRESS };
     const proxy = await startProxy(name, { folder: place, daemon: daemonWithPath.address, tls, root, ...options });
@@ -240,8 +245,4 @@ for (const name of PROXIES) {
     const answer = await call(proxy, `${SIGN_IN}/status/1`);
     assert.deepEqual([answer.status, answer.text], [200, "late"]);
   });
-}
-
-function timeout(milliseconds, message) {
-  return new Promise((_, reject) => setTimeout(() => reject(new Error(message)), milliseconds).unref());
 }

@@ -6,8 +6,8 @@ import { execFileSync } from "node:child_process";
 import { after, before, test } from "node:test";
 
 import { startBrowser } from "../../relying_parties/node/browser.mjs";
-import { CLIENT_ID as APP_ID, start } from "../../relying_parties/node/daemon.mjs";
-import { copyOf, reservePort, run } from "./applications.mjs";
+import { CLIENT_ID as APP_ID, reservedPort, start } from "../../relying_parties/node/daemon.mjs";
+import { copyOf, run } from "./applications.mjs";
 import { scan } from "./scan.mjs";
 
 // What the page adds to the configuration of `--dev`, with the line that `key.mjs` prints.
@@ -34,7 +34,7 @@ before(async () => {
   execFileSync("npm", ["run", "build", "--silent"], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
   const { relying_parties } = await (await fetch(`${daemon.operator}/simulator`)).json();
   const RP_ID = relying_parties.find((party) => party.app_id === APP_ID).rp_id;
-  const PORT = String(await reservePort());
+  const PORT = String(await reservedPort());
   url = `http://localhost:${PORT}`;
   const addresses = { VERIFY_URL: daemon.urls.verification, BRIDGE_URL: daemon.urls.bridge };
   end = await run(folder, [process.execPath, "server.mjs"], { APP_ID, RP_ID, SIGNING_KEY, PORT, ...addresses });
@@ -43,8 +43,8 @@ before(async () => {
 
 after(async () => {
   await browser?.close();
-  end?.();
-  daemon?.stop();
+  await end?.();
+  await daemon?.stop();
 });
 
 // Opens the page in a new browser, has the wallet answer what it asks, and returns what the page says then.
@@ -64,13 +64,13 @@ async function vote(choice, answer = "--yes", scenario = async () => {}) {
   }
 }
 
-test("a person votes once, and may refuse", { timeout: 180_000 }, async () => {
+test("a person votes once, and may refuse", { timeout: 300_000 }, async () => {
   assert.equal(await vote("yes", "--refuse"), "There is no proof: user_rejected");
   assert.equal(await vote("yes"), "Your vote counts.");
   assert.equal(await vote("no"), "You have voted before.");
 });
 
-test("a proof is for the vote that the person saw, and for a request of the server", { timeout: 180_000 }, async () => {
+test("a proof is for the vote that the person saw, and for a request of the server", { timeout: 300_000 }, async () => {
   const changed = (change) => (page) =>
     page.route("**/vote", (route) => {
       const body = route.request().postDataJSON();

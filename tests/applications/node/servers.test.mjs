@@ -6,8 +6,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 
-import { start } from "../../relying_parties/node/daemon.mjs";
-import { copyOf, register, reservePort, run } from "./applications.mjs";
+import { register, reservedPort, start } from "../../relying_parties/node/daemon.mjs";
+import { copyOf, run } from "./applications.mjs";
 
 const APPLICATIONS = {
   "openid-client": [process.execPath, "server.mjs"],
@@ -40,7 +40,7 @@ for (const [name, command] of Object.entries(APPLICATIONS)) {
     let url;
 
     before(async () => {
-      const PORT = await reservePort();
+      const PORT = await reservedPort();
       url = `http://localhost:${PORT}`;
       const app = register([`${url}/callback`], [`${url}/`]);
       daemon = await start({ config: app.config });
@@ -48,9 +48,9 @@ for (const [name, command] of Object.entries(APPLICATIONS)) {
       end = await run(copyOf(name), command, { ISSUER, CLIENT_ID: app.id, CLIENT_SECRET: app.secret, PORT: String(PORT) });
     });
 
-    after(() => {
-      end?.();
-      daemon?.stop();
+    after(async () => {
+      await end?.();
+      await daemon?.stop();
     });
 
     // Begins a sign-in; returns the authorization URL.

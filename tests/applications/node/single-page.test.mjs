@@ -10,8 +10,8 @@ import { after, before, describe, test } from "node:test";
 
 import { makeCertificates } from "../../proxies/tls.mjs";
 import { startBrowser } from "../../relying_parties/node/browser.mjs";
-import { start } from "../../relying_parties/node/daemon.mjs";
-import { copyOf, register, reservePort, run } from "./applications.mjs";
+import { register, reservedPort, start } from "../../relying_parties/node/daemon.mjs";
+import { copyOf, run } from "./applications.mjs";
 import { startFront } from "./front.mjs";
 
 const ISSUER = "https://id.example.org";
@@ -54,7 +54,7 @@ describe("on this machine", () => {
   let home;
 
   before(async () => {
-    const port = await reservePort();
+    const port = await reservedPort();
     home = `http://localhost:${port}/`;
     const app = register([home], [home], { isPublic: true });
     daemon = await start({ config: app.config });
@@ -62,9 +62,9 @@ describe("on this machine", () => {
     end = await run(folder, ["npm", "start", "--", `--serve=127.0.0.1:${port}`]);
   });
 
-  after(() => {
-    end?.();
-    daemon?.stop();
+  after(async () => {
+    await end?.();
+    await daemon?.stop();
   });
 
   async function withPage(scenario) {
@@ -136,7 +136,7 @@ describe("with https addresses", () => {
     delete process.env.HTTPS_PROXY;
     delete process.env.SSL_CERT_FILE;
     await front?.stop();
-    daemon?.stop();
+    await daemon?.stop();
     for (const folder of folders) rmSync(folder, { recursive: true });
   });
 

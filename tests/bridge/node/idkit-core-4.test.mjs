@@ -34,7 +34,7 @@ const session = (id) => IDKit.proveSession(id, common({ rp_context: signedContex
 // The result after the wallet has answered.
 async function result(request, ...words) {
   daemon.answerRequest(request.connectorURI, "--yes", ...words);
-  const { success, result, error } = await request.pollUntilCompletion({ pollInterval: 50, timeout: 5000 });
+  const { success, result, error } = await request.pollUntilCompletion({ pollInterval: 50, timeout: 60_000 });
   assert.ok(success, error);
   return result;
 }

@@ -37,7 +37,7 @@ const common = (more) => ({ app_id: APP, bridge_url: daemon.urls.bridge, environ
 // The result of the client kit, and what the wallet printed.
 async function result(request) {
   const printed = daemon.answerRequest(request.connectorURI, "--yes");
-  const { success, result, error } = await request.pollUntilCompletion({ pollInterval: 50, timeout: 5000 });
+  const { success, result, error } = await request.pollUntilCompletion({ pollInterval: 50, timeout: 60_000 });
   assert.ok(success, error);
   return { result, printed };
 }

@@ -11,8 +11,8 @@ import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 import { verifyCloudProof } from "idkit-core-2.1/backend";
-import { prepareZXingModule, readBarcodes } from "zxing-wasm/reader";
 
+import { scan } from "../../applications/node/scan.mjs";
 import { startBrowser } from "../../relying_parties/node/browser.mjs";
 import { start } from "../../relying_parties/node/daemon.mjs";
 import { APP, CONFIG, relyingParty, signedContext, verify } from "./clients.mjs";
@@ -24,9 +24,6 @@ let server;
 let origin;
 
 before(async () => {
-  // The reader would otherwise fetch its WASM from a server.
-  const wasmBinary = await readFile(new URL(import.meta.resolve("zxing-wasm/reader/zxing_reader.wasm")));
-  prepareZXingModule({ overrides: { wasmBinary }, fireImmediately: true });
   daemon = await start({ config: CONFIG });
   rp_id = await relyingParty(daemon);
   server = await startApplication();
@@ -38,7 +35,7 @@ after(async () => {
   await browser?.close();
   server?.closeAllConnections();
   server?.close();
-  daemon?.stop();
+  await daemon?.stop();
 });
 
 // The scripts of the pages, as a bundler makes them of the published packages.
@@ -98,15 +95,6 @@ async function startApplication() {
   return server;
 }
 
-// The text of the QR code on the screen, once there is one.
-async function scan(page) {
-  for (;;) {
-    const codes = await readBarcodes(new Blob([await page.screenshot()]), { formats: ["QRCode"] });
-    const found = codes.find((code) => code.text.startsWith("https://"));
-    if (found) return found.text;
-  }
-}
-
 async function withPage(path, scenario) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, deviceScaleFactor: 2 });
   try {
@@ -120,27 +108,27 @@ async function withPage(path, scenario) {
 }
 
 for (const [preset, version] of [["orbLegacy", "3.0"], ["proofOfHuman", "4.0"]]) {
-  test(`the React widget: ${preset}`, { timeout: 120_000 }, async () => {
+  test(`the React widget: ${preset}`, { timeout: 300_000 }, async () => {
     await withPage(`/react?preset=${preset}`, async (page) => {
       daemon.answerRequest(await scan(page), "--yes");
-      await page.waitForFunction(() => document.getElementById("outcome").textContent !== "", null, { timeout: 60_000 });
+      await page.waitForFunction(() => document.getElementById("outcome").textContent !== "");
       assert.equal(await page.locator("#outcome").textContent(), `verified ${version}`);
     });
   });
 }
 
-test("the React widget: a refusal", { timeout: 120_000 }, async () => {
+test("the React widget: a refusal", { timeout: 300_000 }, async () => {
   await withPage("/react?preset=proofOfHuman", async (page) => {
     daemon.answerRequest(await scan(page), "--refuse");
-    await page.waitForFunction(() => document.getElementById("outcome").textContent !== "", null, { timeout: 60_000 });
+    await page.waitForFunction(() => document.getElementById("outcome").textContent !== "");
     assert.equal(await page.locator("#outcome").textContent(), "error user_rejected");
   });
 });
 
-test("the standalone kit", { timeout: 120_000 }, async () => {
+test("the standalone kit", { timeout: 300_000 }, async () => {
   await withPage("/standalone", async (page) => {
     daemon.answerRequest(await scan(page), "--yes");
-    await page.waitForFunction(() => document.getElementById("outcome").textContent !== "", null, { timeout: 60_000 });
+    await page.waitForFunction(() => document.getElementById("outcome").textContent !== "");
     assert.equal(await page.locator("#outcome").textContent(), "verified");
   });
 });

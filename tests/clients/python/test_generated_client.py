@@ -13,6 +13,8 @@ import unittest
 import urllib.request
 from pathlib import Path
 
+import httpx
+
 DAEMON = os.environ["DAEMON"]
 GENERATOR = Path(sys.executable).with_name("openapi-python-client")
 INTERFACES = ["SIGN_IN", "VERIFY", "GATEWAY", "INDEXER", "BRIDGE", "OPERATOR"]
@@ -64,7 +66,8 @@ class GeneratedClient(unittest.TestCase):
 
         self.wallet("new", "--gateway", self.url, "--indexer", self.url)
         request_id = re.search("gw_[0-9a-f-]+", self.wallet("create-account"))[0]
-        client = Client(base_url=self.url)
+        # Longer than the wait below; the library's own bound is five seconds.
+        client = Client(base_url=self.url, timeout=httpx.Timeout(90))
         accepted = status.sync(request_id, client=client, wait=30)
         self.assertEqual(accepted.status.state, "finalized")
 

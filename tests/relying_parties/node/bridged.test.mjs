@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 
 import { startBrowser } from "./browser.mjs";
 import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
-import { authorizationUrl, requestUrl } from "./pages.mjs";
+import { authorizationUrl, PKCE, requestUrl } from "./pages.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "selfsame-keys-"));
 const keyFile = join(folder, "rp.key");
@@ -33,8 +33,6 @@ x = "529961924064155128163486558351829703028287447219077289408652114448272100155
 y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
 `;
 
-const PKCE = { code_challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM", code_challenge_method: "S256" };
-
 let daemons;
 let browser;
 
@@ -45,7 +43,7 @@ before(async () => {
 
 after(async () => {
   await browser?.close();
-  for (const daemon of Object.values(daemons ?? {})) daemon.stop();
+  for (const daemon of Object.values(daemons ?? {})) await daemon.stop();
   rmSync(folder, { recursive: true });
 });
 

@@ -13,6 +13,17 @@ const ARGUMENTS = [
   "--disable-sync",
 ];
 
-export function startBrowser() {
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+// How long a page may take for anything, in milliseconds: longer than a busy machine needs.
+const PATIENCE = 90_000;
+
+export async function startBrowser() {
+  const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+  const browser = await chromium.launch({ executablePath, args: ARGUMENTS, timeout: PATIENCE });
+  const newContext = browser.newContext.bind(browser);
+  browser.newContext = async (options) => {
+    const context = await newContext(options);
+    context.setDefaultTimeout(PATIENCE);
+    return context;
+  };
+  return browser;
 }

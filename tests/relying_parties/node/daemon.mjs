@@ -1,9 +1,11 @@
 // A daemon and a wallet for the tests: the program that the variable DAEMON names, each with a
-// folder of its own.
+// folder of its own. Applications with a port and a registration.
 
 import { execFileSync, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -25,10 +27,14 @@ export async function start({ config = "", isShared = false, folder = mkdtempSyn
   // Client kits 1 and 2 call a bridge by plain HTTP only at 127.0.0.1.
   const addresses = { BRIDGE: 1, GATEWAY: 1, INDEXER: 2, OPERATOR: 3, VERIFY: 4, SIGN_IN: 5 };
   const variables = Object.entries(addresses).map(([name, host]) => [`SELFSAME_LISTEN__${name}`, `127.0.0.${isShared ? 1 : host}:0`]);
+  const log = openSync(join(folder, "log"), "a");
   const process_ = spawn(program, ["serve", "--dev", "--config", file, "--data", data], {
     env: { ...process.env, ...Object.fromEntries(variables) },
-    stdio: ["ignore", "pipe", "ignore"],
+    // A file: the tests wait for wallets, and would read no pipe meanwhile.
+    stdio: ["ignore", "pipe", log],
   });
+  closeSync(log);
+  const ended = once(process_, "exit");
   // The table that --dev prints contains the addresses; an empty line ends it.
   const urls = {};
   for await (const line of createInterface(process_.stdout)) {
@@ -36,6 +42,7 @@ export async function start({ config = "", isShared = false, folder = mkdtempSyn
     const [name, url] = line.trim().split(/\s+/);
     if (url?.startsWith("http")) urls[name] ??= url;
   }
+  if (!urls.operator) throw new Error(`the daemon did not start: ${readFileSync(join(folder, "log"), "utf8")}`);
   process_.stdout.resume();
   const wallet = join(folder, "wallet.json");
   const options = { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] };
@@ -43,6 +50,11 @@ export async function start({ config = "", isShared = false, folder = mkdtempSyn
   const run = (...words) => runWith(wallet, ...words);
   const newWallet = (file) => runWith(file, "new", "--gateway", urls.gateway, "--indexer", urls.indexer);
   if (!existsSync(wallet)) newWallet(wallet);
+  // Ends it without a warning, and leaves its folder.
+  const kill = async () => {
+    process_.kill("SIGKILL");
+    await ended;
+  };
   return {
     urls,
     issuer: new URL(urls["sign-in"]),
@@ -73,14 +85,49 @@ export async function start({ config = "", isShared = false, folder = mkdtempSyn
       newWallet(join(folder, name));
       return runWith(join(folder, name), "create-account");
     },
-    // Ends it without a warning, and leaves its folder.
-    async kill() {
-      process_.kill("SIGKILL");
-      await once(process_, "exit");
-    },
-    stop() {
-      process_.kill("SIGKILL");
+    kill,
+    async stop() {
+      await kill();
       rmSync(folder, { recursive: true });
     },
+  };
+}
+
+async function listener(port, address) {
+  const server = createServer().listen({ port, host: address, exclusive: true });
+  await once(server, "listening");
+  return server;
+}
+
+// A port for a program that has to know it before it listens. The system gives none of these to a
+// program that asks for any port. While this process runs no other test gets it, because the port is
+// taken at an address that only tests use. Browsers and `fetch` refuse a few ports up to 10080.
+export async function reservedPort() {
+  for (;;) {
+    const port = randomInt(11_000, 32_768);
+    try {
+      (await listener(port, "127.255.255.254")).unref();
+      const probe = await listener(port, "127.0.0.1");
+      probe.close();
+      await once(probe, "close");
+      return port;
+    } catch (error) {
+      if (error.code !== "EADDRINUSE") throw error;
+    }
+  }
+}
+
+// What `selfsame app new` prints. `config` is for the daemon.
+export function register(redirectUris, homes, { name = "Application", isPublic = false } = {}) {
+  const words = redirectUris.flatMap((uri) => ["--redirect-uri", uri]);
+  words.push(...homes.flatMap((uri) => ["--post-logout-redirect-uri", uri]));
+  if (isPublic) words.push("--public");
+  const config = execFileSync(program, ["app", "new", "--staging", "--name", name, ...words], { encoding: "utf8" });
+  const found = (pattern) => pattern.exec(config)?.[1];
+  return {
+    id: found(/^id = "(app_staging_[0-9a-f]{32})"$/m),
+    rp_id: found(/(rp_[0-9a-f]{16})/),
+    secret: found(/shown this once: (sk_[0-9a-f]{64})/),
+    config,
   };
 }

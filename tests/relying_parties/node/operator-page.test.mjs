@@ -5,7 +5,6 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-
 import { startBrowser } from "./browser.mjs";
 import { start } from "./daemon.mjs";
 
@@ -24,7 +23,7 @@ before(async () => {
 
 after(async () => {
   await browser?.close();
-  daemon?.stop();
+  await daemon?.stop();
 });
 
 // Opens the page and gives it the token, by the keyboard alone.
@@ -98,6 +97,6 @@ test("the page says when the daemon is gone", async () => {
   await page.fill("#token", gone.token);
   await page.keyboard.press("Enter");
   await page.waitForSelector("#tree li");
-  gone.stop();
+  await gone.stop();
   await page.waitForFunction(() => document.getElementById("readiness").textContent.startsWith("No answer"));
 });

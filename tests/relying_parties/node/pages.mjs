@@ -66,7 +66,7 @@ export function authorizationUrl(daemon, more) {
 
 const ALL_SCOPES = { scope: "openid email profile" };
 const challenge = createHash("sha256").update("a".repeat(43)).digest("base64url");
-const PKCE = { code_challenge: challenge, code_challenge_method: "S256" };
+export const PKCE = { code_challenge: challenge, code_challenge_method: "S256" };
 
 // The link of the page to the request for an authenticator.
 export async function requestUrl(page) {

@@ -6,7 +6,6 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-
 import { startBrowser } from "./browser.mjs";
 import { start } from "./daemon.mjs";
 import { LANGUAGES, everyPage, signIn, startLimited, startNamed } from "./pages.mjs";
@@ -31,7 +30,7 @@ before(async () => {
 
 after(async () => {
   await browser?.close();
-  for (const daemon of Object.values(daemons ?? {})) daemon.stop();
+  for (const daemon of Object.values(daemons ?? {})) await daemon.stop();
 });
 
 // Runs `scenario` with a new browser. The console must stay without errors, which include

@@ -4,7 +4,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
-
 import { startBrowser } from "./browser.mjs";
 import { start } from "./daemon.mjs";
 import { everyPage, signIn, startLimited, startNamed } from "./pages.mjs";
@@ -36,5 +35,5 @@ try {
   }
 } finally {
   await browser.close();
-  for (const daemon of Object.values(daemons)) daemon.stop();
+  for (const daemon of Object.values(daemons)) await daemon.stop();
 }

@@ -24,6 +24,9 @@ CLIENT_ID = "app_staging_5e1f5a3e000000000000000000000001"
 CLIENT_SECRET = "sk_dev_only"
 CALLBACK = "http://127.0.0.1:3000/callback"
 
+# Longer than a busy machine needs for an answer, in seconds.
+PATIENCE = 60
+
 
 class Daemon:
     """A daemon and a wallet."""
@@ -73,9 +76,9 @@ class RelyingParty(unittest.TestCase):
         cls.issuer = cls.daemon.urls["sign-in"]
         # The daemon is also stopped when the rest of the setup fails.
         cls.addClassCleanup(cls.daemon.stop)
-        document = requests.get(f"{cls.issuer}/.well-known/openid-configuration", timeout=10).json()
+        document = requests.get(f"{cls.issuer}/.well-known/openid-configuration", timeout=PATIENCE).json()
         cls.metadata = OpenIDProviderMetadata(document)
-        cls.keys = KeySet.import_key_set(requests.get(cls.metadata["jwks_uri"], timeout=10).json())
+        cls.keys = KeySet.import_key_set(requests.get(cls.metadata["jwks_uri"], timeout=PATIENCE).json())
 
     def session(self, **more):
         return OAuth2Session(CLIENT_ID, CLIENT_SECRET, redirect_uri=CALLBACK, scope="openid email profile", **more)

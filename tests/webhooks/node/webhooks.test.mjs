@@ -73,7 +73,7 @@ secret_file = "${join(folder, "secret")}"
 events = ["request.finalized", "root.added"]
 `;
 
-test("the published library verifies each webhook, also of a daemon that is killed while it sends", async () => {
+test("the published library verifies each webhook, also of a daemon that is killed while it sends", { timeout: 300_000 }, async () => {
   const data = join(folder, "daemon");
   let daemon = await start({ config: config(), folder: data });
   // Each account has two events: its request, and the new root.
@@ -95,7 +95,7 @@ test("the published library verifies each webhook, also of a daemon that is kill
   assert.equal(receiver.ids().size, 8, "four accounts have two events each; what was sent again has the same ids");
   const distinct = new Set(receiver.events.map(({ body, headers }) => `${headers["webhook-id"]} ${body}`));
   assert.equal(distinct.size, 8, "what is sent again is the same");
-  daemon.stop();
+  await daemon.stop();
 });
 
 test("a webhook that was changed does not verify", () => {
