@@ -2,8 +2,7 @@
 //! write, a bit has flipped, a file is missing. The daemon keeps what it acknowledged or answers
 //! with an error; it never gives a wrong answer.
 //!
-//! Positions and bits are chosen from a seed, which is random and printed; the variable `DISK_SEED`
-//! sets it.
+//! Positions and bits follow from a seed ([`seeds`]).
 //!
 //! | file | contents |
 //! |---|---|
@@ -27,25 +26,16 @@ use std::ops::Deref;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use alloy_primitives::keccak256;
 use reqwest::RequestBuilder;
 use selfsame::daemon::store_folder;
-use selfsame_actors::{Random, SystemRandom};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use tokio::time::{Instant, sleep, timeout};
 
-use crate::harness::{DaemonProcess, run};
+use crate::harness::{DaemonProcess, PATIENCE, in_time, program, run, seeds, until};
 use crate::registry_client::RegistryAnswer;
 use crate::test_accounts::creation;
-
-/// The longest time to wait for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The pause between two polls.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// A client that checks every answer.
 struct DiskTestClient {
@@ -93,7 +83,11 @@ impl DiskTestClient {
 
     /// Waits until the daemon is ready.
     async fn wait_until_ready(&self) {
-        until("a ready daemon", async || self.reasons().await.is_empty().then_some(())).await;
+        until("a ready daemon", async || {
+            let reasons = self.reasons().await;
+            if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+        })
+        .await;
     }
 
     /// Submits the creation of account `number` under an idempotency key of its own. `None` when it
@@ -112,7 +106,7 @@ impl DiskTestClient {
 
     /// Asserts that an accepted request becomes final.
     async fn wait_until_final(&self, request_id: &str) {
-        let answer = self.gateway(&format!("/status/{request_id}?wait=20")).await;
+        let answer = self.gateway(&format!("/status/{request_id}?wait=60")).await;
         assert_eq!((answer.status, &answer.body["status"]["state"]), (200, &json!("finalized")), "{answer:?}");
     }
 
@@ -194,18 +188,6 @@ impl DiskTestDaemon {
     }
 }
 
-/// Polls until there is a value, for at most [`PATIENCE`].
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "no {what} in time");
-        sleep(PAUSE).await;
-    }
-}
-
 /// Checks the store of a daemon that has ended; returns whether it is sound, and the output.
 fn fsck(data: &Path) -> (bool, String) {
     run(&["registry", "fsck", "--data", &data.display().to_string()])
@@ -216,13 +198,13 @@ fn assert_sound(data: &Path) {
     assert!(is_sound && text.contains(", 0 findings"), "{text}");
 }
 
-/// Like [`fsck`] with a time limit; `None` when it takes longer.
-async fn fsck_in_time(data: &Path) -> Option<(bool, String)> {
-    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_selfsame"));
+/// Like [`fsck`] of a store with damage at which an opening might not end.
+async fn fsck_in_time(data: &Path, damage: &str) -> (bool, String) {
+    let mut command = tokio::process::Command::from(program());
     command.args(["registry", "fsck", "--data"]).arg(data).kill_on_drop(true);
-    let output = timeout(Duration::from_secs(5), command.output()).await.ok()?.expect("the program runs");
+    let output = in_time(format!("the end of a check: {damage}"), command.output()).await.expect("the program runs");
     let text = [output.stdout, output.stderr].concat();
-    Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Copies the data folder of a daemon that has ended into a new folder.
@@ -271,17 +253,9 @@ struct DamageChoices {
 }
 
 impl DamageChoices {
-    /// Takes the seed from the variable `DISK_SEED`, or a random one, and prints it.
-    fn new() -> Self {
-        let given = std::env::var("DISK_SEED").ok().map(|text| text.parse().expect("DISK_SEED is a number"));
-        let seed = given.unwrap_or_else(|| {
-            let mut bytes = [0; 32];
-            SystemRandom.fill(&mut bytes);
-            // A seed of 32 bits is short enough to type.
-            u64::from(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-        });
-        println!("DISK_SEED={seed}");
-        Self { seed, drawn: 0 }
+    /// The choices of a test, for each of its seeds.
+    fn of(test: &str) -> impl Iterator<Item = Self> {
+        seeds("disk", test).into_iter().map(|seed| Self { seed, drawn: 0 })
     }
 
     /// A number below `bound`, which is not 0.

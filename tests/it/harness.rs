@@ -1,12 +1,15 @@
 //! Daemons under test: in this process with a clock that stands still, or as a process of their own
 //! that can be killed.
 
+use std::fmt::{Debug, Display};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
+use std::str::FromStr;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use selfsame::config::Config;
 use selfsame::daemon::{Daemon, DaemonError};
@@ -21,9 +24,94 @@ use tokio::task::JoinHandle;
 /// The start of a test's clock in Unix time: 2026-07-01, 00:00 UTC.
 pub const START: Duration = Duration::from_secs(1_782_864_000);
 
+/// The longest wait of a test for anything that has to happen. Only what never happens takes as
+/// long: a machine with four times the load that it can carry stays far below.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The pause between two looks at a condition that has no signal.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// The output of a future that has to end.
+pub async fn in_time<T>(what: impl Display, awaited: impl IntoFuture<Output = T>) -> T {
+    let output = tokio::time::timeout(PATIENCE, awaited).await;
+    output.unwrap_or_else(|_| panic!("waited {PATIENCE:?} for {what}"))
+}
+
+/// Looks again and again until there is a value. `Err` has what is there instead, which the message
+/// of a failure shows.
+pub async fn until<T, S: Debug>(what: impl Display, mut look: impl AsyncFnMut() -> Result<T, S>) -> T {
+    let began = Instant::now();
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(seen) => assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}; last seen: {seen:?}"),
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Looks again and again until something is so.
+pub async fn until_true(what: impl Display, mut look: impl AsyncFnMut() -> bool) {
+    until(what, async || if look().await { Ok(()) } else { Err(()) }).await;
+}
+
+/// Waits until a process has ended, which it has to do.
+pub fn wait_for_end(child: &mut Child) -> ExitStatus {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("the process is waited for") {
+            return status;
+        }
+        if began.elapsed() > PATIENCE {
+            let _ = child.kill();
+            panic!("waited {PATIENCE:?} for the end of process {}", child.id());
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// A number from a variable of the environment.
+pub fn variable<T: FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, which is no whole number")))
+}
+
+/// The seeds with which a test makes its choices, one after the other.
+///
+/// `SELFSAME_TORTURE_SEED`, `SELFSAME_DISK_SEED` and `SELFSAME_HOSTILE_SEED` set the one seed of a
+/// suite, to repeat a failure. Otherwise there is `SELFSAME_SEED`, which is the same for all suites,
+/// or a fixed number, and before it every seed with which this test has failed once.
+pub fn seeds(suite: &str, test: &str) -> Vec<u64> {
+    let of_suite = format!("SELFSAME_{}_SEED", suite.to_uppercase());
+    let mut seeds: Vec<u64> = Vec::new();
+    match variable(&of_suite) {
+        Some(seed) => seeds.push(seed),
+        None => {
+            seeds.extend(failed_seeds().filter(|(failed, _)| *failed == format!("{suite}::{test}")).map(|(_, s)| s));
+            seeds.push(variable("SELFSAME_SEED").unwrap_or(1));
+        }
+    }
+    eprintln!("{suite}::{test}: seeds {seeds:?}; {of_suite} sets one");
+    seeds
+}
+
+/// Tests that have failed, with the seed; `failed_seeds.txt` says why.
+pub fn failed_seeds() -> impl Iterator<Item = (&'static str, u64)> {
+    let lines = include_str!("failed_seeds.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let (test, rest) = line.split_once(' ').unwrap_or_else(|| panic!("{line:?} has no seed"));
+        let (seed, why) = rest.split_once("  # ").unwrap_or_else(|| panic!("{line:?} does not say what was found"));
+        assert!(!why.is_empty(), "{line:?}");
+        (test, seed.parse().unwrap_or_else(|_| panic!("{line:?} has no seed")))
+    })
+}
+
 /// A daemon in this process, with a clock that the test advances.
 pub struct TestDaemon {
     pub addresses: PerInterface<SocketAddr>,
+    /// The name for plans of faults.
+    #[cfg(feature = "fault-injection")]
+    pub instance: String,
     pub clock: Arc<ManualClock>,
     pub registry: RegistryHandle,
     pub sign_in: SignInHandle,
@@ -60,11 +148,23 @@ impl TestDaemon {
         let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await?;
         let (stop, stopped) = oneshot::channel();
         let addresses = daemon.addresses();
+        #[cfg(feature = "fault-injection")]
+        let instance = daemon.instance().to_owned();
         let (registry, sign_in, reloading) = (daemon.registry(), daemon.sign_in(), daemon.reloading());
         let running = tokio::spawn(daemon.run(async {
             let _ = stopped.await;
         }));
-        Ok(Self { addresses, clock, registry, sign_in, reloading, stop, running })
+        Ok(Self {
+            addresses,
+            #[cfg(feature = "fault-injection")]
+            instance,
+            clock,
+            registry,
+            sign_in,
+            reloading,
+            stop,
+            running,
+        })
     }
 
     /// Why a daemon with changed settings does not start.
@@ -170,17 +270,23 @@ impl DaemonProcess {
             .expect("the daemon's program starts");
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         // The table that `--dev` prints contains the addresses.
-        let table: Vec<String> = stdout.lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+        let (sender, printed) = mpsc::channel();
+        std::thread::spawn(move || {
+            let lines = stdout.lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+            let _ = sender.send(lines.collect::<Vec<String>>());
+        });
+        let Ok(table) = printed.recv_timeout(PATIENCE) else {
+            let _ = child.kill();
+            panic!("waited {PATIENCE:?} for the daemon to serve or to end");
+        };
         let url = |interface: &str| {
             let row = table.iter().find_map(|line| line.trim().strip_prefix(interface)).map(str::trim);
             row.map(str::to_owned)
         };
         let urls = ["gateway", "indexer", "operator", "verification", "sign-in"].map(url);
         let [Some(gateway), Some(indexer), Some(operator), Some(verification), Some(sign_in)] = urls else {
-            // The daemon closed its output, so it is ending. If it is not, this kills it, and the
-            // status shows it.
-            let _ = child.kill();
-            return Err(child.wait().expect("the process is waited for"));
+            // The daemon closed its output, so it is ending.
+            return Err(wait_for_end(&mut child));
         };
         Ok(Self { child, gateway, indexer, operator, verification, sign_in })
     }
@@ -203,7 +309,7 @@ impl DaemonProcess {
 
     /// Waits until the process ends by itself.
     pub fn wait(mut self) -> ExitStatus {
-        self.child.wait().expect("the process is waited for")
+        wait_for_end(&mut self.child)
     }
 
     /// Sends SIGHUP, which makes the daemon read its configuration again.
@@ -234,7 +340,7 @@ impl DaemonProcess {
     /// Sends SIGTERM and waits; returns the exit status.
     pub fn terminate(mut self) -> ExitStatus {
         self.signal("-TERM");
-        self.child.wait().expect("the process is waited for")
+        wait_for_end(&mut self.child)
     }
 }
 
@@ -249,6 +355,16 @@ impl Drop for DaemonProcess {
 /// The token of the operator interface of a daemon with this data folder.
 pub fn operator_token(data: &Path) -> String {
     std::fs::read_to_string(data.join("operator.token")).expect("the token").trim().to_owned()
+}
+
+/// A lock with this name, which no other test has, in this process or another one, until it is
+/// dropped.
+pub fn exclusive(name: &str) -> File {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::create_dir_all(folder).expect("a folder");
+    let file = File::create(folder.join(format!("{name}.lock"))).expect("a file");
+    file.lock().expect("a lock");
+    file
 }
 
 /// A folder for a store, removed when dropped.
@@ -271,14 +387,20 @@ pub fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// The program `selfsame` without variables of the tests, which it would refuse as unknown
-/// settings.
+/// The program `selfsame`.
 pub fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
-    command.env_remove("SELFSAME_TORTURE_SEED").env_remove("SELFSAME_TORTURE_KILLS").env_remove("SELFSAME_BACKUPS");
-    command.env_remove("SELFSAME_OVERLOAD_SECONDS").env_remove("SELFSAME_OUTAGE_SECONDS");
-    command.env_remove("SELFSAME_HOSTILE_SEED").env_remove("SELFSAME_HOSTILE_CASES");
-    command.env_remove("SELFSAME_CLUSTER_DISTURBANCES").env_remove("SELFSAME_CLUSTER_FAILOVERS");
+    without_test_variables(Command::new(env!("CARGO_BIN_EXE_selfsame")))
+}
+
+/// A program that becomes or runs `selfsame`, without variables of the tests, which `selfsame` would
+/// refuse as unknown settings.
+pub fn without_test_variables(mut command: Command) -> Command {
+    for name in ["SEED", "TORTURE_SEED", "DISK_SEED", "HOSTILE_SEED", "TORTURE_KILLS", "HOSTILE_CASES", "BACKUPS"] {
+        command.env_remove(format!("SELFSAME_{name}"));
+    }
+    for name in ["OVERLOAD_SECONDS", "OUTAGE_SECONDS", "CLUSTER_DISTURBANCES", "CLUSTER_FAILOVERS"] {
+        command.env_remove(format!("SELFSAME_{name}"));
+    }
     command
 }
 
@@ -308,8 +430,7 @@ pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
     command.envs(variables.iter().copied());
-    let ended = tokio::time::timeout(Duration::from_secs(30), command.output()).await;
-    let output = ended.expect("the daemon ends by itself").expect("the program runs");
+    let output = in_time("the end of a refused daemon", command.output()).await.expect("the program runs");
     assert!(!output.status.success(), "the start was not refused");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

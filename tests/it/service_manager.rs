@@ -5,9 +5,8 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use crate::harness::{DaemonProcess, folder};
+use crate::harness::{DaemonProcess, PATIENCE, folder, without_test_variables};
 
 /// The next message to the service manager, without those of the watchdog.
 fn next_message(socket: &UnixDatagram) -> String {
@@ -26,7 +25,7 @@ fn systemd_hears_of_the_start_each_reload_and_the_stop() {
     let folder = folder();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
-    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time limit");
     let path = path.to_str().expect("UTF-8");
     let variables = [("NOTIFY_SOCKET", path), ("WATCHDOG_USEC", "400000")];
     let daemon = DaemonProcess::start(&folder.path().join("data"), &[], &variables);
@@ -47,7 +46,7 @@ fn systemd_hears_of_the_start_each_reload_and_the_stop() {
 /// standard output and error up to their end, or up to the first empty line of the output.
 fn start_with_socket(data: &std::path::Path, gateway: &str, socket: TcpListener) -> (std::process::Child, String) {
     let start = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" \"$@\"";
-    let mut child = Command::new("sh")
+    let mut child = without_test_variables(Command::new("sh"))
         .args(["-c", start, env!("CARGO_BIN_EXE_selfsame"), "serve", "--dev", "--data"])
         .arg(data)
         .env("SELFSAME_LISTEN__GATEWAY", gateway)

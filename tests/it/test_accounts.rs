@@ -1,7 +1,6 @@
 //! Keys that are the same in every run, and accounts made with them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use alloy_primitives::{Address, U256, keccak256};
 use selfsame_protocol::gateway::GatewayRequestState;
@@ -13,8 +12,7 @@ use selfsame_wallet::client::Client;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, Step, create_account};
 
-/// The longest wait for a request to become final.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use crate::harness::PATIENCE;
 
 /// The seed that is derived from a name.
 pub fn seed(name: &str) -> [u8; 32] {

@@ -5,11 +5,11 @@
 //! the answer shows when the power fails too: then the disk is set back to what was synced, and a
 //! part of the rest.
 //!
-//! The seed of a run decides when and how the daemon is killed and what the clients choose to do.
-//! It is random and printed, unless the variable `SELFSAME_TORTURE_SEED` sets it. The order in
-//! which processes and clients run is not decided by the seed: a run with the same seed is similar,
-//! not equal, so a failure may take several runs to come again. `SELFSAME_TORTURE_KILLS` sets how
-//! many lives the daemon has in each test; `make torture` sets it to 300.
+//! The seed of a run decides when and how the daemon is killed and what the clients choose to do;
+//! [`seeds`] says where it comes from. The order in which processes and clients run is not decided
+//! by the seed: a run with the same seed is similar, not equal, so a failure may take several runs
+//! to come again. `SELFSAME_TORTURE_KILLS` sets how many lives the daemon has in each test, with
+//! the last seed; `make torture` sets it to 300.
 //!
 //! Waiting for a process blocks the thread, and is done in place ([`block_in_place`]): meanwhile
 //! the connections of clients have to notice that they are closed, or they would be used again.
@@ -41,19 +41,17 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use selfsame::config::SecretHash;
-use selfsame_actors::{Random, SystemRandom};
 use tokio::task::{JoinSet, block_in_place};
 
 use self::context::{CrashTestContext, DaemonGone, lock};
 use self::plan::{DaemonLife, Ending, plan, plan_with_power_failures};
 use self::power_loss::UnreliableDisk;
-use crate::harness::{DaemonProcess, copy_folder, folder, run_with};
+use crate::harness::{DaemonProcess, copy_folder, folder, run_with, seeds, variable};
 use crate::sign_in_client::{APP, CALLBACK, SECRET};
 use crate::signed_requests::SIGNER;
 use crate::test_accounts::key;
@@ -61,38 +59,33 @@ use crate::test_accounts::key;
 /// The number of lives when the variable does not set it.
 const USUAL_KILLS: usize = 4;
 
-/// The longest time for one part of a life.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The longest time for one part of a life, which is many answers.
+const LIFE_PATIENCE: Duration = Duration::from_secs(600);
 
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_answers_survive_kills() {
-    let seed = variable("SELFSAME_TORTURE_SEED").unwrap_or_else(random_seed);
-    let kills = variable("SELFSAME_TORTURE_KILLS").unwrap_or(USUAL_KILLS);
-    torture(seed, plan(seed, kills)).await;
+    torture_each("acknowledged_answers_survive_kills", plan).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_answers_survive_power_failures() {
-    let seed = variable("SELFSAME_TORTURE_SEED").unwrap_or_else(random_seed);
-    let kills = variable("SELFSAME_TORTURE_KILLS").unwrap_or(USUAL_KILLS);
-    torture(seed, plan_with_power_failures(seed, kills)).await;
+    torture_each("acknowledged_answers_survive_power_failures", plan_with_power_failures).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_answers_survive_sigterm() {
     let life = || DaemonLife { ending: Ending::Terminate, answers: 100, counts_check: false, power_fails: false };
-    torture(random_seed(), vec![life(), life()]).await;
+    torture_each("acknowledged_answers_survive_sigterm", |_, _| vec![life(), life()]).await;
 }
 
 /// Tests the checks: a store is set back to an earlier state, so it has lost records of every kind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_checks_detect_a_store_that_was_set_back() {
-    let (seed, folder) = (random_seed(), folder());
-    eprintln!("torture: seed {seed}, a store that is set back");
-    let mut run = CrashTestRun::new(seed, folder.path());
+    let folder = folder();
+    let mut run = CrashTestRun::new(1, folder.path());
     let life = || vec![DaemonLife { ending: Ending::Kill, answers: 200, counts_check: false, power_fails: false }];
     run.live(&life()).await;
     let (data, before) = (run.context.data.clone(), folder.path().join("before"));
@@ -107,9 +100,8 @@ async fn the_checks_detect_a_store_that_was_set_back() {
 /// every kind are lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_checks_detect_a_disk_that_ignores_syncs() {
-    let (seed, folder) = (random_seed(), folder());
-    eprintln!("torture: seed {seed}, a disk that ignores syncs");
-    let mut run = CrashTestRun::new(seed, folder.path()).on_unreliable_disk(folder.path());
+    let folder = folder();
+    let mut run = CrashTestRun::new(1, folder.path()).on_unreliable_disk(folder.path());
     let life = || vec![DaemonLife { ending: Ending::Kill, answers: 200, counts_check: false, power_fails: true }];
     run.live(&life()).await;
     // Without the contents of its log, the store is as it was at its start.
@@ -129,24 +121,20 @@ async fn expect_failed_checks(run: &CrashTestRun) {
     let signing_in = context();
     checks.spawn(async move { sign_in::check(&signing_in, &mut signing_in.choices("sign-ins"), false).await });
     while let Some(outcome) = checks.join_next().await {
-        let found_out =
-            outcome.expect_err(&format!("with seed {} a check is content", run.context.seed)).try_into_panic();
+        let found_out = outcome.expect_err("a check is content").try_into_panic();
         println!("found out: {}", found_out.map_or_else(|error| error.to_string(), message_of));
     }
 }
 
-/// A number from a variable of the environment.
-pub fn variable<T: FromStr>(name: &str) -> Option<T> {
-    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, which is no whole number")))
-}
-
-pub fn random_seed() -> u64 {
-    let mut bytes = [0; 32];
-    SystemRandom.fill(&mut bytes);
-    let [a, b, c, d, ..] = bytes;
-    // A seed of 32 bits is short enough to type.
-    u64::from(u32::from_be_bytes([a, b, c, d]))
+/// Takes daemons through the lives that follow from each seed of a test. The seeds that failed once
+/// have the usual number of lives, with which they did.
+async fn torture_each(test: &str, plan: impl Fn(u64, usize) -> Vec<DaemonLife>) {
+    let seeds = seeds("torture", test);
+    for (index, seed) in seeds.iter().enumerate() {
+        let is_last = index + 1 == seeds.len();
+        let kills = variable("SELFSAME_TORTURE_KILLS").filter(|_| is_last).unwrap_or(USUAL_KILLS);
+        torture(*seed, plan(*seed, kills)).await;
+    }
 }
 
 /// Takes a daemon through these lives. A failure names the seed and keeps the folder with store and
@@ -283,7 +271,7 @@ impl CrashTestRun {
         "the last check".clone_into(&mut lock(&self.context.now));
         let process = self.start(&Ending::Kill).unwrap_or_else(|status| panic!("the daemon ended at once: {status}"));
         let checking = check::check(Arc::clone(&self.context), "last check".to_owned(), true);
-        let checked = tokio::time::timeout(PATIENCE, checking).await.expect("the last check ends");
+        let checked = tokio::time::timeout(LIFE_PATIENCE, checking).await.expect("the last check ends");
         checked.expect("the daemon runs during the last check");
         assert!(block_in_place(|| process.terminate()).success());
     }
@@ -433,7 +421,7 @@ impl<'life> RunningLife<'life> {
     /// Runs until all clients have ended, which they do when the daemon is gone; ends the daemon
     /// when enough answers were recorded. Returns whether the daemon still runs.
     async fn wait_for_clients(&mut self) -> bool {
-        let in_time = tokio::time::timeout(PATIENCE, self.work()).await;
+        let in_time = tokio::time::timeout(LIFE_PATIENCE, self.work()).await;
         in_time.unwrap_or_else(|_| panic!("life {} does not end", self.number))
     }
 

@@ -127,14 +127,15 @@ async fn assert_prefix(data: &Path, acknowledged: &[AcknowledgedRequest], log_en
 async fn a_log_that_ends_in_the_middle_of_a_write_loses_only_that_write() {
     let store = KilledStore::make().await;
     let records = records(&store.log);
-    let mut choices = DamageChoices::new();
-    let mut ends = vec![store.log.len(), choices.below(store.log.len()), records[0].end()];
-    for record in records.iter().rev().take(3) {
-        ends.extend([record.end() - 1, record.at + HEADER + choices.below(record.length), record.at + 3]);
-    }
-    for end in ends {
-        let copied = store.with_log(&store.log[..end]);
-        assert_prefix(copied.path(), &store.acknowledged, end).await;
+    for mut choices in DamageChoices::of("log::a_log_that_ends_in_the_middle_of_a_write_loses_only_that_write") {
+        let mut ends = vec![store.log.len(), choices.below(store.log.len()), records[0].end()];
+        for record in records.iter().rev().take(3) {
+            ends.extend([record.end() - 1, record.at + HEADER + choices.below(record.length), record.at + 3]);
+        }
+        for end in ends {
+            let copied = store.with_log(&store.log[..end]);
+            assert_prefix(copied.path(), &store.acknowledged, end).await;
+        }
     }
 }
 
@@ -148,41 +149,37 @@ async fn zeros_behind_the_log_are_accepted() {
     }
 }
 
-/// Asserts that a store is refused because of damage that the message names, and that this takes a
-/// bounded time.
+/// Asserts that a store is refused because of damage that the message names, and that this ends.
 async fn assert_refused(data: &Path, what: &str) {
-    match fsck_in_time(data).await {
-        None => panic!("{what}: opening the store does not end"),
-        Some((is_sound, text)) => {
-            assert!(!is_sound, "{what}: the records behind it were dropped without a message: {text}");
-            assert!(text.contains("cannot open the store") && text.contains("Corruption"), "{what}: {text}");
-        }
-    }
+    let (is_sound, text) = fsck_in_time(data, what).await;
+    assert!(!is_sound, "{what}: the records behind it were dropped without a message: {text}");
+    assert!(text.contains("cannot open the store") && text.contains("Corruption"), "{what}: {text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flipped_bit_in_the_log_is_refused() {
     let store = KilledStore::make().await;
     let records = records(&store.log);
-    let mut choices = DamageChoices::new();
-    // The last record is refused too: it may have been acknowledged.
-    let last = *records.last().expect("a record");
-    let mut places = vec![last.at + choices.below(4), last.at + HEADER + choices.below(last.length)];
-    for _ in 0..12 {
-        let record = records[choices.below(records.len())];
-        let in_payload = record.length > 0 && choices.below(4) > 0;
-        places.push(if in_payload {
-            record.at + HEADER + choices.below(record.length)
-        } else {
-            record.at + choices.below(4)
-        });
-    }
-    for at in places {
-        let bit = choices.below(8);
-        let copied = store.with_flipped(at, bit);
-        assert_refused(copied.path(), &format!("bit {bit} of byte {at}")).await;
-        let message = refused_start(copied.path(), &[]).await;
-        assert!(message.contains("cannot open the store") && message.contains("Corruption"), "{message}");
+    for mut choices in DamageChoices::of("log::a_flipped_bit_in_the_log_is_refused") {
+        // The last record is refused too: it may have been acknowledged.
+        let last = *records.last().expect("a record");
+        let mut places = vec![last.at + choices.below(4), last.at + HEADER + choices.below(last.length)];
+        for _ in 0..12 {
+            let record = records[choices.below(records.len())];
+            let in_payload = record.length > 0 && choices.below(4) > 0;
+            places.push(if in_payload {
+                record.at + HEADER + choices.below(record.length)
+            } else {
+                record.at + choices.below(4)
+            });
+        }
+        for at in places {
+            let bit = choices.below(8);
+            let copied = store.with_flipped(at, bit);
+            assert_refused(copied.path(), &format!("bit {bit} of byte {at}")).await;
+            let message = refused_start(copied.path(), &[]).await;
+            assert!(message.contains("cannot open the store") && message.contains("Corruption"), "{message}");
+        }
     }
 }
 

@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::time::sleep;
 
-use super::{DiskTestClient, DiskTestDaemon, PAUSE, assert_sound, fsck, until};
-use crate::harness::{folder, run_for_status};
+use super::{DiskTestClient, DiskTestDaemon, assert_sound, fsck};
+use crate::harness::{folder, run_for_status, until, until_true, without_test_variables};
 use crate::test_accounts::creation;
 
 /// The operating system's message when a disk is full.
@@ -108,17 +107,12 @@ impl SharedProgress {
 /// Creates accounts. Each creation is sent until it is accepted.
 async fn make_accounts(daemon: Arc<DiskTestDaemon>, progress: Arc<SharedProgress>, first: u64) {
     for number in first.. {
-        while !progress.accepted.lock().expect("the task does not panic").contains_key(&number) {
-            match daemon.submit(number).await {
-                Some(request_id) => {
-                    drop(progress.accepted.lock().expect("the task does not panic").insert(number, request_id))
-                }
-                None => {
-                    progress.refusals.fetch_add(1, Ordering::Relaxed);
-                    sleep(PAUSE).await;
-                }
-            }
-        }
+        let request_id = until("a request to be accepted", async || {
+            let request_id = daemon.submit(number).await;
+            request_id.ok_or_else(|| progress.refusals.fetch_add(1, Ordering::Relaxed))
+        });
+        let request_id = request_id.await;
+        progress.accepted.lock().expect("the task does not panic").insert(number, request_id);
         if progress.is_over.load(Ordering::Relaxed) {
             return;
         }
@@ -127,11 +121,11 @@ async fn make_accounts(daemon: Arc<DiskTestDaemon>, progress: Arc<SharedProgress
 
 /// Waits until the daemon reports that the disk is full.
 async fn wait_until_full(client: &DiskTestClient) {
-    until("full disk", async || {
+    until("a full disk", async || {
         let reasons = client.reasons().await;
         let (full, others): (Vec<_>, Vec<_>) = reasons.into_iter().partition(|reason| reason.contains(NO_SPACE));
         assert_eq!(others, Vec::<String>::new());
-        (!full.is_empty()).then_some(())
+        if full.is_empty() { Err("no reason") } else { Ok(()) }
     })
     .await;
 }
@@ -150,7 +144,7 @@ async fn a_full_disk_is_reported_and_survived() {
 
     // No request is accepted, and every read works.
     let refusals = progress.refusals.load(Ordering::Relaxed);
-    until("refusals", async || (progress.refusals.load(Ordering::Relaxed) >= refusals + 20).then_some(())).await;
+    until_true("refusals", async || progress.refusals.load(Ordering::Relaxed) >= refusals + 20).await;
     assert_eq!(daemon.root().await.status, 200);
     let one = json!({"leaf_index": "0x1"});
     for path in ["/inclusion-proof", "/authenticators", "/signature-nonce", "/recovery-agent"] {
@@ -164,7 +158,7 @@ async fn a_full_disk_is_reported_and_survived() {
     // It resumes without a restart.
     disk.make_room();
     daemon.wait_until_ready().await;
-    until("requests", async || (progress.accepted().len() > accepted_before + 20).then_some(())).await;
+    until_true("accepted requests", async || progress.accepted().len() > accepted_before + 20).await;
     progress.is_over.store(true, Ordering::Relaxed);
     for client in clients {
         client.await.expect("no client panics");
@@ -270,7 +264,7 @@ fn start_limited(data: &Path) -> (Child, DiskTestClient) {
     // The limit is in units of 512 bytes. The signal that would end the process is ignored, so the
     // write fails instead.
     let script = "trap '' XFSZ; ulimit -S -f 600; exec \"$0\" \"$@\"";
-    let mut command = Command::new("sh");
+    let mut command = without_test_variables(Command::new("sh"));
     command.args(["-c", script, env!("CARGO_BIN_EXE_selfsame"), "serve", "--dev", "--data"]).arg(data);
     for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), format!("127.0.0.{}:0", interface.len()));

@@ -1,20 +1,18 @@
 //! Random requests to every endpoint of all interfaces: well-formed HTTP with nearly valid
 //! contents. Every request is answered, and no answer is a failure of the daemon.
 //!
-//! `SELFSAME_HOSTILE_CASES` sets the number of cases, `SELFSAME_HOSTILE_SEED` the seed; a failure
-//! names seed and case.
+//! `SELFSAME_HOSTILE_CASES` sets the number of cases for the last of the [`seeds`]; a failure names
+//! seed and case.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use alloy_primitives::Address;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use selfsame::interface::Interface;
-use selfsame_actors::{Random, SystemRandom};
 use selfsame_protocol::ids::PubkeyId;
 use selfsame_protocol::registry::Operation;
 use selfsame_protocol::verification::Environment;
@@ -24,9 +22,9 @@ use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use super::raw::{RawAnswer, connect, get};
+use crate::harness::{in_time, seeds, variable};
 use crate::registry_client::route;
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, PRODUCTION_APP, SECRET, SignInTestClient, VERIFIER, parameters, random,
@@ -36,18 +34,11 @@ use crate::test_accounts::{create, key, registry};
 /// The number of clients at a time.
 const CLIENTS: u64 = 8;
 
-/// Longer than any request takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The number of cases when the variable does not set it, and with a seed that failed once.
+const USUAL_CASES: u64 = 3000;
 
 /// The maximum length of one piece of a random body or text, in bytes.
 const LONG: usize = 70_000;
-
-fn setting(name: &str, default: impl FnOnce() -> u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, it must be a whole number")),
-        Err(_) => default(),
-    }
-}
 
 /// SplitMix64: pseudo-random numbers that are the same for the same seed.
 struct FuzzChoices(u64);
@@ -723,17 +714,28 @@ fn fault(request: &[u8], reply: &RawAnswer, has_body: bool) -> Option<&'static s
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_requests_never_make_the_daemon_fail() {
-    let cases = setting("SELFSAME_HOSTILE_CASES", || 3000);
-    let seed = setting("SELFSAME_HOSTILE_SEED", || {
-        let mut bytes = [0; 8];
-        SystemRandom.fill(&mut bytes);
-        u64::from_be_bytes(bytes)
-    });
-    println!("SELFSAME_HOSTILE_SEED={seed} SELFSAME_HOSTILE_CASES={cases}");
     let client = SignInTestClient::start_with_keys(crate::sign_in_client::accept_current_proofs).await;
     let corpus = Arc::new(Corpus::new(&client).await);
+    let seeds = seeds("hostile", "random_requests_never_make_the_daemon_fail");
+    for (index, seed) in seeds.iter().enumerate() {
+        let is_last = index + 1 == seeds.len();
+        let cases = variable("SELFSAME_HOSTILE_CASES").filter(|_| is_last).unwrap_or(USUAL_CASES);
+        send_random_requests(&corpus, *seed, cases).await;
+    }
+    // No actor was restarted, and the daemon still works.
+    let token = client.operator_token();
+    let actors = client.http.get(client.daemon.operator("/actors")).bearer_auth(token).send().await.expect("an answer");
+    let actors: Value = actors.json().await.expect("JSON");
+    for actor in actors.as_array().expect("actors") {
+        assert_eq!((&actor["state"], &actor["restarts"]), (&json!("running"), &json!(0)), "{actor}");
+    }
+    create(&registry(client.daemon.client()).await, &key("a new owner"), Address::ZERO).await;
+}
+
+/// Sends the requests that follow from a seed, and asserts that no answer is a failure.
+async fn send_random_requests(corpus: &Arc<Corpus>, seed: u64, cases: u64) {
     let workers = (0..CLIENTS).map(|worker| {
-        let corpus = Arc::clone(&corpus);
+        let corpus = Arc::clone(corpus);
         tokio::spawn(async move {
             let mut connections = ReconnectingClient { open: Vec::new(), closed: 0 };
             let mut statuses = std::collections::BTreeMap::<u16, u64>::new();
@@ -744,7 +746,7 @@ async fn random_requests_never_make_the_daemon_fail() {
                 let (address, request, has_body) = corpus.request(&mut choices);
                 let shown = || format!("seed {seed}, case {case}: {:?}", String::from_utf8_lossy(&request));
                 let asking = connections.ask(address, &request, has_body);
-                let reply = timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("no answer: {}", shown()));
+                let reply = in_time(format!("an answer: {}", shown()), asking).await;
                 if let Some(fault) = fault(&request, &reply, has_body) {
                     panic!("{fault}: {}: {} {:?}", shown(), reply.head, String::from_utf8_lossy(&reply.body));
                 }
@@ -761,12 +763,4 @@ async fn random_requests_never_make_the_daemon_fail() {
     }
     println!("answers by status: {statuses:?}, {closed} kept connections were found closed");
     assert!(statuses.contains_key(&200) && statuses.contains_key(&400), "the requests are not random enough");
-    // No actor was restarted, and the daemon still works.
-    let token = client.operator_token();
-    let actors = client.http.get(client.daemon.operator("/actors")).bearer_auth(token).send().await.expect("an answer");
-    let actors: Value = actors.json().await.expect("JSON");
-    for actor in actors.as_array().expect("actors") {
-        assert_eq!((&actor["state"], &actor["restarts"]), (&json!("running"), &json!(0)), "{actor}");
-    }
-    create(&registry(client.daemon.client()).await, &key("a new owner"), Address::ZERO).await;
 }

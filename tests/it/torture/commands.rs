@@ -9,10 +9,10 @@ use std::process::{ExitStatus, Stdio};
 
 use tempfile::TempDir;
 
+use super::USUAL_KILLS;
 use super::choices::CrashChoices;
 use super::power_loss::UnreliableDisk;
-use super::{USUAL_KILLS, random_seed, variable};
-use crate::harness::{DaemonProcess, folder, run_for_status};
+use crate::harness::{DaemonProcess, folder, run_for_status, seeds, variable};
 use crate::test_accounts::{create, key, registry};
 
 /// The accounts of the store.
@@ -27,9 +27,7 @@ struct Workplace {
 }
 
 impl Workplace {
-    async fn new(name: &str) -> Self {
-        let seed = variable("SELFSAME_TORTURE_SEED").unwrap_or_else(random_seed);
-        eprintln!("power failures during {name}: seed {seed}");
+    async fn new(name: &str, seed: u64) -> Self {
         let folder = folder();
         let disk = UnreliableDisk::new(folder.path());
         let mut workplace = Self { disk, choices: CrashChoices::of(seed, name), seed, folder };
@@ -121,106 +119,112 @@ impl Workplace {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rebuild_that_loses_power_goes_on() {
-    let mut workplace = Workplace::new("rebuilds").await;
-    let rebuild = ["registry", "rebuild", "--data", "@data"];
-    workplace.run_ok(&rebuild);
-    let lines = workplace.disk.journal_lines();
-    workplace.disk.begin_again();
-    for _ in 0..Workplace::rounds() {
-        let death = workplace.death(lines);
-        let (status, text) = workplace.run(&rebuild, death);
-        workplace.lose_power();
-        if status.success() {
-            workplace.expect_sound("@data");
-        } else {
-            assert_eq!(status.code(), None, "it died, with seed {}: {text}", workplace.seed);
-            let (status, text) = workplace.run(&["registry", "fsck", "--data", "@data"], None);
-            let is_interrupted = text.contains("rebuild") && !status.success();
-            assert!(status.success() || is_interrupted, "with seed {}: {text}", workplace.seed);
-        }
+    for seed in seeds("torture", "commands::a_rebuild_that_loses_power_goes_on") {
+        let mut workplace = Workplace::new("rebuilds", seed).await;
+        let rebuild = ["registry", "rebuild", "--data", "@data"];
         workplace.run_ok(&rebuild);
-        workplace.expect_sound("@data");
-        let stores = workplace.names(&workplace.path("data")).into_iter().filter(|name| name.starts_with("store"));
-        assert_eq!(stores.collect::<Vec<_>>(), ["store"], "with seed {}", workplace.seed);
+        let lines = workplace.disk.journal_lines();
+        workplace.disk.begin_again();
+        for _ in 0..Workplace::rounds() {
+            let death = workplace.death(lines);
+            let (status, text) = workplace.run(&rebuild, death);
+            workplace.lose_power();
+            if status.success() {
+                workplace.expect_sound("@data");
+            } else {
+                assert_eq!(status.code(), None, "it died, with seed {}: {text}", workplace.seed);
+                let (status, text) = workplace.run(&["registry", "fsck", "--data", "@data"], None);
+                let is_interrupted = text.contains("rebuild") && !status.success();
+                assert!(status.success() || is_interrupted, "with seed {}: {text}", workplace.seed);
+            }
+            workplace.run_ok(&rebuild);
+            workplace.expect_sound("@data");
+            let stores = workplace.names(&workplace.path("data")).into_iter().filter(|name| name.starts_with("store"));
+            assert_eq!(stores.collect::<Vec<_>>(), ["store"], "with seed {}", workplace.seed);
+        }
+        workplace.finish();
     }
-    workplace.finish();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restore_that_loses_power_is_whole_or_can_be_done_again() {
-    let mut workplace = Workplace::new("restores").await;
-    let seen = ACCOUNTS.to_string();
-    let restore = ["restore", "@backup", "--data", "@restored", "--clients-have-seen", &seen];
-    workplace.run_ok(&restore);
-    let lines = workplace.disk.journal_lines();
-    workplace.remove("restored");
-    for _ in 0..Workplace::rounds() {
-        let death = workplace.death(lines);
-        let (status, text) = workplace.run(&restore, death);
-        workplace.lose_power();
-        assert!(status.success() || status.code().is_none(), "with seed {}: {text}", workplace.seed);
-        if status.success() || workplace.has("restored") {
-            workplace.expect_sound("@restored");
-        } else {
-            workplace.run_ok(&restore);
-            workplace.expect_sound("@restored");
-        }
-        // The daemon starts: the store is confirmed.
-        let process = DaemonProcess::start(&workplace.path("restored"), &[], &[]);
-        assert!(process.terminate().success());
-        workplace.run_ok(&["backup", "verify", "@backup", "--deep"]);
+    for seed in seeds("torture", "commands::a_restore_that_loses_power_is_whole_or_can_be_done_again") {
+        let mut workplace = Workplace::new("restores", seed).await;
+        let seen = ACCOUNTS.to_string();
+        let restore = ["restore", "@backup", "--data", "@restored", "--clients-have-seen", &seen];
+        workplace.run_ok(&restore);
+        let lines = workplace.disk.journal_lines();
         workplace.remove("restored");
+        for _ in 0..Workplace::rounds() {
+            let death = workplace.death(lines);
+            let (status, text) = workplace.run(&restore, death);
+            workplace.lose_power();
+            assert!(status.success() || status.code().is_none(), "with seed {}: {text}", workplace.seed);
+            if status.success() || workplace.has("restored") {
+                workplace.expect_sound("@restored");
+            } else {
+                workplace.run_ok(&restore);
+                workplace.expect_sound("@restored");
+            }
+            // The daemon starts: the store is confirmed.
+            let process = DaemonProcess::start(&workplace.path("restored"), &[], &[]);
+            assert!(process.terminate().success());
+            workplace.run_ok(&["backup", "verify", "@backup", "--deep"]);
+            workplace.remove("restored");
+        }
+        workplace.finish();
     }
-    workplace.finish();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_that_loses_power_is_whole_or_is_none() {
-    let mut workplace = Workplace::new("backups").await;
-    let start = |workplace: &Workplace, death: Option<usize>| {
-        let variables = workplace.disk.variables(death);
-        let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        DaemonProcess::try_start(&workplace.path("data"), &[], &variables, Stdio::null())
-    };
-    let back_up = ["backup", "@made", "--data", "@data"];
-    let process = start(&workplace, None).expect("it starts");
-    let at_start = workplace.disk.journal_lines();
-    workplace.run_ok(&back_up);
-    let lines = workplace.disk.journal_lines() - at_start;
-    assert!(process.terminate().success());
-    workplace.remove("made");
-    for _ in 0..Workplace::rounds() {
-        // A start after a loss may write more lines than the first, so the process may die before
-        // it serves.
-        let death = workplace.death(lines).map(|line| at_start + line);
-        let is_made = match start(&workplace, death) {
-            Ok(process) => {
-                let (status, _) = workplace.run(&back_up, None);
-                process.kill();
-                status.success()
-            }
-            Err(_) => false,
+    for seed in seeds("torture", "commands::a_backup_that_loses_power_is_whole_or_is_none") {
+        let mut workplace = Workplace::new("backups", seed).await;
+        let start = |workplace: &Workplace, death: Option<usize>| {
+            let variables = workplace.disk.variables(death);
+            let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            DaemonProcess::try_start(&workplace.path("data"), &[], &variables, Stdio::null())
         };
-        workplace.lose_power();
-        if is_made || workplace.has("made") {
-            let text = workplace.run_ok(&["backup", "verify", "@made", "--deep"]);
-            assert!(text.ends_with("\n0 problems\n"), "with seed {}: {text}", workplace.seed);
-        } else {
-            let process = start(&workplace, None).expect("it starts");
-            workplace.run_ok(&back_up);
-            assert!(process.terminate().success());
-            workplace.run_ok(&["backup", "verify", "@made", "--deep"]);
-        }
-        workplace.expect_sound("@data");
+        let back_up = ["backup", "@made", "--data", "@data"];
+        let process = start(&workplace, None).expect("it starts");
+        let at_start = workplace.disk.journal_lines();
+        workplace.run_ok(&back_up);
+        let lines = workplace.disk.journal_lines() - at_start;
+        assert!(process.terminate().success());
         workplace.remove("made");
+        for _ in 0..Workplace::rounds() {
+            // A start after a loss may write more lines than the first, so the process may die before
+            // it serves.
+            let death = workplace.death(lines).map(|line| at_start + line);
+            let is_made = match start(&workplace, death) {
+                Ok(process) => {
+                    let (status, _) = workplace.run(&back_up, None);
+                    process.kill();
+                    status.success()
+                }
+                Err(_) => false,
+            };
+            workplace.lose_power();
+            if is_made || workplace.has("made") {
+                let text = workplace.run_ok(&["backup", "verify", "@made", "--deep"]);
+                assert!(text.ends_with("\n0 problems\n"), "with seed {}: {text}", workplace.seed);
+            } else {
+                let process = start(&workplace, None).expect("it starts");
+                workplace.run_ok(&back_up);
+                assert!(process.terminate().success());
+                workplace.run_ok(&["backup", "verify", "@made", "--deep"]);
+            }
+            workplace.expect_sound("@data");
+            workplace.remove("made");
+        }
+        workplace.finish();
     }
-    workplace.finish();
 }
 
 /// Tests the checks: on a disk that ignores syncs of files, what was reported as done is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_checks_detect_commands_on_a_disk_that_ignores_syncs() {
-    let mut workplace = Workplace::new("commands without syncs").await;
+    let mut workplace = Workplace::new("commands without syncs", 1).await;
     let is_sound = |workplace: &Workplace, data: &str| {
         let (status, text) = workplace.run(&["registry", "fsck", "--data", data], None);
         status.success() && text.contains(&format!(" {ACCOUNTS} accounts, "))

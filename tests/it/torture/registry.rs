@@ -18,7 +18,8 @@ use selfsame_wallet::operations::{AccountState, Step, create_account};
 
 use super::choices::CrashChoices;
 use super::context::{CrashTestContext, DaemonGone, answered, lock};
-use crate::test_accounts::{PATIENCE, key};
+use crate::harness::PATIENCE;
+use crate::test_accounts::key;
 
 /// Every request that was sent, and its answers.
 #[derive(Default)]
