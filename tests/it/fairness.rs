@@ -13,14 +13,11 @@ use selfsame_wallet::operations::{AccountState, create_account};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
+use crate::harness::{START, in_time, until_true};
 use crate::registry_client::RegistryClient;
 use crate::sign_in_client::{APP, Form, SECRET, SignInTestClient, accept_current_proofs};
 use crate::test_accounts::key;
-
-/// Longer than any answer takes that is not held back.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 const ATTACKER: &str = "192.0.2.1";
 const OTHER: &str = "198.51.100.7";
@@ -70,6 +67,18 @@ impl ForwardedSignIn {
     }
 }
 
+/// Whether the daemon has not ended a stream.
+fn is_open(stream: &TcpStream) -> bool {
+    let mut events = [0; 4096];
+    loop {
+        match stream.try_read(&mut events) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
 /// One source opens as many streams as it can. Another source's sign-in, and the calls of an
 /// application's server, are still answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,7 +99,7 @@ async fn streams_of_one_source_behind_a_proxy_stop_no_sign_in() {
         sign_ins.iter().flat_map(|sign_in| (0..4).map(|_| sign_in.follow(address, ATTACKER))).collect();
     let mut open = Vec::new();
     for _ in 0..ROOM {
-        let (status, stream) = timeout(PATIENCE, answers.next()).await.expect("in time").expect("an answer");
+        let (status, stream) = in_time("an answer", answers.next()).await.expect("an answer");
         assert!([200, 429, 503].contains(&status), "{status}");
         open.extend(stream);
     }
@@ -113,8 +122,9 @@ async fn streams_of_one_source_behind_a_proxy_stop_no_sign_in() {
         assert_eq!(status, 200);
         drop(stream);
     };
-    timeout(PATIENCE, others).await.expect("other clients are answered");
-    while let Some((_, stream)) = timeout(PATIENCE, answers.next()).await.expect("every stream is answered") {
+    in_time("answers to other clients", others).await;
+    assert!(open.iter().any(is_open), "the others were answered when the streams had ended");
+    while let Some((_, stream)) = in_time("an answer to every stream", answers.next()).await {
         open.extend(stream);
     }
     assert!(open.len() <= ROOM / 4, "{} streams of one source are open", open.len());
@@ -139,8 +149,8 @@ async fn a_transaction_has_at_most_four_followers() {
     progress.expect_error(429, "rate_limit", "temporarily_unavailable");
     assert_eq!(progress.header(RETRY_AFTER), "5");
     drop(open.pop());
-    let again = async { while sign_in.follow(address, ATTACKER).await.0 != 200 {} };
-    timeout(PATIENCE, again).await.expect("the end of a stream makes room");
+    let has_room = async || sign_in.follow(address, ATTACKER).await.0 == 200;
+    until_true("room after the end of a stream", has_room).await;
     drop(open);
     client.stop().await;
 }

@@ -19,25 +19,18 @@ mod slow_clients;
 mod tls;
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use selfsame::config::Config;
 use selfsame::interface::Interface;
 use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, folder};
-use raw::RawAnswer;
+use crate::harness::{TestDaemon, folder, until};
 
-/// The timeouts of these daemons for a client.
-const SHORT: Duration = Duration::from_secs(1);
-/// A hostile client has to be disconnected in this time: a few times [`SHORT`], and as much again
-/// for a busy machine.
-const GONE_WITHIN: Duration = Duration::from_secs(15);
-/// An ordinary request has to be answered in this time.
-const PROMPTLY: Duration = Duration::from_secs(5);
-/// The pause between two polls of a condition that has no signal.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The timeouts of these daemons for a client. The clients of a test use the same threads as its
+/// daemon, so what they send may take a part of this to arrive.
+const SHORT: Duration = Duration::from_secs(2);
 
 /// A daemon with short timeouts, each interface at an address of its own.
 struct HostileTestDaemon {
@@ -101,41 +94,33 @@ impl HostileTestDaemon {
     }
 
     /// Waits until the asking connection is the only open one.
-    async fn wait_until_connections_gone(&self, within: Duration) {
-        let started = Instant::now();
-        loop {
+    async fn wait_until_connections_gone(&self) {
+        until("the end of all connections", async || {
             let metrics = self.metrics().await;
             let open = metrics.iter().filter(|(line, _)| line.starts_with("selfsame_http_open_connections{"));
             let open: u64 = open.map(|(_, open)| open).sum();
-            if open <= 1 {
-                return;
-            }
-            assert!(started.elapsed() < within, "{} connections are still open", open - 1);
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
+            if open <= 1 { Ok(()) } else { Err(open - 1) }
+        })
+        .await;
     }
 
     /// Asserts that every interface serves the next client.
     async fn assert_serves(&self) {
-        join_all(self.interfaces().map(|(_, address)| assert_prompt_answer(address))).await;
+        join_all(self.interfaces().map(|(_, address)| wait_until_served(address))).await;
     }
 }
 
-/// Waits until an ordinary request is answered again: the daemon notices a moment later that
-/// clients have gone.
-async fn wait_until_served(address: SocketAddr, within: Duration) {
-    let started = Instant::now();
-    while raw::get(address, "/health").await.status != 200 {
-        assert!(started.elapsed() < within, "requests are not answered again after {within:?}");
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
-}
-
-/// Asserts that an ordinary request is answered soon; returns the answer.
-async fn assert_prompt_answer(address: SocketAddr) -> RawAnswer {
-    let started = Instant::now();
-    let reply = raw::get(address, "/health").await;
-    assert_eq!(reply.status, 200, "{reply:?}");
-    assert!(started.elapsed() < PROMPTLY, "it took {:?}", started.elapsed());
-    reply
+/// Waits until an ordinary client is served; returns how many of its requests were answered. The
+/// first one is, except while the listener still notices that hostile clients have gone, and on a
+/// machine so busy that the request takes longer than [`SHORT`] to arrive.
+async fn wait_until_served(address: SocketAddr) -> u64 {
+    let mut answered = 0;
+    until("an answer to an ordinary request", async || match raw::try_get(address, "/health").await {
+        Some(reply) => {
+            answered += 1;
+            if reply.status == 200 { Ok(answered) } else { Err(Some(reply)) }
+        }
+        None => Err(None),
+    })
+    .await
 }

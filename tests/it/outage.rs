@@ -30,7 +30,7 @@ const ATTACKER: &str = "192.0.2.1";
 const PACE: Duration = Duration::from_millis(100);
 
 /// A legitimate client that waits for longer counts as failed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Clients of a daemon behind a proxy, which opens a connection for each request.
 struct Scene {
@@ -84,7 +84,7 @@ impl Scene {
                 asked.spawn(async move {
                     let (request, expected) = scene.request(kind, &source);
                     let started = Instant::now();
-                    let answer = timeout_at(started + PATIENCE, request.send()).await;
+                    let answer = timeout_at(started + ANSWER_WITHIN, request.send()).await;
                     let is_good = matches!(answer, Ok(Ok(answer)) if answer.status() == expected);
                     (is_good, started.elapsed())
                 });
@@ -95,7 +95,7 @@ impl Scene {
             let mut times: Vec<Duration> = answers.iter().filter(|(good, _)| *good).map(|(_, time)| *time).collect();
             times.sort_unstable();
             let share = 100.0 * times.len() as f64 / answers.len() as f64;
-            let at = |part: f64| times.get((times.len() as f64 * part) as usize).copied().unwrap_or(PATIENCE);
+            let at = |part: f64| times.get((times.len() as f64 * part) as usize).copied().unwrap_or(ANSWER_WITHIN);
             let [middle, slow] = [0.5, 0.99].map(|part| format!("{:.1} ms", at(part).as_secs_f64() * 1000.0));
             println!(
                 "{name:<24}{kind:<22}{:>6} requests {share:>6.1} % answered {middle:>10} p50 {slow:>10} p99",

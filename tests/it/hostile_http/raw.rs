@@ -1,21 +1,18 @@
 //! A client that writes raw bytes and parses the answers. It can break every rule of HTTP.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::time::timeout;
 
-/// Longer than any step of these tests takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::harness::in_time;
 
 /// The smallest receive buffer: the operating system rounds it up.
 const SMALLEST_BUFFER: u32 = 1;
 
 /// Opens a connection.
 pub async fn connect(address: SocketAddr) -> TcpStream {
-    timeout(PATIENCE, TcpStream::connect(address)).await.expect("connected in time").expect("a connection")
+    in_time("a connection", TcpStream::connect(address)).await.expect("a connection")
 }
 
 /// Opens a connection with the smallest possible receive buffer: a client that does not read
@@ -23,19 +20,19 @@ pub async fn connect(address: SocketAddr) -> TcpStream {
 pub async fn connect_narrow(address: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(SMALLEST_BUFFER).expect("a small buffer");
-    timeout(PATIENCE, socket.connect(address)).await.expect("connected in time").expect("a connection")
+    in_time("a connection", socket.connect(address)).await.expect("a connection")
 }
 
 /// Opens a connection from this address of the machine.
 pub async fn connect_from(source: [u8; 4], address: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::new(IpAddr::from(source), 0)).expect("bound");
-    timeout(PATIENCE, socket.connect(address)).await.expect("connected in time").expect("a connection")
+    in_time("a connection", socket.connect(address)).await.expect("a connection")
 }
 
 /// Sends as many bytes as the daemon accepts and returns everything that it sends until it closes
-/// the connection, which has to happen `within` a time.
-pub async fn exchange(stream: TcpStream, bytes: &[u8], within: Duration) -> Vec<u8> {
+/// the connection, which has to happen.
+pub async fn exchange(stream: TcpStream, bytes: &[u8]) -> Vec<u8> {
     let (mut reading, mut writing) = stream.into_split();
     let write = async {
         // A client that is disconnected early cannot send everything.
@@ -45,8 +42,8 @@ pub async fn exchange(stream: TcpStream, bytes: &[u8], within: Duration) -> Vec<
     let read = read_to_end(&mut reading);
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
     // The writing half stays open until the end: the daemon has to be the side that closes.
-    let both = timeout(within, async { tokio::join!(write, read) }).await;
-    both.unwrap_or_else(|_| panic!("the connection is still open after {within:?}: {shown:?}…")).1
+    let both = async { tokio::join!(write, read) };
+    in_time(format!("the end of the connection with {shown:?}…"), both).await.1
 }
 
 /// Reads until the connection ends, with or without an error.
@@ -57,18 +54,23 @@ async fn read_to_end(reading: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
 }
 
 /// Writes until the daemon accepts no more bytes and closes the connection; nothing is read.
-pub async fn write_unread(mut stream: TcpStream, bytes: &[u8], within: Duration) {
+pub async fn write_unread(mut stream: TcpStream, bytes: &[u8]) {
     let writing = async { while stream.write_all(bytes).await.is_ok() {} };
-    timeout(within, writing).await.unwrap_or_else(|_| panic!("the connection is still open after {within:?}"));
+    in_time("the end of a connection that reads nothing", writing).await;
 }
 
 /// Requests a path on a connection of its own.
 pub async fn get(address: SocketAddr, path: &str) -> RawAnswer {
+    try_get(address, path).await.unwrap_or_else(|| panic!("{path}: the connection is closed without an answer"))
+}
+
+/// The same; `None` when the connection is closed without an answer.
+pub async fn try_get(address: SocketAddr, path: &str) -> Option<RawAnswer> {
     let stream = connect(address).await;
     let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
-    let mut replies = replies(&exchange(stream, request.as_bytes(), PATIENCE).await);
-    assert_eq!(replies.len(), 1, "{path}: {replies:?}");
-    replies.remove(0)
+    let mut replies = replies(&exchange(stream, request.as_bytes()).await);
+    assert!(replies.len() <= 1, "{path}: {replies:?}");
+    replies.pop()
 }
 
 /// An answer of HTTP/1.1.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -10,10 +10,11 @@ use futures_util::stream::FuturesUnordered;
 use selfsame::interface::Interface;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{interval, timeout};
+use tokio::time::interval;
 
 use super::raw::{connect, connect_from, connect_narrow, exchange, replies, write_unread};
-use super::{GONE_WITHIN, HostileTestDaemon, LOOK_AGAIN, PROMPTLY, SHORT, assert_prompt_answer, http2};
+use super::{HostileTestDaemon, SHORT, http2, wait_until_served};
+use crate::harness::{in_time, until_true};
 
 const REQUEST: &[u8] = b"GET /health HTTP/1.1\r\nhost: h\r\n\r\n";
 
@@ -41,7 +42,7 @@ async fn drip(stream: TcpStream, at_once: &[u8], slowly: &[u8]) -> Vec<u8> {
         }
     };
     let shown = String::from_utf8_lossy(slowly);
-    timeout(GONE_WITHIN, dripping).await.unwrap_or_else(|_| panic!("still open while {shown:?} drips"));
+    in_time(format!("the end of a connection on which {shown:?} drips"), dripping).await;
     seen
 }
 
@@ -58,7 +59,7 @@ async fn heads_that_come_byte_by_byte_time_out() {
         let (first, later, preface, empty_lines) = tokio::join!(first, later, preface, empty_lines);
         let answered = [first, later, preface, empty_lines].map(|seen| replies(&seen).len());
         assert!(matches!(answered, [0, 1, 0, 0]), "{interface}: {answered:?}");
-        assert_prompt_answer(address).await;
+        wait_until_served(address).await;
     }))
     .await;
 }
@@ -76,7 +77,7 @@ async fn bodies_that_come_byte_by_byte_time_out() {
         let statuses_seen: Vec<u16> = seen.iter().map(|reply| reply.status).collect();
         assert!(matches!(statuses_seen.as_slice(), [status] if statuses.contains(status)), "{path}: {statuses_seen:?}");
         assert!(seen[0].status != 503 || seen[0].header("retry-after").is_some(), "{seen:?}");
-        assert_prompt_answer(address).await;
+        wait_until_served(address).await;
     };
     let mut clients = Vec::new();
     for framing in ["content-length: 60000", "transfer-encoding: chunked"] {
@@ -126,19 +127,19 @@ async fn clients_that_stop_in_the_middle_are_disconnected() {
             [false, true].map(|says_goodbye| async move {
                 let stream = connect(*address).await;
                 if !says_goodbye {
-                    return drop(exchange(stream, beginning, GONE_WITHIN).await);
+                    return drop(exchange(stream, beginning).await);
                 }
                 let (mut reading, mut writing) = stream.into_split();
                 // The daemon may already have closed the connection when it refuses the beginning.
                 let _ = writing.write_all(beginning).await;
                 let _ = writing.shutdown().await;
                 let mut seen = Vec::new();
-                let _ = timeout(GONE_WITHIN, reading.read_to_end(&mut seen)).await.expect("closed in time");
+                let _ = in_time("the end of a connection", reading.read_to_end(&mut seen)).await;
             })
         })
     });
     join_all(clients).await;
-    target.wait_until_connections_gone(GONE_WITHIN).await;
+    target.wait_until_connections_gone().await;
     target.assert_serves().await;
 }
 
@@ -157,10 +158,10 @@ async fn clients_that_read_no_answers_are_disconnected() {
     let clients = pipelined.iter().zip(target.interfaces()).map(|((interface, path), (name, address))| async move {
         assert_eq!(*interface, name);
         let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n").repeat(requests);
-        write_unread(connect_narrow(address).await, request.as_bytes(), GONE_WITHIN).await;
+        write_unread(connect_narrow(address).await, request.as_bytes()).await;
     });
     join_all(clients).await;
-    target.wait_until_connections_gone(GONE_WITHIN).await;
+    target.wait_until_connections_gone().await;
     // Requests of a connection are handled one after the other, and no longer when the answers are
     // not read. The buffers of the operating system hold a few megabytes of answers.
     for (interface, path) in pipelined {
@@ -184,13 +185,11 @@ async fn silent_connections_give_way_to_new_ones() {
         let flood = |address| (0..2 * ROOM).map(move |number| connect_from(source(number), address));
         let silent = flooded.iter().flat_map(|(_, address)| flood(*address));
         let silent = join_all(silent).await;
-        join_all(spared.iter().map(|(_, other)| assert_prompt_answer(*other))).await;
-        let started = Instant::now();
+        join_all(spared.iter().map(|(_, other)| wait_until_served(*other))).await;
         let behind = join_all(flooded.iter().map(|(_, address)| async { ask(connect(*address).await).await })).await;
         assert!(behind.iter().all(|status| *status == 200), "{behind:?}");
-        println!("after {} silent connections a client is served in {:?}", 2 * ROOM, started.elapsed());
         drop(silent);
-        target.wait_until_connections_gone(GONE_WITHIN).await;
+        target.wait_until_connections_gone().await;
         target.assert_serves().await;
     }
 }
@@ -211,9 +210,9 @@ async fn short_connections_leave_nothing_open() {
             }));
             drop(flood.await);
         }
-        assert_prompt_answer(address).await;
+        wait_until_served(address).await;
     }
-    target.wait_until_connections_gone(GONE_WITHIN).await;
+    target.wait_until_connections_gone().await;
 }
 
 /// Keeps a connection open with one request after another; ends when the daemon closes it.
@@ -243,31 +242,25 @@ async fn one_source_does_not_keep_other_clients_out() {
     let mut staying: FuturesUnordered<_> = held.into_iter().map(stay).collect();
     let other_client = async {
         // Wait until the flood is there.
-        while target.handled("gateway").await < ROOM as u64 / 4 {
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-        let started = Instant::now();
-        let stream = connect_from([127, 0, 0, 10], address).await;
-        let answer = timeout(2 * PROMPTLY, ask(stream)).await;
-        (answer.is_ok(), started.elapsed())
+        until_true("the flood", async || target.handled("gateway").await >= ROOM as u64 / 4).await;
+        ask(connect_from([127, 0, 0, 10], address).await).await
     };
     let mut other_client = pin!(other_client);
-    let (is_served, waited) = loop {
+    let status = loop {
         tokio::select! {
             served = &mut other_client => break served,
             Some(()) = staying.next() => {}
         }
     };
-    println!("another client waited {waited:?}, {} connections of the one source are left", staying.len());
-    assert!(is_served, "one source kept another client out for {waited:?}");
+    assert_eq!(status, 200, "one source keeps another client out");
     drop(staying);
-    assert_prompt_answer(address).await;
+    wait_until_served(address).await;
 }
 
 /// The status of the answer to an ordinary request.
 pub async fn ask(stream: TcpStream) -> u16 {
     let request = b"GET /health HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
-    replies(&exchange(stream, request, 4 * PROMPTLY).await)[0].status
+    replies(&exchange(stream, request).await)[0].status
 }
 
 /// A sign-in in progress: its address and its secret.
@@ -277,7 +270,7 @@ pub async fn start_sign_in(address: SocketAddr) -> (String, String) {
     let request = format!(
         "GET /authorize?{parameters} HTTP/1.1\r\nhost: h\r\naccept: application/json\r\nconnection: close\r\n\r\n"
     );
-    let answer = replies(&exchange(connect(address).await, request.as_bytes(), GONE_WITHIN).await).remove(0);
+    let answer = replies(&exchange(connect(address).await, request.as_bytes()).await).remove(0);
     let body: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
     let text = |name: &str| body[name].as_str().expect("text").to_owned();
     (text("transaction"), text("secret"))
@@ -301,8 +294,8 @@ async fn long_polls_and_streams_end_with_their_clients() {
         }
     }
     // Requests that wait for a long time do not delay other requests.
-    join_all((0..20).map(|_| assert_prompt_answer(address))).await;
+    join_all((0..20).map(|_| wait_until_served(address))).await;
     drop(waiting);
-    target.wait_until_connections_gone(GONE_WITHIN).await;
+    target.wait_until_connections_gone().await;
     assert_eq!(target.server_errors().await, 0);
 }

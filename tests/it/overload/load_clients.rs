@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{AHEAD, POLL, REQUEST_TIMEOUT, SLACK, VOTERS};
-use crate::harness::DaemonProcess;
+use super::{AHEAD, POLL, VOTERS};
+use crate::harness::{DaemonProcess, PATIENCE};
 use crate::hostile_http::raw::{RawAnswer, connect};
 use crate::sign_in_client::{APP, random};
 use crate::test_accounts::key;
@@ -143,6 +143,8 @@ pub struct LoadCounts {
     pub latencies: Vec<Duration>,
     /// Ids of accepted requests.
     pub accepted: Vec<u128>,
+    /// The number of requests that the daemon refused because it is too busy.
+    pub refused: u64,
     /// Answers that are wrong.
     pub wrong: Vec<String>,
 }
@@ -155,6 +157,7 @@ impl LoadCounts {
         self.held_back += other.held_back;
         self.latencies.extend(other.latencies);
         self.accepted.extend(other.accepted);
+        self.refused += other.refused;
         self.wrong.extend(other.wrong);
     }
 
@@ -162,7 +165,9 @@ impl LoadCounts {
         *self.answers.entry(reply.status).or_default() += 1;
         if reply.status == kind.admitted() {
             self.latencies.push(took);
-        } else if ![429, 503].contains(&reply.status) || reply.header("retry-after").is_none() {
+        } else if [429, 503].contains(&reply.status) && reply.header("retry-after").is_some() {
+            self.refused += 1;
+        } else {
             // The request that a poll asks for may not be accepted yet.
             if (kind, reply.status) != (LoadKind::Poll, 404) {
                 self.wrong.push(format!("{kind:?}: {} {}", reply.head, String::from_utf8_lossy(&reply.body)));
@@ -243,7 +248,7 @@ impl LoadClient {
                 self.read().await;
             }
         };
-        let answered = timeout(REQUEST_TIMEOUT + POLL * AHEAD as u32 + SLACK, missing).await;
+        let answered = timeout(PATIENCE, missing).await;
         assert!(answered.is_ok(), "{kind:?}: a connection hangs, {} requests are not answered", self.unanswered.len());
         self.counts
     }

@@ -1,6 +1,7 @@
 //! Clients that try to make the daemon keep much in memory.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -9,28 +10,29 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::LOOK_AGAIN;
 use super::limits::{mib, resident_memory};
 use super::load_clients::{address, authorize, post, proofs};
-use super::{LOOK_AGAIN, ONE_AT_A_TIME, REQUEST_TIMEOUT, SLACK};
 use crate::harness::{DaemonProcess, folder};
 use crate::hostile_http::http2;
 use crate::hostile_http::raw::{connect, exchange, get, replies};
+
+/// `limits.request_timeout`, by default: what a client has sent is kept no longer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A daemon and its memory before the attack.
 struct MemoryTestDaemon {
     daemon: DaemonProcess,
     at_rest: u64,
     _folder: TempDir,
-    _alone: tokio::sync::MutexGuard<'static, ()>,
 }
 
 impl MemoryTestDaemon {
     async fn start() -> Self {
-        let alone = ONE_AT_A_TIME.lock().await;
         let folder = folder();
         let daemon = DaemonProcess::start(folder.path(), &[], &[]);
         let at_rest = resident_memory(daemon.id());
-        Self { daemon, at_rest, _folder: folder, _alone: alone }
+        Self { daemon, at_rest, _folder: folder }
     }
 
     /// Opens connections, sends on each what `begin` sends, and keeps them open; returns the
@@ -117,8 +119,7 @@ async fn unfinished_bodies_take_bounded_memory() {
 async fn unread_bodies_take_bounded_memory() {
     const CONNECTIONS: usize = 300;
     let target = MemoryTestDaemon::start().await;
-    let started =
-        exchange(connect(address(&target.daemon.sign_in)).await, &authorize("connection: close\r\n"), SLACK).await;
+    let started = exchange(connect(address(&target.daemon.sign_in)).await, &authorize("connection: close\r\n")).await;
     let started: Value = serde_json::from_slice(&replies(&started)[0].body).expect("JSON");
     let text = |name: &str| started[name].as_str().expect("text").to_owned();
     let path = format!("/authorize/{}/progress", text("transaction"));
