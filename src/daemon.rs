@@ -329,6 +329,11 @@ impl Daemon {
         self.service.verification()
     }
 
+    /// The name of its service in this process, for plans of faults.
+    pub fn instance(&self) -> &str {
+        self.service.instance()
+    }
+
     /// Sign-in, for other parts of this process.
     pub fn sign_in(&self) -> SignInHandle {
         self.service.sign_in()

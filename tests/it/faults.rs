@@ -1,34 +1,27 @@
 //! The daemon as a process with injected faults: it ends itself when it has to, and says why.
 
 use std::fs::File;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
 use alloy_primitives::Address;
 use selfsame_wallet::client::ClientError;
 use selfsame_wallet::operations::create_account;
-use tokio::task::spawn_blocking;
+use tokio::task::block_in_place;
 
-use crate::harness::{DaemonProcess, folder};
-use crate::test_accounts::{PATIENCE, key, seed};
+use crate::harness::{DaemonProcess, PATIENCE, folder, in_time, program, until};
+use crate::test_accounts::{key, seed};
 
 /// Starts `selfsame serve --dev` with a plan of faults; returns its exit status and its output when
 /// it ends by itself.
 async fn run_until_end(plan: &str) -> (Option<i32>, String) {
     let data = folder();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
-    command.args(["serve", "--dev", "--data"]).arg(data.path()).env("FAILPOINTS", plan);
+    let mut command = tokio::process::Command::from(program());
+    command.args(["serve", "--dev", "--data"]).arg(data.path()).env("FAILPOINTS", plan).kill_on_drop(true);
     for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
-    let child: Child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
-    let id = child.id();
-    let ended = spawn_blocking(move || child.wait_with_output().expect("waited"));
-    let Ok(output) = tokio::time::timeout(Duration::from_secs(90), ended).await else {
-        let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
-        panic!("the daemon does not end by itself under {plan}");
-    };
-    let output = output.expect("the task does not panic");
+    let ended = command.stdout(Stdio::null()).stderr(Stdio::piped()).output();
+    let output = in_time(format!("the end of a daemon under {plan}"), ended).await.expect("the program runs");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -64,18 +57,13 @@ async fn a_daemon_whose_disk_never_answers_a_commit_says_so_and_ends() {
             }
         }
     });
-    let not_ready = async {
-        loop {
-            let answer = reqwest::get(&ready).await.expect("the daemon still answers").text().await.expect("text");
-            if answer.contains("a commit has been taking 1") {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), not_ready).await.expect("/ready names the commit");
-    let status = tokio::time::timeout(Duration::from_secs(60), spawn_blocking(|| daemon.wait())).await;
-    assert_eq!(status.expect("the daemon ends by itself").expect("the task does not panic").code(), Some(1));
+    // From the tenth second of the commit to the thirtieth, at which the daemon ends.
+    until("a reason of /ready that names the commit", async || {
+        let answer = reqwest::get(&ready).await.expect("the daemon still answers").text().await.expect("text");
+        if answer.contains("a commit has been taking ") { Ok(()) } else { Err(answer) }
+    })
+    .await;
+    assert_eq!(block_in_place(|| daemon.wait()).code(), Some(1));
     let text = std::fs::read_to_string(&log).expect("text");
     assert!(text.contains("group-commit is stuck"), "{text}");
     asking.abort();
@@ -89,8 +77,7 @@ async fn a_daemon_that_stops_serving_an_address_says_so_and_ends() {
     let variables = [("FAILPOINTS", "http.accept=return(panic)")];
     let daemon = DaemonProcess::start_with_log(data.path(), &[], &variables, stderr.into());
     assert!(daemon.client().root().await.is_err(), "the gateway's address is closed");
-    let status = tokio::time::timeout(Duration::from_secs(60), spawn_blocking(|| daemon.wait())).await;
-    assert_eq!(status.expect("the daemon ends by itself").expect("the task does not panic").code(), Some(1));
+    assert_eq!(block_in_place(|| daemon.wait()).code(), Some(1));
     let text = std::fs::read_to_string(&log).expect("text");
     assert!(text.contains("a server ended by itself: task") && text.contains("panicked"), "{text}");
     assert!(text.contains("\"event\":\"stopped\",\"outcome\":\"failed\""), "{text}");
@@ -109,13 +96,12 @@ async fn a_log_that_cannot_be_written_does_not_stop_the_daemon() {
         let name = format!("owner {number}");
         let operation = create_account(&[key(&name).authenticator()], Address::ZERO).operation;
         // The client retries when the daemon answers that it is busy.
-        let accepted = loop {
-            match client.submit(&operation, &seed(&name)).await {
-                Ok(accepted) => break accepted,
-                Err(ClientError::Service { status: 503, .. }) => {}
-                Err(error) => panic!("{error}"),
-            }
-        };
+        let accepted = until("an accepted request", async || match client.submit(&operation, &seed(&name)).await {
+            Ok(accepted) => Ok(accepted),
+            Err(busy @ ClientError::Service { status: 503, .. }) => Err(busy),
+            Err(error) => panic!("{error}"),
+        })
+        .await;
         client.wait_final(accepted.request_id, PATIENCE).await.expect("a final state");
     }
     assert!(daemon.terminate().success());

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::{BackupWorkplace, contents, expect_final, height, submit};
-use crate::harness::operator_token;
+use crate::harness::{operator_token, until_true};
 
 fn mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
@@ -126,9 +126,7 @@ async fn everything_acknowledged_before_a_backup_is_in_it() {
             })
             .collect();
         let enough = acknowledged.lock().await.len() + 100;
-        while acknowledged.lock().await.len() < enough {
-            tokio::task::yield_now().await;
-        }
+        until_true("acknowledged requests", async || acknowledged.lock().await.len() >= enough).await;
         expected.push(acknowledged.lock().await.clone());
         workplace.back_up("data", &format!("backup-{number}"));
         daemon.kill();
@@ -280,7 +278,8 @@ async fn backups_are_made_one_at_a_time_and_end_with_the_daemon() {
 
     let client = RegistryClient::start().await;
     let elsewhere = crate::harness::folder();
-    let stalled = Plan::new().strike_always(FaultPoint::CheckpointAfter, Fault::Stall).run();
+    let stalled =
+        Plan::for_instance(&client.daemon.instance).strike_always(FaultPoint::CheckpointAfter, Fault::Stall).run();
     let token = operator_token(client.folder.path());
     let begin = async |name: &str| {
         let body = json!({"folder": elsewhere.path().join(name)});

@@ -1,141 +1,158 @@
 //! Writes and reads that fail for a while: the daemon reports it, refuses what it cannot do, and
 //! continues without a restart.
+//!
+//! These daemons run in this process: a test says when the faults begin and end, and sees that they
+//! have struck.
 
-use std::time::Duration;
-
+use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
 
-use super::{DiskTestDaemon, PATIENCE, PAUSE, assert_sound};
-use crate::harness::folder;
+use super::{DiskTestClient, DiskTestDaemon, assert_sound};
+use crate::harness::{TestDaemon, folder, until, until_true};
 use crate::test_accounts::creation;
 
-/// Creates accounts while a fault point fails a few times, until the daemon has reported the
-/// failure and is ready again.
-async fn assert_recovers(point: &'static str, says: &'static [&'static str]) {
-    let folder = folder();
-    let plan = format!("{point}=12*off->4*return(error)->off");
-    let daemon = DiskTestDaemon::try_start(folder.path(), &[("FAILPOINTS", &plan)]).expect("it starts");
-    let mut accepted = Vec::new();
-    let mut was_seen = false;
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        // A refused request is sent again under its key.
-        accepted.extend(daemon.submit(accepted.len() as u64).await);
-        let reasons = daemon.reasons().await;
-        for reason in &reasons {
-            let step = reason.strip_suffix(&format!(": a fault was injected at {point}"));
-            assert!(step.is_some_and(|step| says.contains(&step)), "{point}: {reason}");
-        }
-        assert_eq!(daemon.root().await.status, 200, "{point}");
-        if was_seen && reasons.is_empty() {
-            break;
-        }
-        was_seen |= !reasons.is_empty();
-        assert!(Instant::now() < deadline, "{point}: seen: {was_seen}, {reasons:?}");
-        sleep(PAUSE).await;
+/// A daemon whose disk can fail.
+struct FaultTestDaemon {
+    daemon: TestDaemon,
+    client: DiskTestClient,
+    folder: TempDir,
+}
+
+impl FaultTestDaemon {
+    async fn start() -> Self {
+        let folder = folder();
+        let daemon = TestDaemon::start(folder.path()).await;
+        let client = DiskTestClient::new(&daemon.gateway(""), &daemon.indexer(""), &daemon.operator(""));
+        Self { daemon, client, folder }
     }
-    // One more fault may be left; after it every request is accepted.
-    let last = accepted.len() as u64;
-    let last = loop {
-        match daemon.submit(last).await {
-            Some(request_id) => break request_id,
-            None => assert!(Instant::now() < deadline, "{point}: requests are still refused"),
+
+    /// A plan of faults for this daemon alone.
+    fn plan(&self) -> Plan {
+        Plan::for_instance(&self.daemon.instance)
+    }
+
+    /// Waits until no request is on its way, so that the next commit belongs to the next request.
+    async fn wait_until_idle(&self) {
+        until_true("an idle registry", async || self.daemon.registry.statistics().open_requests == 0).await;
+    }
+
+    /// Stops the daemon; its store must agree with its ledger.
+    async fn stop_and_check(self) -> TempDir {
+        self.daemon.stop().await;
+        assert_sound(self.folder.path());
+        self.folder
+    }
+}
+
+/// Creates accounts while a fault point fails, until the daemon has reported the failure; then it is
+/// ready again.
+async fn assert_recovers(point: FaultPoint, says: &'static [&'static str]) {
+    let target = FaultTestDaemon::start().await;
+    let client = &target.client;
+    let mut accepted = Vec::new();
+    for number in 0..3 {
+        accepted.push(client.submit(number).await.expect("accepted"));
+    }
+    let name = point.name();
+    let failing = target.plan().strike_always(point, Fault::Error).run();
+    until(format!("the report of a failure at {name}"), async || {
+        // A refused request is sent again under its key.
+        accepted.extend(client.submit(accepted.len() as u64).await);
+        let reasons = client.reasons().await;
+        for reason in &reasons {
+            let step = reason.strip_suffix(&format!(": a fault was injected at {name}"));
+            assert!(step.is_some_and(|step| says.contains(&step)), "{name}: {reason}");
         }
-        sleep(PAUSE).await;
-    };
-    accepted.push(last);
-    daemon.assert_each_final_once(&accepted).await;
-    daemon.stop();
-    assert_sound(folder.path());
+        assert_eq!(client.root().await.status, 200, "{name}");
+        if reasons.is_empty() { Err("it is ready") } else { Ok(()) }
+    })
+    .await;
+    drop(failing);
+    client.wait_until_ready().await;
+    accepted.push(client.submit(accepted.len() as u64).await.expect("accepted"));
+    client.assert_each_final_once(&accepted).await;
+    target.stop_and_check().await;
 }
 
 /// What says that a group of commits failed: with a sealed block in it, sealing did.
 const COMMITTING: &[&str] = &["committing fails", "sealing a block fails"];
 
-async fn assert_all_recover(points: &[(&'static str, &'static [&'static str])]) {
-    let daemons: JoinSet<()> = points.iter().map(|(point, says)| assert_recovers(point, says)).collect();
+async fn assert_all_recover(points: &[(FaultPoint, &'static [&'static str])]) {
+    let daemons: JoinSet<()> = points.iter().map(|(point, says)| assert_recovers(*point, says)).collect();
     daemons.join_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_sealing_and_applying_are_retried() {
     assert_all_recover(&[
-        ("batcher.seal", &["sealing a block fails"]),
-        ("ledger.append.before", &["sealing a block fails"]),
-        ("ledger.append.after", COMMITTING),
-        ("ledger.read", &["applying a block fails"]),
-        ("tree-maintainer.apply", &["applying a block fails"]),
-        ("block-commit.before", &["applying a block fails"]),
-        ("block-commit.after", &["applying a block fails"]),
+        (FaultPoint::BatcherSeal, &["sealing a block fails"]),
+        (FaultPoint::LedgerAppendBefore, &["sealing a block fails"]),
+        (FaultPoint::LedgerAppendAfter, COMMITTING),
+        (FaultPoint::LedgerRead, &["applying a block fails"]),
+        (FaultPoint::TreeMaintainerApply, &["applying a block fails"]),
+        (FaultPoint::BlockCommitBefore, &["applying a block fails"]),
+        (FaultPoint::BlockCommitAfter, &["applying a block fails"]),
     ])
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_with_failed_commits_are_refused_and_accepted_later() {
-    assert_all_recover(&[("group-commit.before", COMMITTING), ("group-commit.after", COMMITTING)]).await;
+    assert_all_recover(&[(FaultPoint::GroupCommitBefore, COMMITTING), (FaultPoint::GroupCommitAfter, COMMITTING)])
+        .await;
 }
-
-/// What a request is told between the failure of a block's commit and the next attempt.
-const SEALING_FAILS: &str = "the registry is not accepting requests at the moment (the registry is read-only: \
-                             sealing a block fails); try again";
 
 /// The commit of a request fails although it is on disk. Sent again, the request is accepted. Then
 /// it has to be carried out even when no other request comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_recorded_request_that_was_refused_is_carried_out_when_sent_again() {
-    let folder = folder();
-    // A commit that fails may be that of a block, which is made again without a refusal. Of several
-    // with one or two between them, one is a request's.
-    let errors = "->1*return(error)->1*off->1*return(error)->2*off".repeat(10);
-    let plan = format!("group-commit.after=10*off{errors}->off");
-    let plan = [("FAILPOINTS", plan.as_str())];
-    let daemon = DiskTestDaemon::try_start(folder.path(), &plan).expect("it starts");
-    let url = format!("{}/create-account", daemon.gateway);
-    let deadline = Instant::now() + PATIENCE;
-    for number in 0u64.. {
-        let send = async || {
-            let request = daemon.http.post(&url).header("Idempotency-Key", number.to_string());
-            daemon.ask(request.json(&creation(number))).await
-        };
-        let mut answer = send().await;
-        let mut messages = Vec::new();
-        while answer.status != 200 {
-            assert!(Instant::now() < deadline, "request {number} is still refused: {answer:?}");
-            let message = answer.body["message"].as_str().expect("a message").to_owned();
-            // The commit of an earlier block may have failed just before. Such a request is refused
-            // before anything is recorded, and its refusal is not the one that is wanted.
-            if message != SEALING_FAILS {
-                messages.push(message);
-            }
-            answer = send().await;
+    let target = FaultTestDaemon::start().await;
+    let client = &target.client;
+    let url = format!("{}/create-account", client.gateway);
+    let send = async |number: u64| {
+        let request = client.http.post(&url).header("Idempotency-Key", number.to_string());
+        client.ask(request.json(&creation(number))).await
+    };
+    let mut number = 0;
+    let refused = until("a commit of a request that fails", async || {
+        number += 1;
+        target.wait_until_idle().await;
+        let failing = target.plan().strike_times(FaultPoint::GroupCommitAfter, Fault::Error, 0, 1).run();
+        let answer = send(number).await;
+        drop(failing);
+        if answer.status == 200 {
+            // Another commit came before it.
+            client.wait_until_final(answer.request_id()).await;
+            return Err(answer);
         }
-        // A refusal does not claim that nothing was recorded, and names the request.
-        let expected = format!("it is not known whether request {} was recorded", answer.request_id());
-        for message in &messages {
-            assert!(message.starts_with(&expected), "{message}");
-        }
-        daemon.wait_until_final(answer.request_id()).await;
-        if !messages.is_empty() {
-            break;
-        }
-        assert!(Instant::now() < deadline, "no commit failed");
-    }
-    daemon.stop();
-    assert_sound(folder.path());
+        Ok(answer)
+    })
+    .await;
+    let answer = until("the request to be accepted", async || {
+        let answer = send(number).await;
+        if answer.status == 200 { Ok(answer) } else { Err(answer) }
+    })
+    .await;
+    // The refusal does not claim that nothing was recorded, and names the request.
+    let message = refused.text("message");
+    let expected = format!("it is not known whether request {} was recorded", answer.request_id());
+    assert!(message.starts_with(&expected), "{message}");
+    client.wait_until_final(answer.request_id()).await;
+    assert_eq!(client.accounts().await, number);
+    target.stop_and_check().await;
 }
 
-/// Single reads after the first `passed` ones fail with an error; every answer of success is right.
-async fn assert_answers_or_errors(point: &'static str, passed: u32) {
-    let folder = folder();
-    let plan = format!("{point}={passed}*off->100*return(error)->off");
-    let daemon = DiskTestDaemon::try_start(folder.path(), &[("FAILPOINTS", &plan)]).expect("it starts");
+/// Reads fail with an error for a while; every answer of success is right.
+async fn assert_answers_or_errors(point: FaultPoint) {
+    const FAILURES: usize = 100;
+    let target = FaultTestDaemon::start().await;
+    let client = &target.client;
     let mut questions: Vec<(String, Option<Value>)> = Vec::new();
     for number in 0..3 {
-        let request_id = daemon.submit(number).await.expect("accepted");
-        daemon.wait_until_final(&request_id).await;
+        let request_id = client.submit(number).await.expect("accepted");
+        client.wait_until_final(&request_id).await;
         questions.push((format!("/status/{request_id}"), None));
         questions.push((format!("/receipt/{request_id}"), None));
         questions.push(("/inclusion-proof".to_owned(), Some(json!({"leaf_index": (number + 1).to_string()}))));
@@ -145,8 +162,8 @@ async fn assert_answers_or_errors(point: &'static str, passed: u32) {
         questions.push(("/packed-account".to_owned(), Some(json!({"authenticator_address": address}))));
     }
     let ask = async |(path, body): &(String, Option<Value>)| match body {
-        None => daemon.gateway(path).await,
-        Some(body) => daemon.indexer(path, body).await,
+        None => client.gateway(path).await,
+        Some(body) => client.indexer(path, body).await,
     };
     let mut expected = Vec::new();
     for question in &questions {
@@ -154,53 +171,65 @@ async fn assert_answers_or_errors(point: &'static str, passed: u32) {
         assert_eq!(answer.status, 200, "{answer:?}");
         expected.push(answer.body);
     }
-    let (mut errors, mut right_since) = (0, 0);
-    let deadline = Instant::now() + PATIENCE;
-    while errors == 0 || right_since < 500 {
+    let failing = target.plan().strike_times(point, Fault::Error, 0, FAILURES).run();
+    let mut errors = 0;
+    until(format!("{FAILURES} failures at {}", point.name()), async || {
         for (question, expected) in questions.iter().zip(&expected) {
             let answer = ask(question).await;
             if answer.status == 200 {
                 assert_eq!(answer.body, *expected, "{question:?}");
-                right_since += 1;
             } else {
                 answer.expect_error(500, "internal_server_error");
-                (errors, right_since) = (errors + 1, 0);
+                errors += 1;
             }
         }
-        assert!(Instant::now() < deadline, "{point}: {errors} errors, {right_since} right answers since");
+        let strikes = failing.strikes(point);
+        if strikes == FAILURES as u64 { Ok(()) } else { Err(strikes) }
+    })
+    .await;
+    assert!(errors > 0, "the failures at {} are not noticed", point.name());
+    for (question, expected) in questions.iter().zip(&expected) {
+        assert_eq!(ask(question).await.body, *expected, "{question:?}");
     }
-    daemon.wait_until_ready().await;
-    daemon.wait_until_final(&daemon.submit(3).await.expect("accepted")).await;
-    assert_eq!(daemon.accounts().await, 4);
-    daemon.stop();
-    assert_sound(folder.path());
+    client.wait_until_ready().await;
+    client.wait_until_final(&client.submit(3).await.expect("accepted")).await;
+    assert_eq!(client.accounts().await, 4);
+    target.stop_and_check().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_reads_are_answered_with_errors() {
-    tokio::join!(assert_answers_or_errors("store.read", 3000), assert_answers_or_errors("snapshot.read", 300));
+    tokio::join!(assert_answers_or_errors(FaultPoint::StoreRead), assert_answers_or_errors(FaultPoint::SnapshotRead));
 }
 
 /// A disk that accepts no write any more does not end the daemon, and does not stop its answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_whose_disk_accepts_no_writes_still_reads() {
-    let folder = folder();
-    let plan = [("FAILPOINTS", "ledger.append.before=10*off->return(error)")];
-    let daemon = DiskTestDaemon::try_start(folder.path(), &plan).expect("it starts");
-    let mut accepted = Vec::new();
-    while let Some(request_id) = daemon.submit(accepted.len() as u64).await {
-        accepted.push(request_id);
-        sleep(PAUSE).await;
-    }
-    // Longer than several retries take.
-    let end = Instant::now() + Duration::from_secs(2);
-    while Instant::now() < end {
-        assert_eq!(daemon.reasons().await.len(), 1);
-        assert_eq!(daemon.indexer("/inclusion-proof", &json!({"leaf_index": "1"})).await.status, 200);
-        assert_eq!(daemon.submit(accepted.len() as u64).await, None);
-        sleep(PAUSE).await;
-    }
-    daemon.kill();
+    const RETRIES: u64 = 5;
+    let target = FaultTestDaemon::start().await;
+    let client = &target.client;
+    let mut accepted = vec![client.submit(0).await.expect("accepted")];
+    client.wait_until_final(&accepted[0]).await;
+    let failing = target.plan().strike_always(FaultPoint::LedgerAppendBefore, Fault::Error).run();
+    until("a refusal", async || match client.submit(accepted.len() as u64).await {
+        None => Ok(()),
+        Some(request_id) => {
+            accepted.push(request_id);
+            Err(accepted.len())
+        }
+    })
+    .await;
+    let before = failing.strikes(FaultPoint::LedgerAppendBefore);
+    until(format!("{RETRIES} retries"), async || {
+        assert_eq!(client.reasons().await.len(), 1);
+        assert_eq!(client.indexer("/inclusion-proof", &json!({"leaf_index": "1"})).await.status, 200);
+        assert_eq!(client.submit(accepted.len() as u64).await, None);
+        let retries = failing.strikes(FaultPoint::LedgerAppendBefore) - before;
+        if retries >= RETRIES { Ok(()) } else { Err(retries) }
+    })
+    .await;
+    let folder = target.stop_and_check().await;
+    drop(failing);
     let daemon = DiskTestDaemon::start(folder.path());
     daemon.assert_each_final_once(&accepted).await;
     daemon.stop();
