@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use super::members::Signal;
 use super::proxy::Line;
 use super::replicas::TestCluster;
+use crate::harness::until;
 use crate::torture::choices::CrashChoices;
 
 /// What is done.
@@ -144,12 +145,13 @@ async fn restart_after(cluster: &mut TestCluster, index: usize, while_away: Dura
 
 /// Starts a replica as a service manager does: again when it ends for a reason that may pass.
 async fn start_until_it_stays(cluster: &mut TestCluster, index: usize) {
-    for _ in 0..10 {
-        match cluster.try_start(index) {
-            Ok(()) => return,
-            Err(status) => assert_eq!(status.code(), Some(75), "{}", cluster.replicas[index].log()),
-        }
-        sleep(Duration::from_secs(1)).await;
-    }
-    panic!("{} does not start: {}", cluster.replicas[index].name, cluster.replicas[index].log());
+    until(format!("the start of {}", cluster.replicas[index].name), async || {
+        let started = cluster.try_start(index);
+        started.map_err(|status| {
+            let log = cluster.replicas[index].log();
+            assert_eq!(status.code(), Some(75), "{log}");
+            log
+        })
+    })
+    .await;
 }

@@ -2,16 +2,14 @@
 
 use std::net::SocketAddr;
 use std::process::Stdio;
-use std::time::Duration;
 
 use alloy_primitives::B256;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use selfsame::cluster::ReplicaRecord;
 use selfsame_wallet::client::Client;
-use tokio::time::{Instant, sleep};
 
-use super::replicas::{PATIENCE, TestCluster};
-use crate::harness::{DaemonProcess, folder, run, run_for_status};
+use super::replicas::TestCluster;
+use crate::harness::{DaemonProcess, PATIENCE, folder, run, run_for_status, until};
 use crate::metrics::documented_of_cluster;
 use crate::test_accounts::creation;
 
@@ -54,15 +52,12 @@ async fn a_new_replica_copies_another_one_on_etcd() {
     }
     assert!(!cluster.replicas[0].data.join("copy-for-replica").exists(), "the copy is removed");
     // Each replica publishes itself once a second.
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    until("a list of three replicas", async || {
         let (status, text) = run_for_status(&["cluster", "status", "--data", &path(&cluster, 1)], &[]);
-        if status.success() && text.matches(" running ").count() == 3 && text.contains(" leads\n") {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{text}");
-        sleep(Duration::from_millis(200)).await;
-    }
+        let is_complete = status.success() && text.matches(" running ").count() == 3 && text.contains(" leads\n");
+        if is_complete { Ok(()) } else { Err(text) }
+    })
+    .await;
     let metrics = reqwest::get(format!("http://{}/metrics", cluster.replicas[1].address("operator"))).await;
     let metrics = metrics.expect("an answer").text().await.expect("a body");
     let served = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE selfsame_cluster_")?.split(' ').next());
@@ -128,14 +123,24 @@ async fn a_replica_that_was_left_behind_copies_another_one_on_etcd() {
     let leader = cluster.wait_for_leader().await;
     let behind = (leader + 1) % 3;
     cluster.replicas[behind].kill();
+    let status = cluster.status(leader).await.expect("a status");
+    let end = status["cluster"]["journal_end"].as_u64().expect("a position");
     let client = cluster.replicas[leader].client();
     // The journal forgets what two of three replicas have, after its retention.
-    let (deadline, mut number) = (Instant::now() + Duration::from_secs(35), 3);
-    while Instant::now() < deadline {
+    let endpoints = cluster.members.access("/").endpoints;
+    let mut etcd = etcd_client::Client::connect(endpoints, None).await.expect("a client");
+    let mut number = 3;
+    until("the removal of old entries of the journal", async || {
         create(&client, number..number + 1).await;
         number += 1;
-        sleep(Duration::from_millis(300)).await;
-    }
+        let options = etcd_client::GetOptions::new().with_prefix().with_keys_only().with_limit(1);
+        let found = etcd.get("/selfsame/journal/", Some(options)).await.expect("the keys");
+        let first = found.kvs().first().map(|entry| entry.key_str().expect("text").to_owned());
+        // The replica lacks the entry after the end.
+        let lost = format!("/selfsame/journal/{:020}", end + 1);
+        if first.as_ref().is_some_and(|first| *first > lost) { Ok(()) } else { Err(first) }
+    })
+    .await;
     // A copy was interrupted before.
     let [store, aside] = ["store", "store.behind"].map(|name| cluster.replicas[behind].data.join(name));
     std::fs::rename(&store, &aside).expect("it is renamed");
@@ -293,25 +298,25 @@ async fn a_replica_with_another_result_than_most_ends_on_etcd() {
         etcd.put(format!("/selfsame/replicas/{name}"), text, None).await.expect("it is written");
     };
     // Of two that differ, the one that leads goes on, and says so.
-    for beat in 0..20 {
+    let mut beat = 0;
+    until("a replica that notices another result", async || {
+        beat += 1;
         publish("other", beat).await;
-        sleep(Duration::from_millis(200)).await;
-    }
-    assert!(cluster.replicas[0].log().contains("a replica has another result of a block"));
+        if cluster.replicas[0].log().contains("a replica has another result of a block") { Ok(()) } else { Err(beat) }
+    })
+    .await;
     create(&cluster.replicas[0].client(), 1..2).await;
     let ending = tokio::spawn(async move {
         let status = cluster.replicas[0].wait_for_end().await;
         (status, cluster)
     });
-    for beat in 20.. {
+    until("the end of a replica with another result than most", async || {
+        beat += 1;
         publish("other", beat).await;
         publish("third", beat).await;
-        if ending.is_finished() {
-            break;
-        }
-        assert!(beat < 400, "the replica goes on");
-        sleep(Duration::from_millis(200)).await;
-    }
+        if ending.is_finished() { Ok(()) } else { Err(beat) }
+    })
+    .await;
     let (status, cluster) = ending.await.expect("it does not panic");
     assert_eq!(status.code(), Some(78));
     assert!(cluster.replicas[0].log().contains("the result of block 1 is 0x"), "{}", cluster.replicas[0].log());

@@ -10,6 +10,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::harness::until;
+
 /// What the proxy does with its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
@@ -59,12 +61,12 @@ impl Proxy {
     pub async fn end_connections(&self) {
         self.set(Line::Cut);
         // Besides the listener, each connection has receivers.
-        while self.line.receiver_count() > 1 {
-            sleep(Duration::from_millis(1)).await;
-        }
+        until("the end of all connections", async || match self.line.receiver_count() {
+            1 => Ok(()),
+            others => Err(others),
+        })
+        .await;
         self.set(Line::Open);
-        // A client that sends on a connection before it has seen its end loses the request.
-        sleep(Duration::from_millis(50)).await;
     }
 
     /// Changes where new connections go.
@@ -99,17 +101,22 @@ async fn carry(client: TcpStream, mut line: watch::Receiver<Line>, targets: Vec<
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         let (mut from_client, mut to_client) = client.into_split();
         let (mut from_server, mut to_server) = server.into_split();
-        let mut ways = tokio::task::JoinSet::new();
         let (there, back) = (line.clone(), line.clone());
-        ways.spawn(async move { copy(&mut from_client, &mut to_server, there).await });
-        ways.spawn(async move { copy(&mut from_server, &mut to_client, back).await });
-        let cut = async {
-            // The sender ends with the proxy.
-            let _ = line.wait_for(|line| *line == Line::Cut).await;
+        let both_ways = async {
+            tokio::join!(copy(&mut from_client, &mut to_server, there), copy(&mut from_server, &mut to_client, back));
         };
-        tokio::select! {
-            () = cut => {}
-            () = async { while ways.join_next().await.is_some() {} } => {}
+        // The sender ends with the proxy.
+        let cut = line.wait_for(|line| *line == Line::Cut);
+        let is_cut = tokio::select! {
+            _ = cut => true,
+            () = both_ways => false,
+        };
+        if is_cut {
+            drop((from_server, to_server));
+            let _ = to_client.shutdown().await;
+            // A client that has seen the end of the connection sends nothing more on it, and closes
+            // it, too.
+            let _ = tokio::io::copy(&mut from_client, &mut tokio::io::sink()).await;
         }
         return;
     }
@@ -128,7 +135,7 @@ async fn copy(
     let mut piece = vec![0; 64 << 10];
     while let Ok(length @ 1..) = from.read(&mut piece).await {
         if let Line::Slow(delay) = wait_while_silent(&mut line).await {
-            tokio::time::sleep(delay).await;
+            sleep(delay).await;
         }
         if to.write_all(&piece[..length]).await.is_err() {
             break;

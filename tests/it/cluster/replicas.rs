@@ -9,16 +9,10 @@ use selfsame_actors::{Random, SystemRandom};
 use selfsame_wallet::client::Client;
 use serde_json::Value;
 use tokio::task::block_in_place;
-use tokio::time::{Instant, sleep};
 
 use super::members::Members;
 use super::proxy::{Line, Proxy};
-use crate::harness::{DaemonProcess, operator_token, run_for_status};
-
-/// Longer than anything takes that a test waits for.
-pub const PATIENCE: Duration = Duration::from_secs(90);
-
-const PAUSE: Duration = Duration::from_millis(50);
+use crate::harness::{DaemonProcess, PATIENCE, operator_token, run_for_status, until};
 
 pub const NAMES: [&str; 3] = ["one", "two", "three"];
 
@@ -184,33 +178,21 @@ impl TestCluster {
 
     /// Waits until a replica leads; returns which.
     pub async fn wait_for_leader(&self) -> usize {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(leader) = self.leader().await {
-                return leader;
-            }
-            assert!(Instant::now() < deadline, "no replica leads");
-            sleep(PAUSE).await;
-        }
+        until("a replica to lead", async || self.leader().await.ok_or("none")).await
     }
 
     /// Waits until a replica is ready.
     pub async fn wait_until_ready(&self, index: usize) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        until(format!("{} to be ready", self.replicas[index].name), async || {
             let status = self.status(index).await;
-            if status.as_ref().is_some_and(|status| status["ready"] == true) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{} is not ready: {status:?}", self.replicas[index].name);
-            sleep(PAUSE).await;
-        }
+            if status.as_ref().is_some_and(|status| status["ready"] == true) { Ok(()) } else { Err(status) }
+        })
+        .await;
     }
 
     /// Waits until every replica has what the journal has, and the same block.
     pub async fn wait_until_equal(&self) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        until("equal replicas", async || {
             let mut seen = Vec::new();
             for index in 0..self.replicas.len() {
                 let root = self.http.get(format!("http://{}/root", self.replicas[index].address("indexer")));
@@ -222,12 +204,9 @@ impl TestCluster {
                     status["registry"]["open_requests"].clone(),
                 ));
             }
-            if seen.iter().all(|one| *one == seen[0]) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "the replicas differ: {seen:?}");
-            sleep(PAUSE).await;
-        }
+            if seen.iter().all(|one| *one == seen[0]) { Ok(()) } else { Err(seen) }
+        })
+        .await;
     }
 
     /// Stops every replica, and asserts that each store agrees with its ledger.

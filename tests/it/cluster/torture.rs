@@ -15,11 +15,11 @@ use tokio::time::{sleep, timeout};
 
 use super::disturbances::Disturbance;
 use super::proxy::Proxy;
-use super::replicas::{PATIENCE, TestCluster};
-use crate::harness::folder;
+use super::replicas::TestCluster;
+use crate::harness::{PATIENCE, folder, in_time, seeds, until, variable};
 use crate::test_accounts::creation;
 use crate::torture::context::{CrashTestContext, DaemonGone, IS_DISTURBED, lock};
-use crate::torture::{check, configuration_text, message_of, random_seed, registry, sign_in, variable, verification};
+use crate::torture::{check, configuration_text, message_of, registry, sign_in, verification};
 
 /// The number of disturbances when the variable does not set it.
 const USUAL_DISTURBANCES: usize = 4;
@@ -30,14 +30,19 @@ const ANSWERS: usize = 150;
 /// The longest time for a check.
 const CHECK_PATIENCE: Duration = Duration::from_secs(300);
 
-/// Time before a client that was put off goes on.
+/// Time before a client that was put off goes on, as an ordinary client waits.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs etcd; run make test-cluster"]
 async fn acknowledged_answers_survive_disturbances_of_a_cluster_on_etcd() {
-    let seed = variable("SELFSAME_TORTURE_SEED").unwrap_or_else(random_seed);
     let disturbances = variable("SELFSAME_CLUSTER_DISTURBANCES").unwrap_or(USUAL_DISTURBANCES);
+    for seed in seeds("torture", "acknowledged_answers_survive_disturbances_of_a_cluster_on_etcd") {
+        torture(seed, disturbances).await;
+    }
+}
+
+async fn torture(seed: u64, disturbances: usize) {
     eprintln!("torture of a cluster: seed {seed}, {disturbances} disturbances to come");
     let folder = folder();
     let path = folder.path().to_owned();
@@ -159,7 +164,7 @@ async fn wait_for_answers(context: &CrashTestContext, clients: &mut JoinSet<()>)
             }
         }
     };
-    timeout(PATIENCE, waiting).await.expect("the clients get answers");
+    in_time("answers to the clients", waiting).await;
 }
 
 /// The time without an accepted write when the leader is killed. Prints the median and the worst.
@@ -171,7 +176,7 @@ async fn another_replica_leads_after_a_kill_on_etcd() {
     let folder = folder();
     let mut cluster = TestCluster::prepare(folder.path(), 3, "", "").await;
     cluster.start_all().await;
-    let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(10)).build().expect("a client");
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
     let mut took = Vec::new();
     let mut number = 0;
     for _ in 0..times {
@@ -179,15 +184,12 @@ async fn another_replica_leads_after_a_kill_on_etcd() {
         let url = format!("http://{}/create-account", cluster.replicas[(leader + 1) % 3].address("gateway"));
         cluster.replicas[leader].kill();
         let killed = Instant::now();
-        loop {
+        let accepted = async || {
             number += 1;
-            let answer = http.post(&url).json(&creation(number)).send().await;
-            if answer.is_ok_and(|answer| answer.status() == 200) {
-                break;
-            }
-            assert!(killed.elapsed() < PATIENCE, "no replica leads");
-            sleep(Duration::from_millis(20)).await;
-        }
+            let answer = http.post(&url).json(&creation(number)).send().await.map_err(|error| error.to_string())?;
+            if answer.status() == 200 { Ok(()) } else { Err(answer.status().to_string()) }
+        };
+        until("another leader", accepted).await;
         took.push(killed.elapsed());
         cluster.start_replica(leader);
         cluster.wait_until_ready(leader).await;
