@@ -13,7 +13,7 @@ use selfsame_wallet::client::{Client, ClientError};
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::create_account;
 
-use crate::harness::{START, TestDaemon, folder};
+use crate::harness::{START, TestDaemon, folder, in_time};
 use crate::test_accounts::{carry_out, create, final_state, fresh, key, registry, submit};
 
 #[tokio::test]
@@ -123,13 +123,16 @@ fn rank(state: &GatewayRequestState) -> (u8, Option<&str>) {
 /// repetitions.
 async fn watch(client: Client, request_id: RequestId) -> Vec<GatewayRequestState> {
     let mut seen: Vec<GatewayRequestState> = Vec::new();
-    while seen.last().is_none_or(|state| !state.is_final()) {
-        let answer = client.status(request_id, 0).await.expect("an answer");
-        assert_eq!(answer.request_id, request_id);
-        if seen.last() != Some(&answer.status) {
-            seen.push(answer.status);
+    in_time("a final state", async {
+        while seen.last().is_none_or(|state| !state.is_final()) {
+            let answer = client.status(request_id, 0).await.expect("an answer");
+            assert_eq!(answer.request_id, request_id);
+            if seen.last() != Some(&answer.status) {
+                seen.push(answer.status);
+            }
         }
-    }
+    })
+    .await;
     seen
 }
 

@@ -5,10 +5,9 @@ use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use crate::harness::operator_token;
+use crate::harness::{operator_token, until};
 use crate::logs::{LoggingDaemon, lines};
 use crate::sign_in_client::{CALLBACK, Form, fragment_or_query};
-use crate::test_accounts::PATIENCE;
 use crate::verification_client::{DEV_APP, legacy};
 
 const SECRET: &str = "a-secret-that-no-event-may-show";
@@ -379,17 +378,14 @@ async fn a_reload_has_an_event() {
     let log = daemon.data.path().join("log");
     daemon.process.hang_up();
     // The log is the only place that shows when the daemon has done it.
-    let started = std::time::Instant::now();
-    loop {
+    until("the event of the reload", async || {
         let log = lines(&log);
         let reloads: Vec<_> =
             events(&log).into_iter().filter(|line| line["fields"]["event"] == "configuration_reloaded").collect();
-        if let [reload] = reloads[..] {
-            assert_eq!(reload["fields"]["outcome"], "success", "{reload:#}");
-            break;
-        }
-        assert!(started.elapsed() < PATIENCE, "{log:#?}");
-        tokio::task::yield_now().await;
-    }
+        let [reload] = reloads[..] else { return Err(log) };
+        assert_eq!(reload["fields"]["outcome"], "success", "{reload:#}");
+        Ok(())
+    })
+    .await;
     daemon.end();
 }

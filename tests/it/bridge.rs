@@ -9,7 +9,7 @@ use selfsame::interface::Interface;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{DaemonProcess, TestDaemon, folder};
+use crate::harness::{DaemonProcess, TestDaemon, exclusive, folder};
 
 /// A bridge and a client of it.
 struct BridgeClient {
@@ -193,7 +193,8 @@ async fn messages_of_five_mebibytes_pass_and_longer_ones_do_not() {
 async fn a_daemon_goes_on_without_the_bridge_when_its_default_address_is_taken() {
     let (folder, log) = (folder(), folder());
     let log = log.path().join("log");
-    // Without success, another program has it, which serves as well.
+    // Without success, a program that is no test has it, which serves as well.
+    let _alone = exclusive("default-address-of-the-bridge");
     let _taken = std::net::TcpListener::bind("127.0.0.1:8085");
     let variables = [("SELFSAME_LISTEN__BRIDGE", "127.0.0.1:8085")];
     let output = std::fs::File::create(&log).expect("a file");

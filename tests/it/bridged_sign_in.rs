@@ -2,7 +2,6 @@
 //! URI, and the answer that comes back over the bridge is judged as any other.
 
 use std::path::Path;
-use std::time::Instant;
 
 use alloy_primitives::{Address, hex};
 use reqwest::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER};
@@ -21,9 +20,9 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use crate::harness::{DaemonProcess, TestDaemon, folder, run};
+use crate::harness::{DaemonProcess, TestDaemon, folder, run, until, until_true};
 use crate::sign_in_client::{APP, SignInTestClient, accept_current_proofs, fragment_or_query, random};
-use crate::test_accounts::{PATIENCE, key};
+use crate::test_accounts::key;
 
 /// The secret key of the relying party.
 const RP_KEY: [u8; 32] = [0x42; 32];
@@ -107,13 +106,12 @@ impl BridgedClient {
 
     /// The state of a page's sign-in, when it is another one than `seen`.
     async fn state_after(&self, page: &BridgedPage, seen: &Value) -> Value {
-        loop {
+        until("another state of the sign-in", async || {
             let answer = self.send(page, "/progress").await;
             let state: Value = answer.json().await.expect("JSON");
-            if state != *seen {
-                return state;
-            }
-        }
+            if state == *seen { Err(state) } else { Ok(state) }
+        })
+        .await
     }
 
     async fn send(&self, page: &BridgedPage, path: &str) -> Response {
@@ -130,12 +128,7 @@ impl BridgedClient {
 
     /// Fetches the request, as soon as the bridge has it.
     async fn fetch_when_there(&self, wallet: &BridgeClient) -> Vec<u8> {
-        loop {
-            if let Ok(text) = wallet.fetch().await {
-                return text;
-            }
-            tokio::task::yield_now().await;
-        }
+        until("a request on the bridge", async || wallet.fetch().await).await
     }
 
     async fn subject(&self, code: &str) -> String {
@@ -166,8 +159,7 @@ impl BridgedClient {
 /// Waits until the audit trail of a daemon counts as many refusals: of persons, and of wallets. An
 /// event is noted a moment after the browser sees it.
 async fn await_refusals(http: &reqwest::Client, metrics: &str, expected: (usize, usize)) {
-    let began = Instant::now();
-    loop {
+    until(format!("{expected:?} refusals"), async || {
         let text = http.get(metrics).send().await.expect("an answer").text().await.expect("text");
         let count = |outcome: &str| -> usize {
             let labels = format!("{{event=\"sign_in_answered\",outcome=\"{outcome}\"}} ");
@@ -175,11 +167,9 @@ async fn await_refusals(http: &reqwest::Client, metrics: &str, expected: (usize,
             text.lines().find_map(|line| line.strip_prefix(&sample)?.parse().ok()).unwrap_or_default()
         };
         let counted = (count("refused_by_person"), count("refused_by_wallet"));
-        if counted == expected {
-            return;
-        }
-        assert!(began.elapsed() < PATIENCE, "{counted:?}");
-    }
+        if counted == expected { Ok(()) } else { Err(counted) }
+    })
+    .await;
 }
 
 /// A message that is made without the key of any sign-in.
@@ -226,7 +216,8 @@ async fn a_sign_in_that_was_answered_elsewhere_is_taken_from_the_bridge() {
     assert_eq!(client.bridge(reqwest::Method::HEAD, &path, None).await, StatusCode::OK);
     let session = SignInSession::open(&format!("{}/request", page.base)).await.expect("the sign-in starts");
     client.client.answer(&session, "alice").await.expect("accepted");
-    while client.bridge(reqwest::Method::HEAD, &path, None).await == StatusCode::OK {}
+    let is_taken = async || client.bridge(reqwest::Method::HEAD, &path, None).await != StatusCode::OK;
+    until_true("the end of the request on the bridge", is_taken).await;
     assert!(client.complete(&page).await.contains_key("code"));
     client.client.stop().await;
 }
@@ -401,9 +392,11 @@ async fn a_refusal_is_not_lost_when_the_store_fails() {
         request.header("accept", "application/json").send().await.expect("an answer")
     };
     let base = path.strip_suffix("/complete").expect("the path of a sign-in");
-    let ended =
-        async { while get(&format!("{base}/progress")).await.text().await.expect("text").contains("waiting") {} };
-    tokio::time::timeout(PATIENCE, ended).await.expect("the refusal is written again");
+    until("the refusal to be written again", async || {
+        let progress = get(&format!("{base}/progress")).await.text().await.expect("text");
+        if progress.contains("waiting") { Err(progress) } else { Ok(()) }
+    })
+    .await;
     let done = get(path).await;
     let target = fragment_or_query(done.headers()[LOCATION].to_str().expect("text"));
     assert_eq!(target["error"], "access_denied");
@@ -591,7 +584,11 @@ async fn the_commands_of_the_wallet_take_the_page_of_a_bridged_sign_in() {
             request.header("accept", "application/json").send().await.expect("an answer")
         };
         let base = path.strip_suffix("/complete").expect("the path of a sign-in");
-        while get(&format!("{base}/progress")).await.text().await.expect("text").contains("waiting") {}
+        until("the answer from the bridge", async || {
+            let progress = get(&format!("{base}/progress")).await.text().await.expect("text");
+            if progress.contains("waiting") { Err(progress) } else { Ok(()) }
+        })
+        .await;
         let done = get(path).await;
         let target = fragment_or_query(done.headers()[LOCATION].to_str().expect("text"));
         assert_eq!(target.contains_key("code"), expected != "refused", "{target:?}");

@@ -19,7 +19,7 @@ use crate::chain_contracts::abi::{
 use crate::chain_following::{WINDOW, ask_until, following, is_unavailable, is_verified, set_clock, status};
 use crate::fake_contracts::{FakeOprfKey, deployment, issuer_key, oprf_key, registry_root};
 use crate::fake_node::{BlockContent, FakeChain, FakeNode, GENESIS_TIME};
-use crate::harness::{folder, run};
+use crate::harness::{folder, run, until};
 use crate::verification_client::{DEV_APP, VerificationAnswer, VerificationClient, uniqueness};
 
 /// The root that the proofs of these tests are made against.
@@ -230,13 +230,11 @@ async fn current_proofs_follow_a_deployment_on_a_local_chain() {
 
     // The relying party in its registry.
     let state = async |expected: &str| {
-        for _ in 0..400 {
-            if source(&client, "local/relying-parties").await["relying_parties"][0]["state"] == expected {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        panic!("{:#}", source(&client, "local/relying-parties").await);
+        until(format!("a relying party that is {expected}"), async || {
+            let source = source(&client, "local/relying-parties").await;
+            if source["relying_parties"][0]["state"] == expected { Ok(()) } else { Err(source) }
+        })
+        .await;
     };
     state("unregistered").await;
     let register = RelyingPartyRegistry::registerCall {

@@ -14,7 +14,7 @@ use crate::chain_contracts::GENERATOR;
 use crate::chain_contracts::abi::IdentityManager;
 use crate::fake_contracts::{FakeOprfKey, issuer_key, manager_root, oprf_key, registry_root};
 use crate::fake_node::{FakeChain, FakeNode, GENESIS_TIME, NodeFault};
-use crate::harness::{operator_token, run};
+use crate::harness::{operator_token, run, until};
 use crate::sign_in_client::random;
 use crate::test_accounts::key;
 use crate::verification_client::{DEV_APP, VerificationAnswer, VerificationClient, uniqueness};
@@ -26,9 +26,6 @@ const OPRF_KEYS: Address = Address::repeat_byte(0x44);
 
 /// Seconds for which the contracts accept a replaced root.
 pub const WINDOW: u64 = 3600;
-
-/// How often a request is repeated until the daemon has seen what happened on the chain.
-const TRIES: usize = 400;
 
 /// The chain as a configuration names it, with a contract of each kind and a second between looks.
 pub fn chain(urls: &[&str], agree: usize, manager: Address) -> Chain {
@@ -99,15 +96,11 @@ pub async fn ask_until(
     request: &Value,
     expected: impl Fn(&VerificationAnswer) -> bool,
 ) -> VerificationAnswer {
-    let mut answer = client.ask(DEV_APP, request).await;
-    for _ in 0..TRIES {
-        if expected(&answer) {
-            return answer;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        answer = client.ask(DEV_APP, request).await;
-    }
-    panic!("the last answer: {answer:?}; {:#}", status(client).await["chains"]);
+    until("an answer", async || {
+        let answer = client.ask(DEV_APP, request).await;
+        if expected(&answer) { Ok(answer) } else { Err((answer, status(client).await["chains"].take())) }
+    })
+    .await
 }
 
 pub fn is_verified(answer: &VerificationAnswer) -> bool {

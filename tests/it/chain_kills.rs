@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::chain_following::{WINDOW, legacy_proof};
 use crate::fake_contracts::manager_root;
 use crate::fake_node::{FakeChain, FakeNode};
-use crate::harness::{DaemonProcess, copy_folder, folder, operator_token};
+use crate::harness::{DaemonProcess, copy_folder, folder, operator_token, until, until_true};
 use crate::verification_client::DEV_APP;
 
 const MANAGER: Address = Address::repeat_byte(0x11);
@@ -82,9 +82,7 @@ impl Scene {
             (chain.hangs_after, chain.is_hanging) = (Some(requests), false);
         }
         let daemon = self.start(folder);
-        while !self.node.chain().is_hanging {
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        }
+        until_true(format!("request {requests} to the node"), async || self.node.chain().is_hanging).await;
         let (known, unknown) = tokio::join!(self.ask(&daemon, &self.proof), self.ask(&daemon, &self.unknown));
         check(&known.expect("an answer"), true);
         check(&unknown.expect("an answer"), false);
@@ -98,16 +96,14 @@ impl Scene {
         let daemon = self.start(folder);
         let token = operator_token(&folder.join("data"));
         let head = self.node.chain().head().number;
-        for _ in 0..1000 {
+        until("the whole chain to be read", async || {
             let request = self.http.get(format!("{}/status", daemon.operator)).bearer_auth(&token);
             let status: Value = request.send().await.expect("an answer").json().await.expect("JSON");
             let source = &status["chains"][0]["sources"][0];
-            if source["state"] == "following" && source["read"] == head {
-                return daemon;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-        panic!("the chain is not read");
+            if source["state"] == "following" && source["read"] == head { Ok(()) } else { Err(source.clone()) }
+        })
+        .await;
+        daemon
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use selfsame_actors::Clock;
 
-use crate::harness::{TestDaemon, folder, operator_token};
+use crate::harness::{TestDaemon, folder, operator_token, until};
 use crate::test_accounts::{final_state, key, seed};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,13 +25,11 @@ async fn no_block_is_sealed_with_a_clock_that_was_set_far_forward() {
     // A fortnight ends every waiting period for a recovery agent.
     daemon.clock.step_forward(Duration::from_secs(14 * 24 * 3600));
     let second = client.submit(&create("second"), &seed("second")).await.expect("accepted").request_id;
-    let reason = loop {
+    let reason = until("a daemon that is not ready", async || {
         let ready = reqwest::get(daemon.operator("/ready")).await.expect("an answer");
-        if ready.status() == 503 {
-            break ready.text().await.expect("text");
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+        if ready.status() == 503 { Ok(ready.text().await.expect("text")) } else { Err(ready.status()) }
+    })
+    .await;
     let expected =
         "sealing a block fails: the clock was set forward by 1209600 seconds while the service ran; correct it";
     assert!(reason.contains(expected), "{reason}");

@@ -13,7 +13,7 @@ use selfsame_wallet::account::Registry;
 use selfsame_wallet::client::Client;
 use selfsame_wallet::operations::{AccountState, Step, create_account};
 
-use crate::harness::{TestDaemon, folder};
+use crate::harness::{TestDaemon, folder, in_time};
 use crate::test_accounts::{create, final_state, key, registry, submit};
 
 /// How often a writer changes its account.
@@ -67,7 +67,9 @@ fn change(registry: &Registry, account: &AccountState, owner: &str, number: usiz
 async fn poll_until_finalized(registry: &Registry, step: Step) -> AccountState {
     let after = step.after.clone();
     let request_id = submit(registry, step).await.request_id;
-    while !registry.client().status(request_id, 0).await.expect("an answer").status.is_final() {}
+    let polling =
+        async { while !registry.client().status(request_id, 0).await.expect("an answer").status.is_final() {} };
+    in_time("a final state", polling).await;
     after
 }
 

@@ -7,7 +7,7 @@ use alloy_primitives::Address;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_wallet::operations::create_account;
 
-use crate::harness::{DaemonProcess, folder, refused_start, run};
+use crate::harness::{DaemonProcess, folder, refused_start, run, until, until_true};
 use crate::test_accounts::{final_state, key, seed};
 
 fn assert_sound(data: &Path) {
@@ -31,12 +31,11 @@ async fn a_stopping_daemon_sends_the_answers_in_flight() {
         async move { client.status(request_id, 60).await }
     });
     let metrics = format!("{}/metrics", process.operator);
-    loop {
+    until_true("a client that waits", async || {
         let text = reqwest::get(&metrics).await.expect("an answer").text().await.expect("text");
-        if text.lines().any(|line| line.ends_with("registry_status_waiters 1")) {
-            break;
-        }
-    }
+        text.lines().any(|line| line.ends_with("registry_status_waiters 1"))
+    })
+    .await;
     assert!(process.terminate().success());
     let answer = waiting.await.expect("the task does not panic").expect("the answer arrives");
     assert!(!answer.status.is_final(), "{answer:?}");
@@ -52,23 +51,22 @@ async fn a_stopping_daemon_sends_the_answers_in_flight() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_says_that_it_is_about_to_stop_and_serves_on() {
     let folder = folder();
-    let process = DaemonProcess::start(folder.path(), &[], &[("SELFSAME_OPERATOR__DRAIN_DELAY", "5s")]);
+    let process = DaemonProcess::start(folder.path(), &[], &[("SELFSAME_OPERATOR__DRAIN_DELAY", "5m")]);
     let get = async |url: String| {
         let answer = reqwest::get(url).await.expect("an answer");
         (answer.status().as_u16(), answer.text().await.expect("text"))
     };
     assert_eq!(get(format!("{}/ready", process.operator)).await.0, 200);
     process.ask_to_stop();
-    loop {
+    let text = until("a daemon that is not ready", async || {
         let (status, text) = get(format!("{}/ready", process.operator)).await;
-        if status == 503 {
-            assert!(text.contains("the daemon is about to stop; until then it serves"), "{text}");
-            break;
-        }
-    }
+        if status == 503 { Ok(text) } else { Err(text) }
+    })
+    .await;
+    assert!(text.contains("the daemon is about to stop; until then it serves"), "{text}");
     let step = create_account(&[key("late").authenticator()], Address::ZERO);
     process.client().submit(&step.operation, &seed("late")).await.expect("it serves");
-    assert!(process.terminate().success());
+    process.kill();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,8 +10,8 @@ use reqwest::header::CONTENT_TYPE;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
-use crate::harness::{DaemonProcess, folder};
-use crate::test_accounts::{PATIENCE, key};
+use crate::harness::{DaemonProcess, PATIENCE, folder, until_true};
+use crate::test_accounts::key;
 
 /// A daemon in a process of its own, with its log in a file.
 pub struct LoggingDaemon {
@@ -99,17 +99,12 @@ async fn events_inside_the_actors_carry_the_request_id() {
     let (status, request_id) = create(&daemon.process, "id-of-the-client").await;
     assert_eq!((status, request_id.as_str()), (200, "id-of-the-client"));
     // The operation goes on after the answer.
-    while reqwest::get(format!("{}/metrics", daemon.process.operator))
-        .await
-        .expect("an answer")
-        .text()
-        .await
-        .expect("text")
-        .lines()
-        .all(|line| line != "selfsame_registry_requests_total{state=\"finalized\"} 1")
-    {
-        tokio::task::yield_now().await;
-    }
+    until_true("the final state of the request", async || {
+        let metrics = reqwest::get(format!("{}/metrics", daemon.process.operator)).await.expect("an answer");
+        let metrics = metrics.text().await.expect("text");
+        metrics.lines().any(|line| line == "selfsame_registry_requests_total{state=\"finalized\"} 1")
+    })
+    .await;
     let lines = daemon.end();
     let found: Vec<_> = about(&lines, "id-of-the-client").map(|(_, fields)| fields.clone()).collect();
     let with_message = |message: &str| {

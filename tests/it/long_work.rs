@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::Stdio;
 
-#[cfg(feature = "fault-injection")]
-use crate::harness::run;
 use crate::harness::{DaemonProcess, folder, program};
+#[cfg(feature = "fault-injection")]
+use crate::harness::{run, until_true};
 
 /// The folders of checks in a data folder.
 #[cfg(feature = "fault-injection")]
@@ -20,23 +20,21 @@ fn scratch_folders(data: &Path) -> usize {
 
 /// A check of which each read takes a while, once it has its folder.
 #[cfg(feature = "fault-injection")]
-fn slow_check(data: &Path) -> std::process::Child {
+async fn slow_check(data: &Path) -> std::process::Child {
     let mut command = program();
     command.args(["registry", "fsck", "--data"]).arg(data).env("FAILPOINTS", "store.read=return(delay:250)");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
-    while scratch_folders(data) == 0 {
-        std::thread::yield_now();
-    }
+    until_true("the folder of a check", async || scratch_folders(data) > 0).await;
     child
 }
 
 #[cfg(feature = "fault-injection")]
-#[test]
-fn a_check_that_is_stopped_or_killed_leaves_nothing_for_long() {
+#[tokio::test]
+async fn a_check_that_is_stopped_or_killed_leaves_nothing_for_long() {
     let data = folder();
     assert!(DaemonProcess::start(data.path(), &[], &[]).terminate().success());
     for signal in ["-INT", "-TERM"] {
-        let child = slow_check(data.path());
+        let child = slow_check(data.path()).await;
         let id = child.id().to_string();
         assert!(std::process::Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
         let output = child.wait_with_output().expect("it ends");
@@ -48,7 +46,7 @@ fn a_check_that_is_stopped_or_killed_leaves_nothing_for_long() {
         );
         assert_eq!((output.stdout, scratch_folders(data.path())), (Vec::new(), 0), "{signal}");
     }
-    let mut child = slow_check(data.path());
+    let mut child = slow_check(data.path()).await;
     child.kill().expect("killed");
     child.wait().expect("it ends");
     assert_eq!(scratch_folders(data.path()), 1, "a killed process removes nothing");

@@ -11,7 +11,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
-use crate::harness::folder;
+use crate::harness::{folder, until, until_true};
 use crate::operator::metrics;
 use crate::registry_client::RegistryClient;
 use crate::sign_in_client::SignInTestClient;
@@ -139,9 +139,8 @@ async fn the_steps_of_the_registry_are_measured() {
     client.create(&[&key("alice")], Address::ZERO).await;
     client.create(&[&key("bob")], Address::ZERO).await;
     // The request tracker is notified of a final request after its clients.
-    while client.daemon.registry.statistics().open_requests > 0 {
-        tokio::task::yield_now().await;
-    }
+    until_true("a registry without open requests", async || client.daemon.registry.statistics().open_requests == 0)
+        .await;
     let samples = metrics(&client).await;
     for (name, expected) in [
         (concat!("selfsame_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\",commit=\"\"}"), 1.0),
@@ -186,9 +185,7 @@ async fn the_age_of_the_oldest_open_request_grows_until_it_is_final() {
     assert!(0.0 < before && before < after, "{before} {after}");
     // The second fills the block.
     assert_eq!(client.submit(&operation("second")).await.status, 200);
-    while oldest().await > 0.0 {
-        tokio::task::yield_now().await;
-    }
+    until_true("the final state of both requests", async || oldest().await == 0.0).await;
     assert_eq!(metrics(&client).await["selfsame_registry_block_operations_sum"], 2.0);
 }
 
@@ -197,14 +194,13 @@ async fn the_age_of_the_oldest_open_request_grows_until_it_is_final() {
 async fn the_history_counts_sign_ins_of_every_flow() {
     let client = SignInTestClient::start().await;
     client.sign_in("alice", &[("response_type", "id_token")]).await;
-    loop {
+    until("a sample with a sign-in", async || {
         let asked = client.http.get(client.daemon.operator("/history")).bearer_auth(client.operator_token());
         let history: Value = asked.send().await.expect("an answer").json().await.expect("JSON");
         let mut samples = history["samples"].as_array().expect("a list").iter();
-        if samples.any(|sample| sample["sign_ins"].as_f64() > Some(0.0)) {
-            break;
-        }
-    }
+        if samples.any(|sample| sample["sign_ins"].as_f64() > Some(0.0)) { Ok(()) } else { Err(history) }
+    })
+    .await;
     client.stop().await;
 }
 
@@ -247,16 +243,12 @@ async fn sign_ins_that_expire_unanswered_are_counted() {
     let past_the_end = client.daemon.sign_in.transaction_lifetime() + Duration::from_secs(1);
     client.daemon.clock.advance(past_the_end);
     pass_a_sweep().await;
-    while expired() < 2 {
-        tokio::task::yield_now().await;
-    }
+    until_true("two expired sign-ins", async || expired() == 2).await;
     // The sweep after that one finds the answered sign-in deleted, and counts a later one alone.
     SignInSession::open(&url).await.expect("the sign-in starts");
     client.daemon.clock.advance(past_the_end);
     pass_a_sweep().await;
-    while expired() < 3 {
-        tokio::task::yield_now().await;
-    }
+    until_true("three expired sign-ins", async || expired() == 3).await;
     let text = client.get(&client.daemon.operator("/metrics"), "text/plain").await.text().await.expect("text");
     assert!(text.contains("\nselfsame_sign_in_expired_unanswered_total 3\n"), "{text}");
     client.stop().await;

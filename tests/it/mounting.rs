@@ -191,7 +191,7 @@ async fn json_of(response: hyper::Response<selfsame::http::Body>) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_of_tower_answers_any_kind_of_body_within_the_limits() {
     let host = host("mounted-tower", "https://id.example", |settings| {
-        settings.limits = Limits { request_timeout: Duration::from_millis(200), requests: 8, ..Limits::default() };
+        settings.limits = Limits { request_timeout: Duration::from_secs(2), requests: 8, ..Limits::default() };
     })
     .await;
     let mounted = &host.mounted;

@@ -9,7 +9,7 @@ use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
-use crate::harness::operator_token;
+use crate::harness::{operator_token, until, until_true};
 use crate::registry_client::{RegistryClient, hold};
 use crate::sign_in_client::{APP, parameters};
 use crate::test_accounts::key;
@@ -94,9 +94,8 @@ async fn the_page_loads_only_its_own_files() {
     let client = RegistryClient::start().await;
     client.create(&[&key("alice")], Address::ZERO).await;
     // The request tracker is notified of a final request after its clients.
-    while client.daemon.registry.statistics().open_requests > 0 {
-        tokio::task::yield_now().await;
-    }
+    until_true("a registry without open requests", async || client.daemon.registry.statistics().open_requests == 0)
+        .await;
     let status = client.operator("/status").await;
     assert_eq!((status.status, &status.body["ready"], &status.body["reasons"]), (200, &json!(true), &json!([])));
     let registry = json!({
@@ -175,13 +174,12 @@ async fn the_newest_blocks_and_the_applications_are_listed() {
 async fn the_history_has_a_sample_each_five_seconds() {
     let client = RegistryClient::start().await;
     client.create(&[&key("alice")], Address::ZERO).await;
-    let history = loop {
+    let history = until("a sample with an operation", async || {
         let history = client.operator("/history").await.body;
-        let samples = history["samples"].as_array().expect("a list");
-        if samples.iter().any(|sample| sample["operations"].as_f64() > Some(0.0)) {
-            break history;
-        }
-    };
+        let mut samples = history["samples"].as_array().expect("a list").iter();
+        if samples.any(|sample| sample["operations"].as_f64() > Some(0.0)) { Ok(history) } else { Err(history) }
+    })
+    .await;
     assert_eq!(history["interval_seconds"], 5);
     let samples = history["samples"].as_array().expect("a list");
     // What belongs together may fall into two samples: the commit is before the final state.

@@ -8,11 +8,9 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::time::timeout;
 
-use crate::harness::{DaemonProcess, TestDaemon, folder, operator_token, refused_start, run};
+use crate::harness::{DaemonProcess, TestDaemon, folder, in_time, operator_token, refused_start, run};
 use crate::logs::LoggingDaemon;
-use crate::test_accounts::PATIENCE;
 
 fn socket_of(data: &Path) -> PathBuf {
     data.join("operator.socket")
@@ -32,7 +30,7 @@ async fn get(socket: &Path, path: &str, lines: &str) -> u16 {
         stream.read_to_string(&mut answer).await.expect("an answer");
         answer.split(' ').nth(1).expect("a status").parse().expect("a number")
     };
-    timeout(PATIENCE, asking).await.expect("an answer in time")
+    in_time("an answer", asking).await
 }
 
 /// The TCP address of the daemon is not the commands' default, so they reach it by the socket only.

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use selfsame::config::{Config, SecretHash};
 use serde_json::{Value, json};
 
-use crate::harness::{DaemonProcess, folder, program, run, run_for_status, run_with};
+use crate::harness::{DaemonProcess, folder, program, run, run_for_status, run_with, until};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/protocol/vectors/registry_trace_1.json");
 const NEW_APP: [&str; 6] = ["app", "new", "--name", "N", "--redirect-uri", "https://a.example/"];
@@ -59,8 +59,8 @@ fn a_full_disk_is_an_error() {
     assert_eq!(status.expect("the program runs").code(), Some(78));
 }
 
-#[test]
-fn the_daemon_serves_when_its_table_cannot_be_printed() {
+#[tokio::test]
+async fn the_daemon_serves_when_its_table_cannot_be_printed() {
     let folder = folder();
     let log = folder.path().join("log");
     let full = OpenOptions::new().write(true).open("/dev/full").expect("opened");
@@ -70,13 +70,12 @@ fn the_daemon_serves_when_its_table_cannot_be_printed() {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
     let mut child = command.stderr(std::fs::File::create(&log).expect("a file")).spawn().expect("it starts");
-    let began = std::time::Instant::now();
-    let is_logged = || std::fs::read_to_string(&log).expect("text").contains("the table of --dev cannot be printed");
-    while !is_logged() && child.try_wait().expect("asked").is_none() {
-        assert!(began.elapsed() < crate::test_accounts::PATIENCE, "nothing is logged");
-        std::thread::yield_now();
-    }
-    assert!(child.try_wait().expect("asked").is_none(), "{}", std::fs::read_to_string(&log).expect("text"));
+    until("a line of the log", async || {
+        let log = std::fs::read_to_string(&log).expect("text");
+        assert!(child.try_wait().expect("asked").is_none(), "{log}");
+        if log.contains("the table of --dev cannot be printed") { Ok(()) } else { Err(log) }
+    })
+    .await;
     child.kill().expect("killed");
     child.wait().expect("ended");
 }

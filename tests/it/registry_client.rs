@@ -17,12 +17,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-use crate::harness::{TestDaemon, folder, operator_token};
+use crate::harness::{PATIENCE, TestDaemon, folder, in_time, operator_token};
 
-/// Longer than any answer takes: a test that waits this long fails.
-const PATIENCE: Duration = Duration::from_secs(90);
 /// Longer than any test takes.
 pub const HOUR: Duration = Duration::from_secs(3600);
 
@@ -280,6 +277,6 @@ impl RawHttpConnection {
             self.0.read_exact(&mut body).await.ok()?;
             Some((status, headers, body))
         };
-        timeout(PATIENCE, reading).await.expect("an answer in time")
+        in_time("an answer", reading).await
     }
 }

@@ -2,14 +2,12 @@
 //! taken over.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use reqwest::Certificate;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{DaemonProcess, TestDaemon, folder, operator_token, run_for_status};
-use crate::test_accounts::PATIENCE;
+use crate::harness::{DaemonProcess, TestDaemon, exclusive, folder, operator_token, run_for_status, until_true};
 use crate::tls::certificate;
 
 /// A daemon with a configuration file.
@@ -131,10 +129,8 @@ async fn a_reload_takes_over_what_it_can_and_names_the_rest() {
     // SIGHUP does the same.
     daemon.write("");
     daemon.process.hang_up();
-    let began = Instant::now();
-    while daemon.metric("selfsame_config_last_reload_successful").await < 1.0 {
-        assert!(began.elapsed() < PATIENCE, "SIGHUP reads nothing");
-    }
+    let is_successful = async || daemon.metric("selfsame_config_last_reload_successful").await == 1.0;
+    until_true("the reload by SIGHUP", is_successful).await;
     assert!(!daemon.allows("https://wallet.example").await);
     let (_, shown) = daemon.run_json(&["status"]);
     assert_eq!(shown["reload"]["changed"], changed);
@@ -196,6 +192,7 @@ async fn only_the_operator_of_a_daemon_with_a_configuration_reloads_it() {
 #[tokio::test]
 async fn a_daemon_without_its_message_bridge_takes_no_application_over_that_needs_it() {
     // Where the default address is free, this test has it.
+    let _alone = exclusive("default-address-of-the-bridge");
     let _taken = std::net::TcpListener::bind("127.0.0.1:8085");
     let daemon = ConfiguredDaemon::start_with("", &[("SELFSAME_LISTEN__BRIDGE", "127.0.0.1:8085")]);
     daemon.write("[[apps]]\nid = 'app_more'\nwallet_link = 'bridge'\n");

@@ -1,7 +1,7 @@
 //! A client of sign-in: a daemon, a relying party, and its users' browsers and wallets.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION, SET_COOKIE};
@@ -15,9 +15,8 @@ use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
 
-use crate::harness::{TestDaemon, folder};
+use crate::harness::{TestDaemon, copy_folder, exclusive, folder};
 use crate::test_accounts::key;
 
 pub const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
@@ -96,7 +95,7 @@ impl SignInTestClient {
     /// removed while RocksDB cleans up waits for a second.
     pub async fn start_with_keys(change: impl FnOnce(&mut Config)) -> Self {
         let folder = folder();
-        store_with_keys().await.write(folder.path());
+        copy_store_with_keys(folder.path()).await;
         Self::start_in(folder, change).await
     }
 
@@ -312,44 +311,26 @@ pub fn unverified_claims(id_token: &str) -> Value {
     serde_json::from_slice(&claims).expect("JSON")
 }
 
-/// The files of a data folder.
-struct Files(Vec<(PathBuf, Vec<u8>)>);
-
-impl Files {
-    fn read(&mut self, root: &Path, below: &Path) {
-        for entry in std::fs::read_dir(root.join(below)).expect("a folder") {
-            let path = below.join(entry.expect("an entry").file_name());
-            if root.join(&path).is_dir() {
-                self.read(root, &path);
-            } else {
-                let content = std::fs::read(root.join(&path)).expect("a file");
-                self.0.push((path, content));
-            }
+/// Copies a data folder with signing keys to `target`. It is made once for all tests of a build, each
+/// of which may be a process.
+async fn copy_store_with_keys(target: &Path) {
+    let _alone = exclusive("store-with-keys");
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("store-with-keys");
+    let maker = kept.join("maker");
+    let program = std::env::current_exe().and_then(std::fs::metadata).expect("this program's file");
+    let this = format!("{} bytes of {:?}", program.len(), program.modified().expect("a time"));
+    if std::fs::read_to_string(&maker).ok().as_ref() != Some(&this) {
+        if kept.exists() {
+            std::fs::remove_dir_all(&kept).expect("removed");
         }
-    }
-
-    fn write(&self, root: &Path) {
-        for (path, content) in &self.0 {
-            let path = root.join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-            std::fs::write(path, content).expect("written");
-        }
-    }
-}
-
-/// A data folder with signing keys, made once for all tests.
-async fn store_with_keys() -> &'static Files {
-    static KEPT: OnceCell<Files> = OnceCell::const_new();
-    KEPT.get_or_init(|| async {
         let client = SignInTestClient::start_in(folder(), accept_current_proofs).await;
         client.published_keys().await;
         let SignInTestClient { daemon, folder, .. } = client;
         daemon.stop().await;
-        let mut files = Files(Vec::new());
-        files.read(folder.path(), Path::new(""));
-        files
-    })
-    .await
+        copy_folder(folder.path(), &kept.join("data"));
+        std::fs::write(&maker, this).expect("written");
+    }
+    copy_folder(&kept.join("data"), target);
 }
 
 /// Requests with a form.

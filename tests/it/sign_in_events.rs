@@ -5,6 +5,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 
+use crate::harness::in_time;
 use crate::sign_in_client::SignInTestClient;
 
 /// A sign-in that a program began: its URL and its secret.
@@ -39,7 +40,8 @@ impl StartedSignIn {
 async fn next_event(stream: &mut Response) -> Option<String> {
     let mut text = String::new();
     while !text.ends_with("\n\n") {
-        text.push_str(std::str::from_utf8(&stream.chunk().await.expect("read")?).expect("text"));
+        let chunk = in_time("an event", stream.chunk()).await.expect("read")?;
+        text.push_str(std::str::from_utf8(&chunk).expect("text"));
     }
     Some(text)
 }

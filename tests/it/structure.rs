@@ -102,7 +102,8 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            found.extend(files(&path, extension));
+            let is_built = ["node_modules", "target"].iter().any(|name| path.ends_with(name));
+            found.extend(if is_built { Vec::new() } else { files(&path, extension) });
         } else if path.extension().is_some_and(|found| found == extension) {
             found.push(path);
         }
@@ -321,6 +322,93 @@ fn comments_wrap_at_a_hundred_characters() {
         }
     }
     assert!(long.is_empty(), "comments of more than {COMMENT_WIDTH} characters: {long:#?}");
+}
+
+/// The test code that pauses or measures time, each file with its reason. Everywhere else a test waits
+/// for what has to happen, with the harness's functions for it.
+const TIMED_TESTS: [(&str, &str); 33] = [
+    ("actors/src/bridge/tests.rs", "a pause until two calls wait"),
+    ("actors/src/simulation/tests/cluster.rs", "simulated time"),
+    ("actors/src/simulation/tests/mod.rs", "simulated time"),
+    ("actors/src/simulation/tests/public.rs", "simulated time"),
+    ("actors/src/simulation/tests/sign_in.rs", "simulated time"),
+    ("actors/src/supervision/tests/children.rs", "the pause before a restart is not shorter than it has to be"),
+    ("actors/tests/supervision/following.rs", "polls a record that has no signal"),
+    ("actors/tests/supervision/main.rs", "the function with which these tests poll"),
+    ("actors/tests/supervision/stuck.rs", "when an actor counts as stuck"),
+    ("protocol/tests/hostile_input/sizes.rs", "the time that a hostile body takes to parse"),
+    ("src/cluster/tests.rs", "elections and leases, which etcd's clock ends"),
+    ("src/cluster/tests/members.rs", "polls a member of etcd that starts"),
+    ("src/cluster/tests/services.rs", "polls services that stand for election"),
+    ("src/http/tests/audit.rs", "events of which one a second is written"),
+    ("src/http/tests/patience.rs", "simulated time"),
+    ("tests/embedder/tests/embedder/main.rs", "the function with which these tests poll"),
+    ("tests/embedder/tests/embedder/supervisor.rs", "kills at intervals"),
+    ("tests/it/cluster/disturbances.rs", "how long a disturbance lasts: shorter and longer than a lease"),
+    ("tests/it/cluster/proxy.rs", "a line that is slow"),
+    ("tests/it/cluster/torture.rs", "clients pause after a refusal; the times of a failover are printed"),
+    ("tests/it/cluster/upgrading.rs", "the interval of a load balancer's questions"),
+    ("tests/it/harness.rs", "the functions with which tests wait"),
+    ("tests/it/outage.rs", "prints times; asserts nothing about them"),
+    ("tests/it/overload.rs", "prints times; asserts nothing about them"),
+    ("tests/it/overload/load_clients.rs", "prints times; asserts nothing about them"),
+    ("tests/it/overload/memory.rs", "samples of a process's memory"),
+    ("tests/it/torture.rs", "prints how long a run took"),
+    ("tests/it/torture/context.rs", "answers of a cluster that may be stale for a while"),
+    ("tests/it/torture/sign_in.rs", "sign-ins that may have expired are not checked"),
+    ("tests/monitoring/test_monitoring.py", "polls the programs that it starts"),
+    ("tests/proxies/machine.mjs", "polls a machine that starts, and ends it"),
+    ("tests/proxies/proxies.mjs", "polls a proxy that starts"),
+    ("tests/proxies/proxies.test.mjs", "an answer that takes longer than a proxy's time limit"),
+];
+
+/// A test that pauses for something, or says how long something may take, fails on a busy machine.
+#[test]
+fn only_tests_with_a_reason_pause_or_measure_time() {
+    let mut timed = BTreeSet::new();
+    for (extension, words) in
+        [("rs", ["sleep(", ".elapsed()"]), ("py", ["sleep(", "monotonic()"]), ("mjs", ["setTimeout(", "sleep("])]
+    {
+        let folders = ["protocol", "storage", "actors", "src", "wallet", "tests"];
+        for file in folders.iter().flat_map(|folder| files(&root().join(folder), extension)) {
+            let path = file.strip_prefix(root()).expect("below the root").to_str().expect("text").to_owned();
+            let text = fs::read_to_string(&file).expect("a source");
+            let is_test = path.split('/').any(|part| part == "tests" || part == "tests.rs");
+            let tests = if is_test {
+                Some(text.as_str())
+            } else {
+                text.split_once("#[cfg(test)]\nmod tests {").map(|(_, tests)| tests)
+            };
+            // A longer name ends with a word, and a text begins with one.
+            let is_named = |(start, word): (usize, &str), tests: &str| {
+                let before = tests[..start].chars().next_back();
+                word.starts_with('.') || before.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != '"')
+            };
+            let names = |tests: &str| words.iter().any(|word| tests.match_indices(word).any(|at| is_named(at, tests)));
+            if tests.is_some_and(names) {
+                timed.insert(path);
+            }
+        }
+    }
+    let this = BTreeSet::from(["tests/it/structure.rs".to_owned()]);
+    let listed: BTreeSet<String> = TIMED_TESTS.iter().map(|(path, _)| (*path).to_owned()).collect();
+    let timed = &timed - &this;
+    let (unlisted, stale) = (&timed - &listed, &listed - &timed);
+    assert!(unlisted.is_empty(), "tests that pause or measure time without a reason: {unlisted:#?}");
+    assert!(stale.is_empty(), "tests that need no reason any more: {stale:#?}");
+    assert!(TIMED_TESTS.is_sorted() && TIMED_TESTS.iter().all(|(_, reason)| reason.len() > 10));
+}
+
+/// The tests of `tests/it/failed_seeds.txt` exist: a seed of another name would never be played.
+#[test]
+fn tests_whose_seeds_are_kept_exist() {
+    let sources: String = files(&root().join("tests/it"), "rs").iter().flat_map(fs::read_to_string).collect();
+    for (test, seed) in crate::harness::failed_seeds() {
+        let (suite, name) = test.split_once("::").expect("a suite and a test");
+        let asks = format!("\"{suite}\", \"{name}\"");
+        let is_asked = sources.contains(&format!("seeds({asks})")) || sources.contains(&format!("(\"{name}\""));
+        assert!(is_asked, "no test asks for seed {seed} of {test}");
+    }
 }
 
 /// `docs/guarantees.md` and its neighbours name tests as `name` in `path`; each must be there.

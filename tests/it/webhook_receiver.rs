@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -21,9 +20,8 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
-use crate::test_accounts::PATIENCE;
+use crate::harness::in_time;
 
 pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -90,8 +88,7 @@ impl WebhookReceiver {
                 counts.changed().await.expect("it counts on");
             }
         };
-        let waited = timeout(PATIENCE, waiting).await;
-        waited.unwrap_or_else(|_| panic!("{count} webhooks arrive, not {:?}", self.arrived()));
+        in_time(format!("{count} webhooks"), waiting).await;
         self.arrived()
     }
 
@@ -154,10 +151,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     let (status, retry_after) = match reply.unwrap_or(Reply::Status(204)) {
         Reply::Status(status) => (status, None),
         Reply::RetryAfter(status, seconds) => (status, Some(seconds)),
-        Reply::Hang => {
-            tokio::time::sleep(Duration::from_secs(3600)).await;
-            (204, None)
-        }
+        Reply::Hang => std::future::pending().await,
     };
     let response = Response::builder().status(status);
     let response = match retry_after {

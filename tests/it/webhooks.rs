@@ -13,7 +13,7 @@ use selfsame_wallet::operations::create_account;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use serde_json::{Value, json};
 
-use crate::harness::{DaemonProcess, TestDaemon, folder, operator_token, run};
+use crate::harness::{DaemonProcess, TestDaemon, folder, in_time, operator_token, run, until};
 use crate::registry_client::hold;
 use crate::sign_in_client::{SECRET as CLIENT_SECRET, random};
 use crate::test_accounts::{create, key, registry};
@@ -98,13 +98,13 @@ async fn a_verification_is_told_to_its_application_and_to_the_operator() {
     assert_eq!(ids(&told).len(), 4);
 
     // A delivery is counted when its answer has come back.
-    let listed = loop {
+    let listed = until("seven deliveries", async || {
         let listed = client.webhooks().await;
         let webhooks = listed.as_array().expect("a list").iter();
-        if webhooks.map(|webhook| webhook["delivered"].as_u64().expect("a number")).sum::<u64>() == 7 {
-            break listed;
-        }
-    };
+        let delivered: u64 = webhooks.map(|webhook| webhook["delivered"].as_u64().expect("a number")).sum();
+        if delivered == 7 { Ok(listed) } else { Err(listed) }
+    })
+    .await;
     assert_eq!((&listed[0]["id"], &listed[0]["app_id"]), (&json!("own"), &json!(DEV_APP)));
 }
 
@@ -183,13 +183,11 @@ async fn a_webhook_that_is_refused_is_sent_again_when_it_is_due() {
     let party = client.simulated().await;
     assert_eq!(client.ask(DEV_APP, &proof("alice", &party)).await.status, 200);
     receiver.until(1).await;
-    let waiting = loop {
+    let waiting = until("an event that waits", async || {
         let listed = client.webhooks().await;
-        if listed[0]["waiting"] == 1 {
-            break listed;
-        }
-        tokio::task::yield_now().await;
-    };
+        if listed[0]["waiting"] == 1 { Ok(listed) } else { Err(listed) }
+    })
+    .await;
     assert_eq!(waiting[0]["last_failure"], "it answered 503 Service Unavailable");
     // Not before the minute that the receiver has asked for.
     client.daemon.clock.advance(Duration::from_secs(30));
@@ -210,9 +208,11 @@ async fn a_receiver_that_wants_no_more_gets_dead_letters() {
     receiver.reply([Reply::Status(410)]);
     assert_eq!(client.ask(DEV_APP, &proof("alice", &client.simulated().await)).await.status, 200);
     receiver.until(1).await;
-    while client.webhooks().await[0]["dead_letters"] != 1 {
-        tokio::task::yield_now().await;
-    }
+    until("a dead letter", async || {
+        let listed = client.webhooks().await;
+        if listed[0]["dead_letters"] == 1 { Ok(()) } else { Err(listed) }
+    })
+    .await;
     let (data, url) = (client.folder.path().display().to_string(), client.daemon.operator(""));
     let command = |words: &[&str]| run(&[&["webhooks"], words, &["--operator", &url, "--data", &data]].concat());
     let (is_success, text) = command(&["list"]);
@@ -278,8 +278,8 @@ async fn next_event(stream: &mut Response) -> (String, String, Value) {
         if text.ends_with("\n\n") {
             text.clear();
         }
-        let chunk = tokio::time::timeout(crate::test_accounts::PATIENCE, stream.chunk()).await.expect("an event");
-        text.push_str(std::str::from_utf8(&chunk.expect("read").expect("not the end")).expect("text"));
+        let chunk = in_time("an event", stream.chunk()).await.expect("read").expect("not the end");
+        text.push_str(std::str::from_utf8(&chunk).expect("text"));
     }
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));

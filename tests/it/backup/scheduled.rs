@@ -7,7 +7,7 @@ use selfsame::config::Config;
 use serde_json::{Value, json};
 
 use super::BackupWorkplace;
-use crate::harness::{START, TestDaemon, operator_token, refused_start};
+use crate::harness::{START, TestDaemon, operator_token, refused_start, until};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -32,15 +32,13 @@ fn names(folder: &Path) -> Vec<String> {
 async fn backups(daemon: &TestDaemon, data: &Path, is_wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let token = operator_token(data);
     let http = reqwest::Client::new();
-    loop {
+    until("backups", async || {
         let request = http.get(daemon.operator("/status")).bearer_auth(&token);
         let mut status: Value = request.send().await.expect("an answer").json().await.expect("JSON");
         let backups: Vec<Value> = serde_json::from_value(status["backups"].take()).expect("a list");
-        if is_wanted(&backups) {
-            return backups;
-        }
-        tokio::task::yield_now().await;
-    }
+        if is_wanted(&backups) { Ok(backups) } else { Err(backups) }
+    })
+    .await
 }
 
 /// Waits until the schedule has made as many backups as this, and removed the old ones.
@@ -49,9 +47,11 @@ async fn made(daemon: &TestDaemon, data: &Path, count: usize, folder: &Path, exp
     let backups = backups(daemon, data, |backups| backups.len() == count && backups.iter().all(has_ended)).await;
     assert!(backups.iter().all(|backup| backup["state"] == "complete"), "{backups:?}");
     assert!(backups.iter().all(|backup| backup["begun_by"] == "schedule"), "{backups:?}");
-    while names(folder) != expected {
-        tokio::task::yield_now().await;
-    }
+    until(format!("{expected:?} in the folder"), async || {
+        let names = names(folder);
+        if names == expected { Ok(()) } else { Err(names) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -610,7 +610,7 @@ async fn one_source_may_not_open_all_sign_ins() {
 #[tokio::test]
 async fn a_form_that_never_ends_is_answered_as_temporarily_unavailable() {
     let client =
-        SignInTestClient::start_with_keys(|config| config.limits.request_timeout = Duration::from_millis(200)).await;
+        SignInTestClient::start_with_keys(|config| config.limits.request_timeout = Duration::from_secs(2)).await;
     for path in ["/token", "/introspect", "/userinfo", "/authorize"] {
         // A form that never ends makes the request time out.
         let mut connection = RawHttpConnection::open(client.daemon.addresses[Interface::SignIn]).await;

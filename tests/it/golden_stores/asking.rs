@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::making::Notes;
-use crate::harness::{TestDaemon, operator_token};
+use crate::harness::{TestDaemon, operator_token, until};
 use crate::sign_in_client::{APP, Form, SECRET};
-use crate::test_accounts::PATIENCE;
 
 /// What was known of a golden store when it was made, and what the daemon answered then.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,30 +20,26 @@ pub struct Expected {
 pub async fn wait_until_followed(daemon: &TestDaemon, data: &Path, head: u64) {
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     let token = operator_token(data);
-    loop {
+    until("the chain to be followed", async || {
         let request = http.get(daemon.operator("/status")).bearer_auth(&token);
         let status: Value = request.send().await.expect("an answer").json().await.expect("JSON");
         let sources = status["chains"][0]["sources"].as_array().expect("a list");
-        if sources.iter().all(|source| source["state"] == "following") && sources[0]["read"] == head {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+        let is_followed = sources.iter().all(|source| source["state"] == "following") && sources[0]["read"] == head;
+        if is_followed { Ok(()) } else { Err(status) }
+    })
+    .await;
 }
 
 /// Waits until so many events of the webhook wait for another attempt, and none is on the way.
 pub async fn wait_for_events(daemon: &TestDaemon, data: &Path, count: u64) {
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let began = std::time::Instant::now();
-    loop {
+    until(format!("{count} events that wait"), async || {
         let request = http.get(daemon.operator("/webhooks")).bearer_auth(operator_token(data));
         let webhooks: Value = request.send().await.expect("an answer").json().await.expect("JSON");
-        if (webhooks[0]["waiting"].as_u64(), webhooks[0]["behind"].as_u64()) == (Some(count), Some(0)) {
-            return;
-        }
-        assert!(began.elapsed() < PATIENCE, "{count} events wait: {webhooks}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+        let are_waiting = (webhooks[0]["waiting"].as_u64(), webhooks[0]["behind"].as_u64()) == (Some(count), Some(0));
+        if are_waiting { Ok(()) } else { Err(webhooks) }
+    })
+    .await;
 }
 
 /// Asks about everything that a store holds, and changes nothing that an answer shows.
