@@ -50,6 +50,23 @@ pub async fn until<T, S: Debug>(what: impl Display, mut look: impl AsyncFnMut() 
     }
 }
 
+/// The same in what a task runs; there, the compiler does not see that a future of an `AsyncFnMut`
+/// may go to another thread.
+pub async fn until_in_task<T, S, F>(what: impl Display, mut look: impl FnMut() -> F) -> T
+where
+    S: Debug,
+    F: Future<Output = Result<T, S>>,
+{
+    let began = Instant::now();
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(seen) => assert!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}; last seen: {seen:?}"),
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
 /// Looks again and again until something is so.
 pub async fn until_true(what: impl Display, mut look: impl AsyncFnMut() -> bool) {
     until(what, async || if look().await { Ok(()) } else { Err(()) }).await;
@@ -79,8 +96,8 @@ pub fn variable<T: FromStr>(name: &str) -> Option<T> {
 /// The seeds with which a test makes its choices, one after the other.
 ///
 /// `SELFSAME_TORTURE_SEED`, `SELFSAME_DISK_SEED` and `SELFSAME_HOSTILE_SEED` set the one seed of a
-/// suite, to repeat a failure. Otherwise there is `SELFSAME_SEED`, which is the same for all suites,
-/// or a fixed number, and before it every seed with which this test has failed once.
+/// suite, to repeat a failure. Otherwise there is `SELFSAME_SEED`, which is the same for all
+/// suites, or a fixed number, and before it every seed with which this test has failed once.
 pub fn seeds(suite: &str, test: &str) -> Vec<u64> {
     let of_suite = format!("SELFSAME_{}_SEED", suite.to_uppercase());
     let mut seeds: Vec<u64> = Vec::new();
@@ -392,8 +409,8 @@ pub fn program() -> Command {
     without_test_variables(Command::new(env!("CARGO_BIN_EXE_selfsame")))
 }
 
-/// A program that becomes or runs `selfsame`, without variables of the tests, which `selfsame` would
-/// refuse as unknown settings.
+/// A program that becomes or runs `selfsame`, without variables of the tests, which `selfsame`
+/// would refuse as unknown settings.
 pub fn without_test_variables(mut command: Command) -> Command {
     for name in ["SEED", "TORTURE_SEED", "DISK_SEED", "HOSTILE_SEED", "TORTURE_KILLS", "HOSTILE_CASES", "BACKUPS"] {
         command.env_remove(format!("SELFSAME_{name}"));

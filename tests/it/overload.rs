@@ -31,7 +31,7 @@ use self::limits::{DaemonLimits, log_size, mib, resident_memory};
 use self::load_clients::{
     LoadClient, LoadCounts, LoadKind, PreparedRequests, address, authorize, measure_rate, number_of, request_id,
 };
-use crate::harness::{DaemonProcess, PATIENCE, folder, in_time, until};
+use crate::harness::{DaemonProcess, folder, in_time, until};
 use crate::hostile_http::raw::{RawAnswer, connect, connect_from, exchange, get, replies};
 
 /// The longest wait of the flood's long polls.

@@ -311,8 +311,8 @@ pub fn unverified_claims(id_token: &str) -> Value {
     serde_json::from_slice(&claims).expect("JSON")
 }
 
-/// Copies a data folder with signing keys to `target`. It is made once for all tests of a build, each
-/// of which may be a process.
+/// Copies a data folder with signing keys to `target`. It is made once for all tests of a build,
+/// each of which may be a process.
 async fn copy_store_with_keys(target: &Path) {
     let _alone = exclusive("store-with-keys");
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("store-with-keys");

@@ -324,8 +324,8 @@ fn comments_wrap_at_a_hundred_characters() {
     assert!(long.is_empty(), "comments of more than {COMMENT_WIDTH} characters: {long:#?}");
 }
 
-/// The test code that pauses or measures time, each file with its reason. Everywhere else a test waits
-/// for what has to happen, with the harness's functions for it.
+/// The test code that pauses or measures time, each file with its reason. Everywhere else a test
+/// waits for what has to happen, with the harness's functions for it.
 const TIMED_TESTS: [(&str, &str); 33] = [
     ("actors/src/bridge/tests.rs", "a pause until two calls wait"),
     ("actors/src/simulation/tests/cluster.rs", "simulated time"),

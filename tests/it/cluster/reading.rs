@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::members::Signal;
 use super::proxy::{Line, Proxy};
 use super::replicas::TestCluster;
-use crate::harness::{PATIENCE, folder, run, until, until_true};
+use crate::harness::{PATIENCE, folder, run, until_true};
 use crate::sign_in_client::{APP, CALLBACK, Form, SECRET, fragment_or_query, parameters};
 use crate::test_accounts::{creation, key};
 

@@ -6,10 +6,12 @@
 //! as in the crash test. `SELFSAME_CLUSTER_DISTURBANCES` sets how many disturbances there are.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -45,11 +47,9 @@ async fn acknowledged_answers_survive_disturbances_of_a_cluster_on_etcd() {
 async fn torture(seed: u64, disturbances: usize) {
     eprintln!("torture of a cluster: seed {seed}, {disturbances} disturbances to come");
     let folder = folder();
-    let path = folder.path().to_owned();
-    let playing = tokio::spawn(async move { play(seed, disturbances, &path).await });
-    if let Err(error) = playing.await {
+    if let Err(panic) = AssertUnwindSafe(play(seed, disturbances, folder.path())).catch_unwind().await {
         let kept = folder.keep();
-        let message = error.try_into_panic().map_or_else(|error| error.to_string(), message_of);
+        let message = message_of(panic);
         panic!("torture of a cluster with seed {seed}: {message}\nstores and logs are kept in {}", kept.display());
     }
 }

@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
 
 use super::replicas::TestCluster;
-use crate::harness::{PATIENCE, folder, run_for_status, until};
+use crate::harness::{PATIENCE, folder, run_for_status, until, until_in_task};
 use crate::test_accounts::creation;
 
 const CLIENTS: u64 = 6;
@@ -102,7 +102,7 @@ impl Load {
     /// Creates an account; returns the id of the request. An answer is 200, or 503 with the time
     /// after which the client sends it again.
     async fn create(&self, number: u64) -> String {
-        until(format!("creation {number} to be accepted"), async || {
+        until_in_task(format!("creation {number} to be accepted"), async || {
             let key = format!("creation {number}");
             let answer = self.balancer.send(|http, gateway, _| {
                 http.post(format!("{gateway}/create-account")).header("idempotency-key", &key).json(&creation(number))

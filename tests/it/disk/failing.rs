@@ -4,10 +4,10 @@
 //! These daemons run in this process: a test says when the faults begin and end, and sees that they
 //! have struck.
 
+use futures_util::future::join_all;
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::task::JoinSet;
 
 use super::{DiskTestClient, DiskTestDaemon, assert_sound};
 use crate::harness::{TestDaemon, folder, until, until_true};
@@ -46,8 +46,8 @@ impl FaultTestDaemon {
     }
 }
 
-/// Creates accounts while a fault point fails, until the daemon has reported the failure; then it is
-/// ready again.
+/// Creates accounts while a fault point fails, until the daemon has reported the failure; then it
+/// is ready again.
 async fn assert_recovers(point: FaultPoint, says: &'static [&'static str]) {
     let target = FaultTestDaemon::start().await;
     let client = &target.client;
@@ -80,8 +80,7 @@ async fn assert_recovers(point: FaultPoint, says: &'static [&'static str]) {
 const COMMITTING: &[&str] = &["committing fails", "sealing a block fails"];
 
 async fn assert_all_recover(points: &[(FaultPoint, &'static [&'static str])]) {
-    let daemons: JoinSet<()> = points.iter().map(|(point, says)| assert_recovers(*point, says)).collect();
-    daemons.join_all().await;
+    join_all(points.iter().map(|(point, says)| assert_recovers(*point, says))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,7 +12,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{DiskTestClient, DiskTestDaemon, assert_sound, fsck};
-use crate::harness::{folder, run_for_status, until, until_true, without_test_variables};
+use crate::harness::{folder, run_for_status, until, until_in_task, until_true, without_test_variables};
 use crate::test_accounts::creation;
 
 /// The operating system's message when a disk is full.
@@ -107,7 +107,7 @@ impl SharedProgress {
 /// Creates accounts. Each creation is sent until it is accepted.
 async fn make_accounts(daemon: Arc<DiskTestDaemon>, progress: Arc<SharedProgress>, first: u64) {
     for number in first.. {
-        let request_id = until("a request to be accepted", async || {
+        let request_id = until_in_task("a request to be accepted", async || {
             let request_id = daemon.submit(number).await;
             request_id.ok_or_else(|| progress.refusals.fetch_add(1, Ordering::Relaxed))
         });

@@ -193,8 +193,8 @@ async fn a_backup_that_loses_power_is_whole_or_is_none() {
         assert!(process.terminate().success());
         workplace.remove("made");
         for _ in 0..Workplace::rounds() {
-            // A start after a loss may write more lines than the first, so the process may die before
-            // it serves.
+            // A start after a loss may write more lines than the first, so the process may die
+            // before it serves.
             let death = workplace.death(lines).map(|line| at_start + line);
             let is_made = match start(&workplace, death) {
                 Ok(process) => {

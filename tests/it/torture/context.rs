@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use super::choices::CrashChoices;
 use super::{check, registry, sign_in, verification};
-use crate::harness::{PATIENCE, until};
+use crate::harness::{PATIENCE, until_in_task};
 use crate::sign_in_client::APP;
 
 /// The maximum number of requests at a time.
@@ -119,7 +119,7 @@ impl CrashTestContext {
             let again = request.try_clone().expect("a request without a stream");
             self.send(again).await.transpose().ok_or("refused for now")
         };
-        until("an answer to a read", answer).await
+        until_in_task("an answer to a read", answer).await
     }
 
     /// The answer to a wallet's client; `None` when the daemon refuses for now. Any other refusal
