@@ -45,7 +45,6 @@ use crate::http::{
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{OwnCluster, ReloadRequest};
 use crate::prepared::{Prepared, Problems};
-use crate::progress::LoggedProgress;
 use crate::reloading::{Reloading, StartParts, admission_limits};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::servers::{ForReplicas, Listeners, METRICS_PREFIX, ServerParts, Servers, servers};
@@ -175,13 +174,12 @@ impl Daemon {
     /// actors. When this returns, clients can connect; [`Daemon::run`] answers them.
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
         let prepared = Prepared::read(config, clock.unix_seconds())?;
-        Self::start_prepared(config, prepared, Vec::new(), Build::default(), clock, random, Arc::default()).await
+        Self::start_prepared(config, prepared, Vec::new(), Build::default(), clock, random).await
     }
 
     /// The same with what [`Prepared::read`] has read for the configuration, with sockets that the
     /// service manager listens on already, in place of those at the same addresses, and with the
-    /// build that the status names. Setting `stop` ends a migration of the store, with
-    /// [`StoreError::Stopped`]; the next start continues it.
+    /// build that the status names.
     pub async fn start_prepared(
         config: &Config,
         prepared: Prepared,
@@ -189,7 +187,6 @@ impl Daemon {
         build: Build,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
-        stop: Arc<AtomicBool>,
     ) -> Result<Self, DaemonError> {
         let Prepared { tls, keys, key_cipher, appearance, wallet_links, webhooks, chains: followed, cluster } =
             prepared;
@@ -197,7 +194,7 @@ impl Daemon {
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
         let replica = config.cluster.as_ref().zip(cluster).map(|(section, read)| StartingReplica::new(section, read));
-        let (store, membership) = open_store(config, random.as_ref(), stop, replica.as_ref()).await?;
+        let (store, membership) = open_store(config, random.as_ref(), replica.as_ref()).await?;
         let restored = store.restoration()?.as_ref().map(restored);
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
@@ -423,13 +420,11 @@ fn make_folders(data: &Path) -> io::Result<()> {
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
 }
 
-/// Opens the store, which may have to be migrated; that of a replica may be copied first. Without a
-/// configured contract, a new store gets a random one: signatures that are made for one deployment
+/// Opens the store; that of a replica may be copied first. Without a configured contract, a new store gets a random one: signatures that are made for one deployment
 /// must not be valid in another.
 async fn open_store(
     config: &Config,
     random: &dyn Random,
-    stop: Arc<AtomicBool>,
     replica: Option<&StartingReplica>,
 ) -> Result<(Store, Option<Membership>), DaemonError> {
     let mut random_contract = Address::ZERO;
@@ -443,9 +438,8 @@ async fn open_store(
     let open = async |domain: RegistryDomain| {
         let resources = config.storage.resources();
         let options = OpenOptions { keeps_contract, resources, ..OpenOptions::new(domain) };
-        let (folder, stop) = (folder.clone(), Arc::clone(&stop));
-        let opening = move || Store::open_with(&folder, &options, &LoggedProgress::new(stop));
-        let opened = tokio::task::spawn_blocking(opening).await;
+        let folder = folder.clone();
+        let opened = tokio::task::spawn_blocking(move || Store::open(&folder, &options)).await;
         Ok::<_, DaemonError>(opened.unwrap_or(Err(StoreError::Panicked))?)
     };
     let (store, membership) = match replica {

@@ -96,7 +96,7 @@ impl Drop for Bars {
 }
 
 /// Writes a line about all phases that are not complete every ten seconds.
-pub struct Lines {
+struct Lines {
     /// The time since the work began.
     elapsed: Box<dyn Fn() -> Duration + Send + Sync>,
     write: Box<dyn Fn(&str) + Send + Sync>,
@@ -113,7 +113,7 @@ struct LinesState {
 
 impl Lines {
     /// Lines of work that begins now.
-    pub fn since_now(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    fn since_now(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let began = Instant::now();
         Self::new(move || began.elapsed(), write)
     }
@@ -138,30 +138,6 @@ impl Lines {
         if done >= total {
             state.running.remove(&phase);
         }
-    }
-}
-
-/// Logs a line every ten seconds, for work at the start of the daemon. The work stops when `stop`
-/// is set.
-pub struct LoggedProgress {
-    lines: Lines,
-    stop: Arc<AtomicBool>,
-}
-
-impl LoggedProgress {
-    /// The progress of work that begins now.
-    pub fn new(stop: Arc<AtomicBool>) -> Self {
-        Self { lines: Lines::since_now(|line| tracing::info!(progress = line, "the start takes longer")), stop }
-    }
-}
-
-impl Progress for LoggedProgress {
-    fn report(&self, phase: Phase, done: u64, total: u64) {
-        self.lines.report(phase, done, total);
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
     }
 }
 
@@ -220,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_template_of_the_bars_is_good() {
-        for unit in ["records", "blocks", "bytes", "copies"] {
+        for unit in ["records", "blocks", "bytes"] {
             style(unit).expect("a good template");
         }
     }

@@ -1,16 +1,13 @@
 //! `selfsame serve`: runs the daemon.
 
-use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
 use selfsame_protocol::operator::{ReloadOutcome, ReloadReport};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::StoreError;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
@@ -20,7 +17,7 @@ use super::output::Output;
 use crate::build::Build;
 use crate::cli::Serve;
 use crate::config::{Config, Reloaded};
-use crate::daemon::{Daemon, DaemonError};
+use crate::daemon::Daemon;
 use crate::http::AUDIT_TARGET;
 use crate::logging;
 use crate::operator::ReloadRequest;
@@ -52,17 +49,12 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
     let ended = runtime.block_on(async {
         // Dropped at the end: the last traces are sent while the runtime still works.
         let _traces = traces;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        // A signal that comes during the start is taken when the daemon runs.
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let hangup = signal(SignalKind::hangup())?;
         let random = Arc::new(SystemRandom);
-        let stop = Arc::<AtomicBool>::default();
-        let starting =
-            Daemon::start_prepared(&config, prepared, inherited, build, Arc::clone(&clock), random, Arc::clone(&stop));
-        let Some(mut daemon) = unless_stopped(starting, [&mut terminate, &mut interrupt], &stop).await? else {
-            tracing::info!("stopped before the start was complete");
-            return Ok(ExitCode::SUCCESS);
-        };
+        let starting = Daemon::start_prepared(&config, prepared, inherited, build, Arc::clone(&clock), random);
+        let mut daemon = starting.await?;
         announce(&config, build, &daemon, out);
         notify_ready();
         let verification = daemon.verification();
@@ -130,27 +122,6 @@ fn start_log(config: &Config, _: &Runtime) -> Result<NoTraces, CommandError> {
 /// In the place of traces that are sent.
 #[cfg(not(feature = "otlp"))]
 struct NoTraces;
-
-/// Waits for the start of the daemon. SIGTERM and SIGINT end a migration of the store; a daemon
-/// that has started nevertheless is stopped. Then the result is `None`.
-async fn unless_stopped(
-    starting: impl Future<Output = Result<Daemon, DaemonError>>,
-    [terminate, interrupt]: [&mut Signal; 2],
-    stop: &AtomicBool,
-) -> Result<Option<Daemon>, DaemonError> {
-    let mut starting = pin!(starting);
-    tokio::select! {
-        started = &mut starting => return started.map(Some),
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    stop.store(true, Ordering::Relaxed);
-    match starting.await {
-        Ok(daemon) => daemon.run(std::future::ready(())).await.map(|()| None),
-        Err(DaemonError::Store(StoreError::Stopped)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
 
 /// Logs where each interface is served; with `--dev` prints the table.
 fn announce(config: &Config, build: Build, daemon: &Daemon, out: &mut Output) {
