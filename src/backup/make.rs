@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use selfsame_protocol::B256;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{NoProgress, Progress, Store};
+use selfsame_storage::{NoProgress, Progress, SCHEMA_VERSION, Store};
 
 use super::folder::{UnfinishedFolder, check_target, copy, digest, list, make_private};
 use super::manifest::{MANIFEST, Manifest};
@@ -93,12 +93,12 @@ fn copy_data(
     // daemon from a copy that is taken out of the backup without a restore.
     let summary = match purpose {
         Purpose::Backup => Store::mark_as_copy(&store, LOOK_CACHE, now)?,
-        Purpose::Replica => Store::look(&store, LOOK_CACHE)?.0.summary()?,
+        Purpose::Replica => Store::open_read_only(&store, LOOK_CACHE)?.summary()?,
     };
     let mut manifest = Manifest {
         format: 0,
         program_version: env!("CARGO_PKG_VERSION").to_owned(),
-        schema_version: summary.schema_version,
+        schema_version: SCHEMA_VERSION,
         chain_id: summary.domain.chain_id,
         verifying_contract: summary.domain.verifying_contract,
         ledger_height: summary.head.height,

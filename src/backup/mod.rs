@@ -46,7 +46,7 @@ use std::path::{Path, PathBuf};
 
 pub use folder::{UNFINISHED, UnfinishedFolder};
 pub use manifest::{FileDigest, LONGEST as LONGEST_MANIFEST, MANIFEST, Manifest, ManifestError};
-use selfsame_storage::{Phase, Progress, SCHEMA_VERSION, StoreError};
+use selfsame_storage::{Phase, Progress, StoreError};
 
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED};
 
@@ -84,18 +84,6 @@ pub enum BackupError {
     /// The manifest cannot be read.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The store of a backup cannot be checked deeply, because it has an older schema.
-    #[error(
-        "the store of the backup in {} has schema version {found}, and a deep check reads version {SCHEMA_VERSION} only; \
-         restore the backup, which migrates the copy, and check that with `selfsame registry fsck`",
-        path.display()
-    )]
-    OlderSchema {
-        /// The backup's folder.
-        path: PathBuf,
-        /// Its schema.
-        found: u32,
-    },
     /// The daemon is stopping, or the operator has stopped the command.
     #[error("stopped before the end")]
     Stopped,

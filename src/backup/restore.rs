@@ -108,8 +108,8 @@ pub struct Restored {
 }
 
 /// Makes the data folder `data`, which is missing or empty, from a backup. When `data` was made
-/// from the same backup and is not confirmed, only confirms it. The store of a backup with an older
-/// schema is migrated. When this fails or the process ends, `data` is as it was. Blocks the thread.
+/// from the same backup and is not confirmed, only confirms it. When this fails or the process ends,
+/// `data` is as it was. Blocks the thread.
 pub fn restore(
     backup: &Path,
     data: &Path,
@@ -127,7 +127,7 @@ pub fn restore(
         _ => return Err(RestoreError::Damaged { backup: backup.to_owned(), problems: verification.problems }),
     };
     let confirmation = {
-        let (store, _) = Store::look(&backup.join(STORE), LOOK_CACHE)?;
+        let store = Store::open_read_only(&backup.join(STORE), LOOK_CACHE)?;
         confirmation(&store, &manifest, statement, now)?
     };
     let mark = Restoration {
@@ -141,7 +141,6 @@ pub fn restore(
     let unfinished = UnfinishedFolder::make(data)?;
     copy_files(backup, &manifest, unfinished.path(), progress)?;
     fault_point!(RestoreCopied);
-    Store::migrate_copy(&unfinished.path().join(STORE), LOOK_CACHE, progress)?;
     make_restored(&unfinished.path().join(STORE), &mark, now)?;
     fault_point!(RestoreMarked);
     unfinished.finish()?;

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use selfsame_storage::{
-    OLDEST_MIGRATABLE, Progress, SCHEMA_VERSION, SchemaStanding, Store, StoreError, StoreSummary, fsck,
-};
+use selfsame_storage::{Progress, SCHEMA_VERSION, Store, StoreSummary, fsck};
 
 use super::folder::{digest, list};
 use super::manifest::{MANIFEST, Manifest};
@@ -38,16 +36,16 @@ pub fn verify(folder: &Path, progress: &dyn Progress) -> Result<Verification, Ba
         Err(error) => found.problems.push(error.to_string()),
         Ok(()) => {}
     }
-    if let SchemaStanding::Foreign { .. } = SchemaStanding::of_schema(manifest.schema_version) {
+    if manifest.schema_version != SCHEMA_VERSION {
         found.problems.push(format!(
-            "the store of the backup has schema version {}, this program reads version {SCHEMA_VERSION} and migrates from \
-             version {OLDEST_MIGRATABLE} on; use selfsame {}, which made it",
+            "the store of the backup has schema {}, and this program reads schema {SCHEMA_VERSION}; use the build of \
+             selfsame {} that made it",
             manifest.schema_version, manifest.program_version
         ));
     }
     // RocksDB is not given files that are not those of the backup.
     if found.problems.is_empty() {
-        match Store::look(&folder.join(STORE), LOOK_CACHE).and_then(|(store, _)| store.summary()) {
+        match Store::open_read_only(&folder.join(STORE), LOOK_CACHE).and_then(|store| store.summary()) {
             Ok(summary) => compare_summary(&manifest, &summary, &mut found.problems),
             Err(error) => found.problems.push(error.to_string()),
         }
@@ -60,21 +58,14 @@ pub fn verify(folder: &Path, progress: &dyn Progress) -> Result<Verification, Ba
 /// a folder in `scratch` meanwhile.
 ///
 /// # Errors
-/// Those of [`fsck`], and that the backup has an older schema, which only a migrated store can be
-/// checked for.
+/// Those of [`fsck`].
 pub fn verify_deeply(
     folder: &Path,
     cache: usize,
     scratch: &Path,
     progress: &dyn Progress,
 ) -> Result<Vec<String>, BackupError> {
-    let path = folder.join(STORE);
-    let store = match Store::open_read_only(&path, cache) {
-        Err(StoreError::NeedsMigration { found, .. }) => {
-            return Err(BackupError::OlderSchema { path: folder.to_owned(), found });
-        }
-        store => store?,
-    };
+    let store = Store::open_read_only(&folder.join(STORE), cache)?;
     Ok(fsck(&store, scratch, progress)?.texts())
 }
 
@@ -110,13 +101,12 @@ fn compare_files(
 }
 
 fn compare_summary(manifest: &Manifest, summary: &StoreSummary, problems: &mut Vec<String>) {
-    let StoreSummary { domain, head, applied_height, .. } = summary;
+    let StoreSummary { domain, head, applied_height } = summary;
     let mut compare = |what: &str, found: String, expected: String| {
         if found != expected {
             problems.push(format!("the store of the backup has {what} {found}, the manifest has {expected}"));
         }
     };
-    compare("schema version", summary.schema_version.to_string(), manifest.schema_version.to_string());
     compare("chain id", domain.chain_id.to_string(), manifest.chain_id.to_string());
     let contract = |address| format!("{address:#x}");
     compare("contract", contract(domain.verifying_contract), contract(manifest.verifying_contract));

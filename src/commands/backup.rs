@@ -114,7 +114,7 @@ fn verification_json(manifest: Option<&Manifest>, problems: &[String]) -> Value 
 /// What a manifest says, in two lines.
 fn summary(manifest: &Manifest) -> String {
     format!(
-        "backup of {} by selfsame {}, schema version {}, registry {:#x} on chain {}\nblock {}, {:#x}, {} applied, {} files, \
+        "backup of {} by selfsame {}, schema {}, registry {:#x} on chain {}\nblock {}, {:#x}, {} applied, {} files, \
          {} bytes",
         manifest.made_at,
         manifest.program_version,

@@ -122,10 +122,7 @@ fn of_backup(error: &BackupError) -> u8 {
     match error {
         BackupError::Stopped => STOPPED,
         BackupError::Store(error) => of_store(error),
-        BackupError::Target { .. }
-        | BackupError::File { .. }
-        | BackupError::Manifest(_)
-        | BackupError::OlderSchema { .. } => FAILURE,
+        BackupError::Target { .. } | BackupError::File { .. } | BackupError::Manifest(_) => FAILURE,
     }
 }
 
@@ -149,7 +146,7 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::NotRebuildable { .. }
         | StoreError::Unconfirmed { .. }
         | StoreError::NotRestored { .. }
-        | StoreError::SchemaVersion { .. }
+        | StoreError::OtherLayout { .. }
         | StoreError::NeedsMigration { .. }
         | StoreError::Folder { .. }
         | StoreError::Threads(_)
@@ -204,7 +201,7 @@ mod tests {
     use std::path::PathBuf;
 
     use selfsame_protocol::Address;
-    use selfsame_storage::RoomFor;
+    use selfsame_storage::Layout;
 
     use super::*;
 
@@ -225,7 +222,8 @@ mod tests {
         };
         let full = StoreError::Open { path: path.clone(), reason: "IO error: No space left on device: x".to_owned() };
         let damaged = StoreError::Open { path: path.clone(), reason: "Corruption: x".to_owned() };
-        let no_room = StoreError::NoRoom { purpose: RoomFor::Check, folder: path.clone(), needed: 2, free: 1 };
+        let no_room = StoreError::NoRoom { folder: path.clone(), needed: 2, free: 1 };
+        let found = Layout { schema: 9, draft: None };
         let signing = |error| DaemonError::Service(ServiceError::SigningKeys(error));
         let unreadable = ConfigError::Unreadable { file: path.clone(), error: ErrorKind::NotFound.into() };
         let cases: Vec<(Box<dyn Error>, u8)> = vec![
@@ -243,7 +241,8 @@ mod tests {
             (Box::new(StoreError::Stopped), 130),
             (Box::new(BackupError::Stopped), 130),
             (Box::new(RestoreError::Backup(BackupError::Store(StoreError::Stopped))), 130),
-            (Box::new(StoreError::NeedsMigration { found: 4, known: 5 }), 1),
+            (Box::new(DaemonError::Store(StoreError::OtherLayout { found, known: Layout::PRESENT })), 1),
+            (Box::new(StoreError::NeedsMigration { found: 1, known: 2 }), 1),
             (Box::new(DaemonError::Store(other)), 78),
             (Box::new(DaemonError::Store(full)), 75),
             (Box::new(DaemonError::Store(damaged)), 1),

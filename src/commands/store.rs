@@ -4,9 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{
-    FamilyInfo, OLDEST_MIGRATABLE, Restoration, SCHEMA_VERSION, SchemaStanding, Store, StoreSummary,
-};
+use selfsame_storage::{FamilyInfo, Layout, Restoration, SCHEMA_DRAFT, SCHEMA_VERSION, Store, StoreSummary};
 use serde_json::{Value, json};
 
 use super::error::CommandError;
@@ -30,7 +28,6 @@ pub fn run(command: StoreCommand, out: &mut Output) -> Result<ExitCode, CommandE
 }
 
 struct Info {
-    standing: SchemaStanding,
     summary: StoreSummary,
     accounts: u64,
     restoration: Option<Restoration>,
@@ -39,9 +36,8 @@ struct Info {
 
 impl Info {
     fn read(data: &Path) -> Result<Self, CommandError> {
-        let (store, standing) = Store::look(&store_folder(data), CACHE)?;
+        let store = Store::open_read_only(&store_folder(data), CACHE)?;
         Ok(Self {
-            standing,
             summary: store.summary()?,
             accounts: store.accounts()?,
             restoration: store.restoration()?,
@@ -50,17 +46,11 @@ impl Info {
     }
 
     fn json(&self) -> Value {
-        let StoreSummary { schema_version, domain, head, applied_height } = self.summary;
+        let StoreSummary { domain, head, applied_height } = self.summary;
         let family = |FamilyInfo { name, records, file_bytes }: &FamilyInfo| json!({"name": name, "records": records, "file_bytes": file_bytes});
         json!({
-            "schema_version": schema_version,
-            "program_schema_version": SCHEMA_VERSION,
-            "oldest_migratable": OLDEST_MIGRATABLE,
-            "migration": match self.standing {
-                SchemaStanding::Present | SchemaStanding::Foreign { .. } => "none",
-                SchemaStanding::Migratable { .. } => "at_next_start",
-                SchemaStanding::Interrupted { .. } => "interrupted",
-            },
+            "schema_version": SCHEMA_VERSION,
+            "schema_draft": SCHEMA_DRAFT,
             "chain_id": domain.chain_id,
             "verifying_contract": domain.verifying_contract,
             "ledger_height": head.height,
@@ -73,22 +63,10 @@ impl Info {
         })
     }
 
-    /// What this program would do with the store.
-    fn schema_text(&self) -> String {
-        let reads = format!("this program reads {SCHEMA_VERSION}, and migrates from {OLDEST_MIGRATABLE} on");
-        match self.standing {
-            SchemaStanding::Present | SchemaStanding::Foreign { .. } => reads,
-            SchemaStanding::Migratable { .. } => format!("{reads}: the next start of the daemon migrates the store"),
-            SchemaStanding::Interrupted { .. } => {
-                format!("{reads}: a migration was interrupted, and the next start of the daemon continues it")
-            }
-        }
-    }
-
     fn text(&self) -> String {
-        let StoreSummary { schema_version, domain, head, applied_height } = self.summary;
+        let StoreSummary { domain, head, applied_height } = self.summary;
         let mut lines = vec![
-            format!("schema version {schema_version} ({})", self.schema_text()),
+            Layout::PRESENT.to_string(),
             format!("registry {:#x} on chain {}", domain.verifying_contract, domain.chain_id),
         ];
         lines.push(match head.height {

@@ -10,7 +10,6 @@ use selfsame_protocol::time::UnixSeconds;
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
 use crate::facts::{delete_journal, put_restoration};
-use crate::migration::standing;
 use crate::schema::family;
 use crate::schema::records::RecordKind;
 use crate::schema::registry::AppliedTip;
@@ -28,8 +27,6 @@ const BATCH: usize = 10_000;
 /// What a store holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreSummary {
-    /// Version of the records' layout.
-    pub schema_version: u32,
     /// The registry that the store belongs to.
     pub domain: RegistryDomain,
     /// The last block of the ledger; the default before the first one.
@@ -69,7 +66,6 @@ impl Store {
         let head = self.database().last(&family::BLOCKS)?;
         let applied: AppliedTip = self.database().get(&family::APPLIED, &())?.unwrap_or_default();
         Ok(StoreSummary {
-            schema_version: standing(self.database())?.schema(),
             domain: self.domain(),
             head: head.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header)),
             applied_height: applied.tip.seal.height,

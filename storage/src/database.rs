@@ -238,7 +238,7 @@ impl Database {
     }
 
     /// Creates a family that only an older schema has.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "fault-injection"))]
     pub(crate) fn create_family(&mut self, name: &str) {
         self.db.create_cf(name, &rocksdb::Options::default()).expect("created");
     }

@@ -1,6 +1,5 @@
 //! Errors of the store.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
@@ -10,35 +9,8 @@ use selfsame_protocol::time::UnixSeconds;
 
 use crate::journal::ReplicaError;
 use crate::schema::family::REBUILT;
+use crate::schema::layout::Layout;
 use crate::schema::restoration::Restoration;
-
-/// What room is needed for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RoomFor {
-    /// What follows from the blocks, made a second time and compared.
-    Check,
-    /// A copy of an old store, and the records that its migration writes.
-    Migration,
-}
-
-impl RoomFor {
-    /// What an operator can do when there is too little.
-    fn remedy(self) -> &'static str {
-        match self {
-            Self::Check => "make room, or name a folder on another disk with --scratch DIR",
-            Self::Migration => "make room, and start again",
-        }
-    }
-}
-
-impl fmt::Display for RoomFor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Check => "the check makes what follows from the blocks a second time, which",
-            Self::Migration => "the migration of the store",
-        })
-    }
-}
 
 /// An error of the store. Cloneable, because one failed group commit answers many requests.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -129,26 +101,25 @@ pub enum StoreError {
         /// What is missing or damaged that does not follow from the blocks.
         reason: String,
     },
-    /// The store was written by another version of the program, and cannot be migrated.
+    /// Another build of the program wrote the store, and it cannot be migrated.
     #[error(
-        "the store has schema version {found}, this program reads version {known} and migrates from version {oldest} on; \
-         use the program that wrote it"
+        "the store has {found}, and this program reads {known} alone; start with an empty data folder, or use the build \
+         that wrote the store: until 0.1.0 is released, the format changes without migrations"
     )]
-    SchemaVersion {
-        /// The version in the store; 0 when the store has no version.
-        found: u32,
-        /// [`crate::SCHEMA_VERSION`] of this program.
-        known: u32,
-        /// [`crate::OLDEST_MIGRATABLE`] of this program.
-        oldest: u32,
+    OtherLayout {
+        /// The layout of the store; that to which another build migrates it, when that was
+        /// interrupted.
+        found: Layout,
+        /// [`Layout::PRESENT`] of this program.
+        known: Layout,
     },
     /// The store has an older schema, and this way of opening it does not migrate it.
     #[error(
-        "the store has schema version {found}, this program reads version {known}; start the daemon once, which migrates \
-         the store"
+        "the store has schema {found}, and this program reads schema {known}; start the daemon once, which migrates the \
+         store"
     )]
     NeedsMigration {
-        /// The version in the store, or the one before a migration that was interrupted.
+        /// The schema of the store, or the one before a migration that was interrupted.
         found: u32,
         /// [`crate::SCHEMA_VERSION`] of this program.
         known: u32,
@@ -239,15 +210,13 @@ pub enum StoreError {
         /// The operating system's error text, or what is in the way.
         reason: String,
     },
-    /// A disk has too little room for what is about to be written; nothing was written.
+    /// A disk has too little room for a check; nothing was written.
     #[error(
-        "{purpose} needs {needed} bytes in {}, where {free} bytes are free; {}",
-        folder.display(),
-        purpose.remedy()
+        "the check makes what follows from the blocks a second time, which needs {needed} bytes in {}, where {free} bytes \
+         are free; make room, or name a folder on another disk with --scratch DIR",
+        folder.display()
     )]
     NoRoom {
-        /// What the room is for.
-        purpose: RoomFor,
         /// The folder on the disk.
         folder: PathBuf,
         /// Bytes that may be needed.

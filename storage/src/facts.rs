@@ -1,4 +1,4 @@
-//! The facts about a store: its schema, its registry, that it was restored, that it is being
+//! The facts about a store: its layout, its registry, that it was restored, that it is being
 //! migrated, how far it has a journal.
 
 mod journal;
@@ -9,6 +9,7 @@ use selfsame_protocol::encoding::{Encoding, decode, encode};
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
 use crate::schema::family;
+use crate::schema::layout::Layout;
 use crate::schema::restoration::Restoration;
 
 pub use journal::Membership;
@@ -17,29 +18,33 @@ pub(crate) use journal::{
     put_journal_synced, put_last_journal_entry, put_membership,
 };
 
-/// Version of the records' layout. A change of the layout raises it; opening a store checks it.
-pub const SCHEMA_VERSION: u32 = 9;
-
 const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
+const SCHEMA_DRAFT_KEY: &[u8] = b"schema_draft";
 const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";
 const RESTORATION_KEY: &[u8] = b"restoration";
 
-/// Key of the mark of a migration; see `migration/mark.rs`.
+/// Key of the mark of a migration; see `migration.rs`.
 pub(crate) const MIGRATION_KEY: &[u8] = b"migration";
 
-/// The schema of a store; `None` while it is migrated.
-pub(crate) fn stored_schema_version(database: &Database) -> Result<Option<u32>, StoreError> {
-    meta(database, SCHEMA_VERSION_KEY)
+/// The layout of a store; `None` while it is migrated, and for a new one.
+pub(crate) fn stored_layout(database: &Database) -> Result<Option<Layout>, StoreError> {
+    let Some(schema) = meta(database, SCHEMA_VERSION_KEY)? else { return Ok(None) };
+    Ok(Some(Layout { schema, draft: meta(database, SCHEMA_DRAFT_KEY)? }))
 }
 
-/// Gives a store the schema of this program.
-pub(crate) fn put_schema_version(changes: &mut Changes) {
-    changes.put_raw(family::META, SCHEMA_VERSION_KEY, encode(&SCHEMA_VERSION));
+/// Gives a store a layout in the place of the one that it says.
+pub(crate) fn put_layout(changes: &mut Changes, Layout { schema, draft }: Layout) {
+    changes.put_raw(family::META, SCHEMA_VERSION_KEY, encode(&schema));
+    match draft {
+        Some(draft) => changes.put_raw(family::META, SCHEMA_DRAFT_KEY, encode(&draft)),
+        None => changes.delete_raw(family::META, SCHEMA_DRAFT_KEY),
+    }
 }
 
-/// Takes the schema of a store away.
-pub(crate) fn delete_schema_version(changes: &mut Changes) {
+/// Takes the layout of a store away.
+pub(crate) fn delete_layout(changes: &mut Changes) {
     changes.delete_raw(family::META, SCHEMA_VERSION_KEY);
+    changes.delete_raw(family::META, SCHEMA_DRAFT_KEY);
 }
 
 /// The registry that a store belongs to; `None` for a new one.
@@ -59,7 +64,7 @@ pub(crate) fn meta<Value: Encoding>(database: &Database, key: &[u8]) -> Result<O
 /// Says why the record is none of this version of the program.
 pub(crate) fn decode_meta(key: &[u8], value: &[u8]) -> Result<(), String> {
     let decoded = match key {
-        SCHEMA_VERSION_KEY => decode::<u32>(value).map(drop),
+        SCHEMA_VERSION_KEY | SCHEMA_DRAFT_KEY => decode::<u32>(value).map(drop),
         REGISTRY_DOMAIN_KEY => decode::<RegistryDomain>(value).map(drop),
         RESTORATION_KEY => decode::<Restoration>(value).map(drop),
         MIGRATION_KEY => return Err("the store is being migrated".to_owned()),
@@ -84,12 +89,4 @@ pub(crate) fn put_domain(changes: &mut Changes, domain: &RegistryDomain) {
 /// That the store was restored from a backup, or is the copy of one; `None` when it is neither.
 pub(crate) fn stored_restoration(database: &Database) -> Result<Option<Restoration>, StoreError> {
     meta(database, RESTORATION_KEY)
-}
-
-/// Makes the store look like one of another version of the program.
-#[cfg(test)]
-pub(crate) fn write_schema_version(database: &Database, version: u32) {
-    let mut changes = Changes::default();
-    changes.put_raw(family::META, SCHEMA_VERSION_KEY, encode(&version));
-    database.write(changes, true).expect("the version is written");
 }

@@ -34,7 +34,7 @@ use std::path::Path;
 use alloy_primitives::hex;
 use rayon::ThreadPoolBuilder;
 
-use crate::error::{RoomFor, StoreError};
+use crate::error::StoreError;
 use crate::progress::{Counter, Phase, Progress, Together, ensure_wanted};
 use crate::room::ensure_room;
 use crate::schema::family;
@@ -70,7 +70,7 @@ const CACHE: usize = 256 << 20;
 /// [`StoreError::NoRoom`] when it has too little room; [`StoreError::Stopped`].
 pub fn fsck(store: &Store, folder: &Path, progress: &dyn Progress) -> Result<FsckReport, StoreError> {
     remove_abandoned(folder)?;
-    ensure_room(RoomFor::Check, folder, rebuilding::room_needed(store)?)?;
+    ensure_room(folder, rebuilding::room_needed(store)?)?;
     let scratch = ScratchFolder::make_in(folder)?;
     let pool = ThreadPoolBuilder::new().thread_name(|index| format!("fsck-{index}")).build();
     let pool = pool.map_err(|error| StoreError::Threads(error.to_string()))?;

@@ -80,9 +80,9 @@ pub use applied_blocks::BlockWriter;
 pub use backup::StoreSummary;
 pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
-pub use error::{LedgerError, RoomFor, StoreError};
+pub use error::{LedgerError, StoreError};
 pub use events::{EventRecords, LogWrite, ReceiverWrite};
-pub use facts::{Membership, SCHEMA_VERSION};
+pub use facts::Membership;
 pub use faults::FaultScope;
 pub use fsck::{FsckReport, fsck};
 pub use group_commit::{
@@ -98,7 +98,6 @@ pub use journal::{AppendError, Journal, JournalEntry, JournalError, Position, Re
 #[cfg(feature = "fault-injection")]
 pub use journal::{JournalCall, JournalFault, MemoryJournal};
 pub use ledger::{Ledger, LedgerReader};
-pub use migration::{OLDEST_MIGRATABLE, SchemaStanding};
 pub use progress::{NoProgress, Phase, Progress};
 pub use reached::Reached;
 pub use rebuild::{RebuildReport, rebuild};
@@ -108,6 +107,7 @@ pub use requests::{RequestWriter, SweepPosition};
 pub use resources::Resources;
 pub use schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
 pub use schema::events::{DeliveryRecord, LogProgress, ReceiverKey, ReceiverRecord, UnloggedKey};
+pub use schema::layout::{Layout, SCHEMA_DRAFT, SCHEMA_VERSION};
 pub use schema::records::{RecordKey, RecordKind, StoredRecord};
 pub use schema::registry::{AppliedBlock, AppliedTip, Place};
 pub use schema::requests::{IdempotencyKey, IdempotencyRecord, RequestFailure, RequestRecord};

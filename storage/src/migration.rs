@@ -1,71 +1,54 @@
-//! Migrations: the store of an older version of the program gets the present layout of records.
-//!
-//! | file | what |
-//! |---|---|
-//! | this one | the steps of a migration, and which schemas can be migrated |
-//! | `mark.rs` | the record that says how far a migration is |
-//! | `to_N.rs` | what schema N changed: a function from an old record to a new one |
+//! Migrations: the store of an older released version of the program gets the present layout of
+//! records. No version is released, so there is none yet.
 //!
 //! A migration is one pass over the records that change:
 //!
 //! 1. A copy of the store (hard links) is made beside it, under a temporary name.
-//! 2. One synced write puts the mark of the migration into the store and takes the schema version
-//!    away. From then on every program but one that migrates refuses the store.
+//! 2. One synced write puts the mark of the migration into the store and takes the layout away.
+//!    From then on every program but one that migrates to the same layout refuses the store.
 //! 3. The copy gets its name, such as `store.schema-4`. The operator removes it.
 //! 4. Records are changed, some at a time. Each write is synced and has the mark with the last
 //!    changed key, so that no record is changed twice.
 //! 5. What follows from several records is written, together with the mark. Then the families that
 //!    the new schema does not have are dropped.
-//! 6. One synced write puts the new schema version in the place of the mark.
+//! 6. One synced write puts the new layout in the place of the mark.
 //!
 //! A process that ends before step 2 leaves the old store, and after it a store that the next start
 //! goes on with. Both end in the same records.
 
-mod mark;
-#[cfg(test)]
+#[cfg(all(test, feature = "fault-injection"))]
 mod tests;
-mod to_5;
-mod to_6;
-mod to_7;
-mod to_8;
-mod to_9;
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use selfsame_protocol::encoding::DecodeError;
+use selfsame_protocol::encode_fields;
+use selfsame_protocol::encoding::{DecodeError, encode};
 
 use crate::database::{Changes, Database};
-use crate::error::{RoomFor, StoreError};
-use crate::facts::{self, SCHEMA_VERSION};
+use crate::error::StoreError;
+use crate::facts::{self, MIGRATION_KEY};
 use crate::faults::FaultScope;
-use crate::progress::{Phase, Progress, ensure_wanted};
-use crate::room::ensure_room;
-
-use mark::Mark;
-
-/// The oldest schema that a store can be migrated from.
-pub const OLDEST_MIGRATABLE: u32 = 4;
-
-/// The migrations in their order, the first one from [`OLDEST_MIGRATABLE`].
-static MIGRATIONS: [SchemaChange; 5] = [to_5::CHANGE, to_6::CHANGE, to_7::CHANGE, to_8::CHANGE, to_9::CHANGE];
-
-const _: () = assert!(
-    OLDEST_MIGRATABLE as usize + MIGRATIONS.len() == SCHEMA_VERSION as usize,
-    "each schema from the oldest one on has a migration to the next"
-);
-
-const COPYING: Phase = Phase { name: "copying the store as it is", unit: "copies" };
-const MIGRATING: Phase = Phase { name: "migrating records", unit: "records" };
+use crate::schema::family;
+use crate::schema::layout::Layout;
 
 /// Records that are changed in one write.
 const BATCH: usize = 10_000;
 
-/// Room for RocksDB's files of a copy, and for write buffers that are flushed.
-const FIXED_BYTES: u64 = 64 << 20;
+/// What a program can do with stores of other layouts.
+pub(crate) struct Migrations {
+    /// What each schema up to the present one changed, in their order. A store of the schema before
+    /// the first of them is the oldest that can be migrated.
+    steps: &'static [SchemaChange],
+    /// The layout of the program.
+    to: Layout,
+}
+
+/// The migrations of this program: each released schema after the first has one from the schema
+/// before.
+pub(crate) const MIGRATIONS: Migrations = Migrations { steps: &[], to: Layout::PRESENT };
 
 /// What a schema changes, in this order.
 struct SchemaChange {
@@ -79,11 +62,6 @@ struct SchemaChange {
 
 type Conclude = fn(&Database, &mut Changes) -> Result<(), StoreError>;
 
-impl SchemaChange {
-    /// Nothing of what the store has changes.
-    const NONE: Self = Self { families: &[], conclude: None, dropped: &[] };
-}
-
 /// How a schema changes the records of a family. Their keys stay.
 struct FamilyChange {
     family: &'static str,
@@ -91,96 +69,105 @@ struct FamilyChange {
     change: fn(&[u8]) -> Result<Vec<u8>, DecodeError>,
 }
 
-/// How the schema of a store stands to that of this program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchemaStanding {
+/// How far a migration is. A store with this mark does not say its layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    /// The schema before the migration began.
+    original: u32,
+    /// The schema of the records that are not changed yet.
+    from: u32,
+    /// The layout of the program that began.
+    to: Layout,
+    /// Name of the folder beside the store that keeps it as it was.
+    copy: String,
+    /// How many of the steps from `from` to the next schema are complete: its families, one after
+    /// the other, and what follows from several records.
+    family: u32,
+    /// The last changed key of the family after them; `None` before the first.
+    after: Option<Vec<u8>>,
+}
+
+encode_fields!(Mark { original, from, to, copy, family, after } version 2 of "migration");
+
+impl Mark {
+    fn put(&self, changes: &mut Changes) {
+        changes.put_raw(family::META, MIGRATION_KEY, encode(self));
+    }
+}
+
+/// How the layout of a store stands to that of a program.
+enum Standing {
     /// It is the same.
     Present,
-    /// The next start of the daemon migrates the store from this schema.
-    Migratable {
-        /// The schema of the store.
-        from: u32,
-    },
-    /// A migration was interrupted; the next start of the daemon continues it.
-    Interrupted {
-        /// The schema that the store had before.
-        from: u32,
-    },
-    /// This program cannot use the store.
-    Foreign {
-        /// The schema of the store; 0 when it has none.
-        found: u32,
-    },
+    /// The store can be migrated from this schema.
+    Migratable { from: u32 },
+    /// A migration was interrupted.
+    Interrupted(Mark),
+    /// The program cannot use the store.
+    Foreign(Layout),
 }
 
-impl SchemaStanding {
-    /// The schema of the store; that before the migration when it was interrupted.
-    pub fn schema(self) -> u32 {
-        match self {
-            Self::Present => SCHEMA_VERSION,
-            Self::Migratable { from } | Self::Interrupted { from } => from,
-            Self::Foreign { found } => found,
+impl Migrations {
+    fn standing(&self, database: &Database) -> Result<Standing, StoreError> {
+        if let Some(mark) = facts::meta::<Mark>(database, MIGRATION_KEY)? {
+            return Ok(if mark.to == self.to { Standing::Interrupted(mark) } else { Standing::Foreign(mark.to) });
         }
+        let found = facts::stored_layout(database)?.unwrap_or(Layout { schema: 0, draft: None });
+        let oldest = self.to.schema.saturating_sub(self.steps.len() as u32);
+        Ok(match found {
+            found if found == self.to => Standing::Present,
+            Layout { schema, draft: Some(0) } if (oldest..self.to.schema).contains(&schema) => {
+                Standing::Migratable { from: schema }
+            }
+            found => Standing::Foreign(found),
+        })
     }
 
-    /// Whether a store or a backup with this schema, and no interrupted migration, can be used.
-    pub fn of_schema(schema: u32) -> Self {
-        match schema {
-            SCHEMA_VERSION => Self::Present,
-            OLDEST_MIGRATABLE..SCHEMA_VERSION => Self::Migratable { from: schema },
-            found => Self::Foreign { found },
-        }
+    fn refusal(&self, found: Layout) -> StoreError {
+        StoreError::OtherLayout { found, known: self.to }
     }
 
+    /// Refuses a store that this program can neither use nor migrate.
+    ///
     /// # Errors
-    /// [`StoreError::NeedsMigration`] or [`StoreError::SchemaVersion`], unless the schema is the
-    /// present one.
-    pub(crate) fn ensure_present(self) -> Result<(), StoreError> {
-        match self {
-            Self::Present => Ok(()),
-            Self::Migratable { from } | Self::Interrupted { from } => {
-                Err(StoreError::NeedsMigration { found: from, known: SCHEMA_VERSION })
-            }
-            Self::Foreign { found } => {
-                Err(StoreError::SchemaVersion { found, known: SCHEMA_VERSION, oldest: OLDEST_MIGRATABLE })
-            }
+    /// [`StoreError::OtherLayout`].
+    pub(crate) fn ensure_usable(&self, database: &Database) -> Result<(), StoreError> {
+        match self.standing(database)? {
+            Standing::Foreign(found) => Err(self.refusal(found)),
+            _ => Ok(()),
         }
     }
-}
 
-/// How a database stands to the schema of this program.
-pub(crate) fn standing(database: &Database) -> Result<SchemaStanding, StoreError> {
-    Ok(match Mark::read(database)? {
-        None => SchemaStanding::of_schema(facts::stored_schema_version(database)?.unwrap_or_default()),
-        Some(mark) if mark.to <= SCHEMA_VERSION && mark.from >= OLDEST_MIGRATABLE => {
-            SchemaStanding::Interrupted { from: mark.original }
+    /// Refuses a store of another layout, for what does not migrate it.
+    ///
+    /// # Errors
+    /// [`StoreError::NeedsMigration`] or [`StoreError::OtherLayout`].
+    pub(crate) fn ensure_present(&self, database: &Database) -> Result<(), StoreError> {
+        match self.standing(database)? {
+            Standing::Present => Ok(()),
+            Standing::Migratable { from: found } | Standing::Interrupted(Mark { original: found, .. }) => {
+                Err(StoreError::NeedsMigration { found, known: self.to.schema })
+            }
+            Standing::Foreign(found) => Err(self.refusal(found)),
         }
-        // A newer program began it.
-        Some(mark) => SchemaStanding::Foreign { found: mark.to },
-    })
-}
+    }
 
-/// Whether the store as it was is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// As a copy beside the store.
-    Beside,
-    /// Not at all: something else has it.
-    Nothing,
-}
+    /// Gives a store the present layout if it has that of an older schema, and keeps a copy of it
+    /// as it was beside it. `path` is its folder.
+    pub(crate) fn bring_up_to_date(&self, database: &mut Database, path: &Path) -> Result<(), StoreError> {
+        Migration { migrations: self, database, path, batch: BATCH }.run()
+    }
 
-/// Gives a store the present schema if it has an older one. `path` is its folder.
-pub(crate) fn bring_up_to_date(
-    database: &mut Database,
-    path: &Path,
-    keep: Keep,
-    progress: &dyn Progress,
-) -> Result<(), StoreError> {
-    Migration { database, path, batch: BATCH }.run(keep, progress)
+    /// The migrations of a store of this schema, in their order.
+    fn steps_from(&self, schema: u32) -> &'static [SchemaChange] {
+        let left = self.to.schema.saturating_sub(schema) as usize;
+        self.steps.get(self.steps.len().saturating_sub(left)..).unwrap_or_default()
+    }
 }
 
 /// The migration of an open database.
 struct Migration<'a> {
+    migrations: &'a Migrations,
     database: &'a mut Database,
     path: &'a Path,
     /// Records that are changed in one write.
@@ -188,67 +175,35 @@ struct Migration<'a> {
 }
 
 impl Migration<'_> {
-    fn run(&mut self, keep: Keep, progress: &dyn Progress) -> Result<(), StoreError> {
-        let mark = match standing(self.database)? {
-            SchemaStanding::Present => return Ok(()),
-            SchemaStanding::Migratable { from } => self.begin(from, keep, progress)?,
-            SchemaStanding::Interrupted { .. } => match Mark::read(self.database)? {
-                Some(mark) => mark,
-                None => return Ok(()),
-            },
-            foreign @ SchemaStanding::Foreign { .. } => return foreign.ensure_present(),
+    fn run(&mut self) -> Result<(), StoreError> {
+        let mark = match self.migrations.standing(self.database)? {
+            Standing::Present => return Ok(()),
+            Standing::Migratable { from } => self.begin(from)?,
+            Standing::Interrupted(mark) => mark,
+            Standing::Foreign(found) => return Err(self.migrations.refusal(found)),
         };
         self.name_copy(&mark)?;
         fault_point!(FaultScope::PROCESS, MigrationMarked);
-        let copy = mark.copy.clone();
-        let from = mark.original;
-        self.change_all(mark, progress)?;
-        let kept = copy.map(|name| self.beside(&name).display().to_string());
-        tracing::info!(from, to = SCHEMA_VERSION, kept, "the store is migrated; remove what is kept when all is well");
+        let (from, to) = (mark.original, mark.to.schema);
+        let kept = self.beside(&mark.copy).display().to_string();
+        self.change_all(mark)?;
+        tracing::info!(from, to, kept, "the store is migrated; remove what is kept when all is well");
         Ok(())
     }
 
     /// Copies the store, and marks it.
-    fn begin(&self, from: u32, keep: Keep, progress: &dyn Progress) -> Result<Mark, StoreError> {
-        self.ensure_room(from, keep)?;
-        let copy = match keep {
-            Keep::Nothing => None,
-            Keep::Beside => {
-                progress.report(COPYING, 0, 1);
-                let name = self.free_name(from);
-                let kept = self.beside(&name).display().to_string();
-                tracing::info!(from, to = SCHEMA_VERSION, kept, "migrating the store; it is kept as it was");
-                self.copy(&name)?;
-                progress.report(COPYING, 1, 1);
-                Some(name)
-            }
-        };
+    fn begin(&self, from: u32) -> Result<Mark, StoreError> {
+        let (to, copy) = (self.migrations.to, self.free_name(from));
+        let kept = self.beside(&copy).display().to_string();
+        tracing::info!(from, to = to.schema, kept, "migrating the store; it is kept as it was");
+        self.copy(&copy)?;
         fault_point!(FaultScope::PROCESS, MigrationCopied);
-        ensure_wanted(progress)?;
-        let mark = Mark { original: from, from, to: SCHEMA_VERSION, copy, family: 0, after: None };
+        let mark = Mark { original: from, from, to, copy, family: 0, after: None };
         let mut changes = Changes::default();
         mark.put(&mut changes);
-        facts::delete_schema_version(&mut changes);
+        facts::delete_layout(&mut changes);
         self.database.write(changes, true)?;
         Ok(mark)
-    }
-
-    /// Asks for room for what may be written: the changed records twice, because RocksDB writes a
-    /// file anew before it removes the old ones, and the whole store when its copy cannot be hard
-    /// links.
-    fn ensure_room(&self, from: u32, keep: Keep) -> Result<(), StoreError> {
-        let bytes = |family| self.database.property(family, "rocksdb.total-sst-files-size");
-        let changed = changes_from(from).map(|change| bytes(change.family)).sum::<Result<u64, StoreError>>()?;
-        ensure_room(RoomFor::Migration, self.path, 2 * changed + FIXED_BYTES)?;
-        let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).map_err(failed(path));
-        let parent = parent(self.path);
-        if keep == Keep::Nothing || device(self.path)? == device(parent)? {
-            return Ok(());
-        }
-        let dropped = migrations_from(from).iter().flat_map(|schema| schema.dropped.iter().copied());
-        let dropped = dropped.filter(|family| self.database.has_family(family));
-        let all = self.database.families().chain(dropped).map(bytes).sum::<Result<u64, StoreError>>()?;
-        ensure_room(RoomFor::Migration, parent, all + FIXED_BYTES)
     }
 
     /// A name for the copy that nothing beside the store has: an earlier migration may have left
@@ -291,9 +246,8 @@ impl Migration<'_> {
 
     /// Gives the copy its name, unless it has it.
     fn name_copy(&self, mark: &Mark) -> Result<(), StoreError> {
-        let Some(name) = &mark.copy else { return Ok(()) };
-        let unfinished = self.unfinished(name);
-        match std::fs::rename(&unfinished, self.beside(name)) {
+        let unfinished = self.unfinished(&mark.copy);
+        match std::fs::rename(&unfinished, self.beside(&mark.copy)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             renamed => {
                 renamed.map_err(failed(&unfinished))?;
@@ -302,27 +256,14 @@ impl Migration<'_> {
         }
     }
 
-    /// Changes the records that are left, and gives the store its schema.
-    fn change_all(&mut self, mut mark: Mark, progress: &dyn Progress) -> Result<(), StoreError> {
+    /// Changes the records that are left, and gives the store its layout.
+    fn change_all(&mut self, mut mark: Mark) -> Result<(), StoreError> {
         self.database.create_missing_families()?;
-        let count = |change: &FamilyChange| self.database.property(change.family, "rocksdb.estimate-num-keys");
-        let total = changes_from(mark.from).map(count).sum::<Result<u64, StoreError>>()?;
-        let mut done = 0;
-        progress.report(MIGRATING, done, total);
-        for schema in migrations_from(mark.from) {
+        for schema in self.migrations.steps_from(mark.from) {
             for change in schema.families.iter().skip(mark.family as usize) {
-                loop {
-                    ensure_wanted(progress)?;
-                    let changed = self.change_some(change, &mut mark)?;
-                    done += changed as u64;
-                    progress.report(MIGRATING, done, total);
-                    if changed < self.batch {
-                        break;
-                    }
-                }
+                while self.change_some(change, &mut mark)? == self.batch {}
                 (mark.family, mark.after) = (mark.family + 1, None);
             }
-            ensure_wanted(progress)?;
             if let Some(conclude) = schema.conclude.filter(|_| mark.family as usize == schema.families.len()) {
                 let mut changes = Changes::default();
                 conclude(self.database, &mut changes)?;
@@ -334,16 +275,13 @@ impl Migration<'_> {
                 fault_point!(FaultScope::PROCESS, MigrationWritten);
             }
             (mark.from, mark.family) = (mark.from + 1, 0);
-            let mut changes = Changes::default();
-            if mark.from == SCHEMA_VERSION {
-                Mark::delete(&mut changes);
-                facts::put_schema_version(&mut changes);
-                self.database.write(changes, true)?;
-                fault_point!(FaultScope::PROCESS, MigrationWritten);
-            } else {
-                self.write(changes, &mark)?;
-            }
+            self.write(Changes::default(), &mark)?;
         }
+        let mut changes = Changes::default();
+        changes.delete_raw(family::META, MIGRATION_KEY);
+        facts::put_layout(&mut changes, mark.to);
+        self.database.write(changes, true)?;
+        fault_point!(FaultScope::PROCESS, MigrationWritten);
         Ok(())
     }
 
@@ -372,17 +310,6 @@ impl Migration<'_> {
         }
         Ok(changed)
     }
-}
-
-/// The migrations of a store of this schema, in their order.
-fn migrations_from(schema: u32) -> &'static [SchemaChange] {
-    let first = schema.saturating_sub(OLDEST_MIGRATABLE) as usize;
-    MIGRATIONS.get(first..).unwrap_or_default()
-}
-
-/// The changes to the families of a store of this schema.
-fn changes_from(schema: u32) -> impl Iterator<Item = &'static FamilyChange> {
-    migrations_from(schema).iter().flat_map(|schema| schema.families)
 }
 
 fn parent(path: &Path) -> &Path {

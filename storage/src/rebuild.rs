@@ -43,7 +43,7 @@ pub struct RebuildReport {
 /// # Errors
 /// [`StoreError::NotRebuildable`] when the blocks, or records that do not follow from them, are
 /// damaged; [`StoreError::Open`] when a file is missing or the log is damaged;
-/// [`StoreError::InUse`], [`StoreError::Empty`], [`StoreError::SchemaVersion`],
+/// [`StoreError::InUse`], [`StoreError::Empty`], [`StoreError::OtherLayout`],
 /// [`StoreError::NeedsMigration`]; [`StoreError::Stopped`]. The store is then as it was.
 pub fn rebuild(path: &Path, block_cache: usize, progress: &dyn Progress) -> Result<RebuildReport, StoreError> {
     let (old, new) = (replaced_store(path), with_ending(path, ".rebuilding"));

@@ -16,11 +16,11 @@ use crate::error::StoreError;
 use crate::facts;
 use crate::faults::FaultScope;
 use crate::log_check;
-use crate::migration::{self, Keep, SchemaStanding, standing};
-use crate::progress::{NoProgress, Progress};
+use crate::migration::MIGRATIONS;
 use crate::recent::Recent;
 use crate::resources::Resources;
 use crate::schema::family;
+use crate::schema::layout::Layout;
 use crate::schema::registry::AppliedTip;
 use crate::schema::restoration::Restoration;
 use crate::sealed_head::SealedHead;
@@ -111,36 +111,11 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Open`] (not writable, damaged), [`StoreError::InUse`],
-    /// [`StoreError::SchemaVersion`], [`StoreError::OtherRegistry`], [`StoreError::Unconfirmed`]
+    /// [`StoreError::OtherLayout`], [`StoreError::OtherRegistry`], [`StoreError::Unconfirmed`]
     /// when it was restored from a backup, [`StoreError::NotRestored`] when it was taken out of
-    /// one, [`StoreError::RebuildInterrupted`], [`StoreError::NoRoom`] for a migration, and
-    /// [`StoreError::Gap`]; for a replica's store [`crate::ReplicaError::LostEntry`] and
-    /// [`crate::ReplicaError::LostBlock`].
+    /// one, [`StoreError::RebuildInterrupted`], and [`StoreError::Gap`]; for a replica's store
+    /// [`crate::ReplicaError::LostEntry`] and [`crate::ReplicaError::LostBlock`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
-        Self::open_with(path, options, &NoProgress)
-    }
-
-    /// Makes a new store in memory, for the tests of programs that embed a service. Nothing of it
-    /// is kept: what is acknowledged is lost when the last clone is dropped. For a store that can
-    /// be opened again, set [`OpenOptions::in_memory`].
-    ///
-    /// # Errors
-    /// [`StoreError::Database`] and [`StoreError::Open`].
-    pub fn in_memory(domain: RegistryDomain) -> Result<Self, StoreError> {
-        let in_memory = Some(MemoryDisk::new()?);
-        let resources = Resources::with_cache(MEMORY_CACHE);
-        let options = OpenOptions { in_memory, resources, ..OpenOptions::new(domain) };
-        // The binding of RocksDB makes the folder on the machine's disk, so it must be one that is
-        // there. No file is written to it.
-        Self::open(&std::env::temp_dir(), &options)
-    }
-
-    /// The same with a follower of the migration, if there is one. When it is stopped, the next
-    /// call continues it.
-    ///
-    /// # Errors
-    /// Those of [`Store::open`], and [`StoreError::Stopped`].
-    pub fn open_with(path: &Path, options: &OpenOptions, progress: &dyn Progress) -> Result<Self, StoreError> {
         check_no_rebuild(path)?;
         let mut database = Database::open_with(path, &options.resources, true, options.environment())?;
         let domain = match facts::stored_domain(&database)? {
@@ -150,11 +125,9 @@ impl Store {
                 options.domain
             }
             Some(stored) => {
-                if let foreign @ SchemaStanding::Foreign { .. } = standing(&database)? {
-                    foreign.ensure_present()?;
-                }
+                MIGRATIONS.ensure_usable(&database)?;
                 check_registry(stored, options)?;
-                migration::bring_up_to_date(&mut database, path, Keep::Beside, progress)?;
+                MIGRATIONS.bring_up_to_date(&mut database, path)?;
                 database.create_missing_families()?;
                 stored
             }
@@ -174,11 +147,26 @@ impl Store {
         Ok(Self::from_database(database, domain))
     }
 
+    /// Makes a new store in memory, for the tests of programs that embed a service. Nothing of it
+    /// is kept: what is acknowledged is lost when the last clone is dropped. For a store that can
+    /// be opened again, set [`OpenOptions::in_memory`].
+    ///
+    /// # Errors
+    /// [`StoreError::Database`] and [`StoreError::Open`].
+    pub fn in_memory(domain: RegistryDomain) -> Result<Self, StoreError> {
+        let in_memory = Some(MemoryDisk::new()?);
+        let resources = Resources::with_cache(MEMORY_CACHE);
+        let options = OpenOptions { in_memory, resources, ..OpenOptions::new(domain) };
+        // The binding of RocksDB makes the folder on the machine's disk, so it must be one that is
+        // there. No file is written to it.
+        Self::open(&std::env::temp_dir(), &options)
+    }
+
     /// Opens a store that must exist, for the registry that it was created for.
     ///
     /// # Errors
     /// [`StoreError::Empty`] when the store's first start ended before anything was written;
-    /// [`StoreError::Open`], [`StoreError::InUse`], [`StoreError::SchemaVersion`],
+    /// [`StoreError::Open`], [`StoreError::InUse`], [`StoreError::OtherLayout`],
     /// [`StoreError::NeedsMigration`] and [`StoreError::RebuildInterrupted`];
     /// [`StoreError::Missing`] when the store does not name its registry.
     pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
@@ -199,46 +187,29 @@ impl Store {
         if database.is_empty()? {
             return Err(empty());
         }
-        if standing(&database)? == SchemaStanding::Present {
-            database.create_missing_families()?;
-        }
+        MIGRATIONS.ensure_present(&database)?;
+        database.create_missing_families()?;
         Self::from_existing(database)
     }
 
     /// Opens a store that must exist, and changes none of its files.
     ///
     /// # Errors
-    /// [`StoreError::Open`], [`StoreError::SchemaVersion`], [`StoreError::NeedsMigration`], and
+    /// [`StoreError::Open`], [`StoreError::OtherLayout`], [`StoreError::NeedsMigration`], and
     /// [`StoreError::Missing`] when the store does not name its registry.
     pub fn open_read_only(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
         Self::from_existing(Database::open_read_only(path, block_cache)?)
     }
 
-    /// Opens a store that must exist, of any schema that this program has or can migrate, and
-    /// changes none of its files. Of a store with an older schema only what [`Store::summary`],
-    /// [`Store::accounts`] and [`Store::families`] read may be read, and its blocks: these have had
-    /// the same layout since the oldest of those schemas.
+    /// Makes a store that exists look like that of another build of the program, for tests.
     ///
     /// # Errors
-    /// Those of [`Store::open_read_only`] but [`StoreError::NeedsMigration`].
-    pub fn look(path: &Path, block_cache: usize) -> Result<(Self, SchemaStanding), StoreError> {
-        let database = Database::open_read_only(path, block_cache)?;
-        let standing = standing(&database)?;
-        if let SchemaStanding::Foreign { .. } = standing {
-            standing.ensure_present()?;
-        }
-        Ok((Self::from_database_of_registry(database)?, standing))
-    }
-
-    /// Migrates a store in place and keeps no copy of it: for the copy of a backup, which stays as
-    /// it is. Does nothing for a store of the present schema. Blocks the thread.
-    ///
-    /// # Errors
-    /// As for [`Store::open_with`]. Until a later call succeeds, nothing else can use the store.
-    pub fn migrate_copy(path: &Path, block_cache: usize, progress: &dyn Progress) -> Result<(), StoreError> {
-        let mut database = Database::open(path, block_cache, false, None)?;
-        migration::bring_up_to_date(&mut database, path, Keep::Nothing, progress)?;
-        database.create_missing_families()
+    /// [`StoreError::Open`] and [`StoreError::Database`].
+    #[cfg(feature = "fault-injection")]
+    pub fn pretend_layout(path: &Path, layout: Layout) -> Result<(), StoreError> {
+        let mut changes = Changes::default();
+        facts::put_layout(&mut changes, layout);
+        Database::open(path, MEMORY_CACHE, false, None)?.write(changes, true)
     }
 
     /// Makes an empty store for a registry, which is gone when the process ends.
@@ -247,11 +218,7 @@ impl Store {
     }
 
     pub(crate) fn from_existing(database: Database) -> Result<Self, StoreError> {
-        standing(&database)?.ensure_present()?;
-        Self::from_database_of_registry(database)
-    }
-
-    pub(crate) fn from_database_of_registry(database: Database) -> Result<Self, StoreError> {
+        MIGRATIONS.ensure_present(&database)?;
         let domain = facts::stored_domain(&database)?.ok_or_else(|| StoreError::Missing {
             family: family::META,
             what: "the registry that the store belongs to".to_owned(),
@@ -373,10 +340,10 @@ fn check_no_rebuild(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Writes the registry's domain and the schema version into a new store.
+/// Writes the registry's domain and the layout into a new store.
 fn bind_to_registry(database: &Database, domain: &RegistryDomain) -> Result<(), StoreError> {
     let mut changes = Changes::default();
-    facts::put_schema_version(&mut changes);
+    facts::put_layout(&mut changes, Layout::PRESENT);
     facts::put_domain(&mut changes, domain);
     database.write(changes, true)
 }

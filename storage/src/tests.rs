@@ -1,6 +1,6 @@
 //! The store with a real RocksDB.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
@@ -20,7 +20,7 @@ use selfsame_protocol::verification::nullifiers::{NullifierKey, NullifierRecord}
 use tempfile::TempDir;
 
 use crate::database::{Changes, Database};
-use crate::facts::write_schema_version;
+use crate::facts::put_layout;
 use crate::recorded::admission_changes;
 use crate::*;
 
@@ -128,17 +128,52 @@ fn a_store_whose_first_start_was_interrupted_is_empty_and_opens() {
     assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("the store opens").domain(), DOMAIN);
 }
 
+/// Every record of a store.
+fn all_records(path: &Path) -> Vec<(&'static str, Box<[u8]>, Box<[u8]>)> {
+    let database = Database::open_read_only(path, 1 << 20).expect("the database opens");
+    let records = |family| {
+        let records = database.raw_records(family).expect("a family");
+        records.map(move |record| record.map(|(key, value)| (family, key, value)).expect("the read succeeds"))
+    };
+    database.families().flat_map(records).collect()
+}
+
 #[test]
-fn a_store_with_another_schema_version_is_refused() {
-    let folder = folder();
-    let store = open(&folder);
-    write_schema_version(store.database(), SCHEMA_VERSION + 1);
-    drop(store);
-    for error in [
-        Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused"),
-        Store::open_existing(folder.path(), 1 << 20).err().expect("the store is refused"),
-    ] {
-        assert!(matches!(error, StoreError::SchemaVersion { found, .. } if found == SCHEMA_VERSION + 1), "{error}");
+fn a_store_of_another_build_is_refused_and_left_as_it_is() {
+    let other = |schema, draft| Layout { schema, draft };
+    let table = [
+        (other(9, None), "schema 9"),
+        (other(0, None), "schema 0"),
+        (other(0, Some(SCHEMA_DRAFT + 1)), &format!("schema 0, draft {}", SCHEMA_DRAFT + 1)),
+        (other(1, Some(0)), "schema 1"),
+    ];
+    for (layout, name) in table {
+        let folder = folder();
+        let path = folder.path().join("store");
+        let store = Store::open(&path, &OpenOptions::new(DOMAIN)).expect("the store opens");
+        let mut changes = Changes::default();
+        put_layout(&mut changes, layout);
+        store.database().write(changes, true).expect("written");
+        admit(&store, 1, 1);
+        drop(store);
+        let before = all_records(&path);
+        for refused in [
+            Store::open(&path, &OpenOptions::new(DOMAIN)).err(),
+            Store::open(&path, &OpenOptions::new(RegistryDomain { chain_id: 480, ..DOMAIN })).err(),
+            Store::open_existing(&path, 1 << 20).err(),
+            Store::open_read_only(&path, 1 << 20).err(),
+            Store::mark_as_copy(&path, 1 << 20, UnixSeconds(1)).err(),
+            rebuild(&path, 1 << 20, &NoProgress).err(),
+        ] {
+            let expected = format!(
+                "the store has {name}, and this program reads schema {SCHEMA_VERSION}, draft {SCHEMA_DRAFT} alone; start \
+                 with an empty data folder, or use the build that wrote the store: until 0.1.0 is released, the format \
+                 changes without migrations"
+            );
+            assert_eq!(refused.expect("the store is refused").to_string(), expected);
+        }
+        assert_eq!(all_records(&path), before);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is beside the store");
     }
 }
 

@@ -1,14 +1,18 @@
 //! The commands, run as programs: output and exit status.
 
+#[cfg(feature = "fault-injection")]
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use selfsame::config::Config;
 use selfsame_protocol::ledger::{Entry, RequestId};
-use selfsame_storage::{GroupCommit, OLDEST_MIGRATABLE, RequestWriter, SCHEMA_VERSION, Store};
+use selfsame_storage::{GroupCommit, Layout, RequestWriter, Store};
 use selfsame_wallet::file::WalletFile;
 use selfsame_wallet::operations::create_account;
 
+#[cfg(feature = "fault-injection")]
+use crate::harness::run_for_status;
 use crate::harness::{DaemonProcess, folder, refused_start, run, run_with};
 use crate::test_accounts::{final_state, key, seed};
 
@@ -62,9 +66,7 @@ async fn a_store_is_described_also_beside_its_daemon() {
     let mut process = Some(process);
     for is_running in [true, false] {
         let (success, text) = describe(&data);
-        let first = format!(
-            "schema version {SCHEMA_VERSION} (this program reads {SCHEMA_VERSION}, and migrates from {OLDEST_MIGRATABLE} on)\n"
-        );
+        let first = format!("{}\n", Layout::PRESENT);
         assert!(success && text.starts_with(&first), "{is_running}: {text}");
         assert!(text.contains("on chain 31337\nblock 1 of ") && text.contains(", 1 applied\n1 accounts\n"), "{text}");
         let (success, json) = run(&["store", "info", "--json", "--data", &data]);
@@ -77,6 +79,38 @@ async fn a_store_is_described_also_beside_its_daemon() {
     }
     let (success, text) = describe("/nowhere");
     assert!(!success && text.contains("/nowhere"), "{text}");
+}
+
+/// What an operator sees of a store that a build with another format made.
+#[cfg(feature = "fault-injection")]
+#[test]
+fn every_command_refuses_the_store_of_another_build_with_one_sentence() {
+    let folder = folder();
+    let data = folder.path().display().to_string();
+    assert!(DaemonProcess::start(folder.path(), &[], &[]).terminate().success());
+    let other = Layout { schema: 9, draft: None };
+    Store::pretend_layout(&selfsame::daemon::store_folder(folder.path()), other).expect("written");
+    let names = || -> BTreeSet<_> {
+        std::fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("read").file_name()).collect()
+    };
+    let before = names();
+    let sentence = format!(
+        "selfsame: the store has schema 9, and this program reads {} alone; start with an empty data folder, or use the \
+         build that wrote the store: until 0.1.0 is released, the format changes without migrations\n",
+        Layout::PRESENT
+    );
+    for command in [
+        &["store", "info"][..],
+        &["registry", "fsck"],
+        &["registry", "rebuild"],
+        &["keys", "revoke", "--all"],
+        &["serve", "--dev"],
+    ] {
+        let (status, text) = run_for_status(&[command, &["--data", &data]].concat(), &[]);
+        assert_eq!(status.code(), Some(1), "{command:?}: {text}");
+        assert!(text.ends_with(&sentence), "{command:?}: {text}");
+    }
+    assert_eq!(names(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

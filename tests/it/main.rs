@@ -33,7 +33,6 @@ mod fake_node;
 mod faults;
 mod gateway_errors;
 mod gateway_rules;
-mod golden_stores;
 mod harness;
 mod hostile_http;
 mod http_contract;

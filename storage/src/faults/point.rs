@@ -63,7 +63,7 @@ fault_points! {
     MigrationCopied = "migration.copied",
     /// The store is marked as being migrated, and the copy has its name.
     MigrationMarked = "migration.marked",
-    /// A migration has written changed records, or the new schema version.
+    /// A migration has written changed records, or the new layout.
     MigrationWritten = "migration.written",
     /// The request tracker starts.
     RequestTrackerStart = "request-tracker.start",

@@ -32,8 +32,7 @@ pub(crate) struct Family<Key, Value> {
 }
 
 impl<Key: Encoding, Value: Encoding> Family<Key, Value> {
-    /// A family of this schema, or of an older one in a migration.
-    pub(crate) const fn new(name: &'static str) -> Self {
+    const fn new(name: &'static str) -> Self {
         Self { name, types: PhantomData }
     }
 

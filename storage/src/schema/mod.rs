@@ -10,6 +10,7 @@
 //! | [`records`] | sign-in's records, the registry's key and used nonces, each with an expiry |
 //! | [`chain`] | what is followed from chains, and how far |
 //! | [`events`] | events, how far they are told, what was not accepted |
+//! | [`layout`] | the number of the layout of all of these |
 //! | [`journal`] | what an entry of the journal says |
 //! | [`restoration`] | that a store was restored from a backup |
 
@@ -17,6 +18,7 @@ pub(crate) mod chain;
 pub(crate) mod events;
 pub(crate) mod family;
 pub(crate) mod journal;
+pub(crate) mod layout;
 pub(crate) mod records;
 pub(crate) mod registry;
 pub(crate) mod requests;

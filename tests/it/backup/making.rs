@@ -54,7 +54,7 @@ async fn a_backup_of_a_running_daemon_has_what_a_restore_needs_and_no_more() {
         let text = workplace.run_ok(arguments);
         assert!(text.starts_with("backup of 20") && text.ends_with("\n0 problems\n"), "{text}");
         let registry = "registry 0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9 on chain 31337";
-        assert!(text.contains(&format!("schema version {SCHEMA_VERSION}, {registry}")), "{text}");
+        assert!(text.contains(&format!("schema {SCHEMA_VERSION}, {registry}")), "{text}");
     }
     assert!(daemon.terminate().success());
     assert_eq!(contents(&workplace.path("backup")), made, "neither the daemon nor a check changes a backup");

@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
+#[cfg(feature = "fault-injection")]
+use selfsame::backup::FileDigest;
 use selfsame::backup::Manifest;
 use selfsame_protocol::B256;
+#[cfg(feature = "fault-injection")]
+use selfsame_storage::{Layout, SCHEMA_DRAFT, Store};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -51,7 +55,7 @@ async fn every_damage_of_a_backup_is_a_problem_of_its_own() {
     daemon.kill();
 
     type Damage = fn(&Path);
-    let table: [(&str, Damage, &[&str]); 13] = [
+    let table: &[(&str, Damage, &[&str])] = &[
         (
             "a missing file of the store",
             |backup| std::fs::remove_file(stored(backup, ".sst")).expect("removed"),
@@ -122,8 +126,34 @@ async fn every_damage_of_a_backup_is_a_problem_of_its_own() {
             "another schema",
             |backup| reseal(backup, |manifest| manifest.schema_version = 99),
             &[
-                "the store of the backup has schema version 99, this program reads version",
-                "and migrates from version 4 on; use selfsame 0.1.0, which made it",
+                "the store of the backup has schema 99, and this program reads schema 0; use the build of selfsame 0.1.0 that \
+                 made it",
+            ],
+        ),
+        #[cfg(feature = "fault-injection")]
+        (
+            "the store of a build with another format",
+            |backup| {
+                let store = backup.join("store");
+                let other = Layout { draft: Some(SCHEMA_DRAFT + 1), ..Layout::PRESENT };
+                Store::pretend_layout(&store, other).expect("written");
+                let files = std::fs::read_dir(&store).expect("a folder").map(|entry| {
+                    let path = entry.expect("an entry").path();
+                    let content = std::fs::read(&path).expect("read");
+                    let digest =
+                        FileDigest { size: content.len() as u64, sha256: B256::from_slice(&Sha256::digest(content)) };
+                    (format!("store/{}", path.file_name().expect("a name").to_string_lossy()), digest)
+                });
+                let files: Vec<_> = files.collect();
+                reseal(backup, |manifest| {
+                    manifest.files.retain(|name, _| !name.starts_with("store/"));
+                    manifest.files.extend(files);
+                });
+            },
+            &[
+                "the store has schema 0, draft ",
+                ", and this program reads schema 0, draft ",
+                " alone; start with an empty",
             ],
         ),
         (
@@ -147,7 +177,7 @@ async fn every_damage_of_a_backup_is_a_problem_of_its_own() {
             ],
         ),
     ];
-    for (what, damage, expected) in table {
+    for &(what, damage, expected) in table {
         copy_folder(&workplace.path("good"), &workplace.path("bad"));
         assert!(workplace.run_ok(&["backup", "verify", "@bad"]).ends_with("\n0 problems\n"), "{what}: a copy is good");
         damage(&workplace.path("bad"));
