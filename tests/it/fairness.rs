@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{START, in_time, until_true};
+use crate::harness::{in_time, until_true};
 use crate::registry_client::RegistryClient;
 use crate::sign_in_client::{APP, Form, SECRET, SignInTestClient, accept_current_proofs};
 use crate::test_accounts::key;

@@ -96,7 +96,7 @@ pub fn variable<T: FromStr>(name: &str) -> Option<T> {
 /// The seeds with which a test makes its choices, one after the other.
 ///
 /// `SELFSAME_TORTURE_SEED`, `SELFSAME_DISK_SEED` and `SELFSAME_HOSTILE_SEED` set the one seed of a
-/// suite, to repeat a failure. Otherwise there is `SELFSAME_SEED`, which is the same for all
+/// suite, to repeat a failure. Otherwise there is `TEST_SEED`, which is the same for all
 /// suites, or a fixed number, and before it every seed with which this test has failed once.
 pub fn seeds(suite: &str, test: &str) -> Vec<u64> {
     let of_suite = format!("SELFSAME_{}_SEED", suite.to_uppercase());
@@ -105,7 +105,7 @@ pub fn seeds(suite: &str, test: &str) -> Vec<u64> {
         Some(seed) => seeds.push(seed),
         None => {
             seeds.extend(failed_seeds().filter(|(failed, _)| *failed == format!("{suite}::{test}")).map(|(_, s)| s));
-            seeds.push(variable("SELFSAME_SEED").unwrap_or(1));
+            seeds.push(variable("TEST_SEED").unwrap_or(1));
         }
     }
     eprintln!("{suite}::{test}: seeds {seeds:?}; {of_suite} sets one");

@@ -13,7 +13,7 @@
 //! `SELFSAME_SIMULATION_HISTORIES`, `SELFSAME_SHARED_LEDGER_HISTORIES`,
 //! `SELFSAME_VERIFICATION_HISTORIES`, `SELFSAME_SIGN_IN_HISTORIES` and `SELFSAME_CLUSTER_HISTORIES`
 //! are the numbers of histories. The first seed is `SELFSAME_SIMULATION_SEED`, without it
-//! `SELFSAME_SEED`, which is the seed of all random tests, and without that 1. The seeds of
+//! `TEST_SEED`, which is the seed of all random tests, and without that 1. The seeds of
 //! `failed_seeds.txt` are played in addition.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -123,8 +123,7 @@ fn play_and_count(kind: &str, variable: &str, least: u64, play: impl Fn(&mut Sim
             play(simulation);
         });
     }
-    let first =
-        number_from_environment("SELFSAME_SIMULATION_SEED").or_else(|| number_from_environment("SELFSAME_SEED"));
+    let first = number_from_environment("SELFSAME_SIMULATION_SEED").or_else(|| number_from_environment("TEST_SEED"));
     let (first, histories) = (first.unwrap_or(1), number_from_environment(variable).unwrap_or(HISTORIES));
     println!("{kind}: the first seed is {first}. SELFSAME_SIMULATION_SEED=… {variable}=1 plays one seed");
     let succeeded = AtomicU64::new(0);
