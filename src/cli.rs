@@ -91,6 +91,14 @@ pub enum Command {
     /// The development authenticator: make keys, create and change accounts, make proofs
     #[cfg(feature = "wallet")]
     Wallet(selfsame_wallet::command::WalletCommand),
+    /// The same, which only programs with the feature `wallet` have
+    #[cfg(not(feature = "wallet"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Wallet {
+        /// The arguments, which are not read
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
 }
 
 /// `selfsame serve`.

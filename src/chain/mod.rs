@@ -17,5 +17,4 @@ mod transport;
 pub use json_rpc::{JsonRpcNode, NodeCounters, NodeSettings};
 pub use node_url::{InvalidNodeUrl, NodeUrl};
 pub use transport::NodeSetupError;
-#[cfg(feature = "otlp")]
 pub(crate) use transport::tls_connector;

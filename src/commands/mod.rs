@@ -83,6 +83,8 @@ fn run(arguments: Arguments, build: Build, out: &mut Output) -> Result<ExitCode,
         Command::Man { folder } => help::write_man_pages(&folder),
         #[cfg(feature = "wallet")]
         Command::Wallet(command) => wallet(command, out),
+        #[cfg(not(feature = "wallet"))]
+        Command::Wallet { .. } => Err("this program was built without the feature wallet".into()),
     }
 }
 
@@ -102,4 +104,18 @@ fn wallet(command: selfsame_wallet::command::WalletCommand, out: &mut Output) ->
         run(command, &mut random, &clocks, out.writer()).await?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+#[cfg(all(test, not(feature = "wallet")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_without_the_wallet_names_the_feature() {
+        for arguments in [&[][..], &["--help"], &["create-account", "--gateway", "http://127.0.0.1:1"]] {
+            let arguments = Arguments::try_parse_from([&["selfsame", "wallet"], arguments].concat()).unwrap();
+            let error = run(arguments, Build::of_commit(None, None), &mut Output::standard()).unwrap_err();
+            assert!(error.to_string().contains("the feature wallet"), "{error}");
+        }
+    }
 }

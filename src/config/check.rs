@@ -22,7 +22,7 @@ use selfsame_storage::Resources;
 use super::chains::{Chain, ContractKind};
 use super::cluster::Cluster;
 use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
-use super::traces::CollectorUrl;
+use super::traces::{CollectorUrl, Traces};
 use super::values::RelyingPartyId;
 use super::whole::Config;
 use crate::http::check_socket_path;
@@ -62,6 +62,7 @@ pub(super) fn check_settings(config: &Config) -> Vec<InvalidSetting> {
         check_addresses(config),
         check_others(config),
         cluster::check_cluster(config),
+        check_features(config, cfg!(feature = "otlp")),
     ]
     .concat()
 }
@@ -297,13 +298,6 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
             invalid_setting("backup.folder", "is missing; backup.every needs it: a folder that exists, best on another disk"),
         ),
         (
-            config.traces.collector.is_some() && !cfg!(feature = "otlp"),
-            invalid_setting(
-                "traces.collector",
-                "cannot be used: this program was built without the feature otlp; leave the key out",
-            ),
-        ),
-        (
             config.traces.collector.as_ref().is_some_and(CollectorUrl::is_plain_http_to_another_machine)
                 && !config.insecure_http,
             invalid_setting(
@@ -318,6 +312,16 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
     .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
     let of_bridge = check_bridge_url(config).into_iter().chain(check_bridge_of_sign_in(config));
     found.chain(check_operator_socket(config)).chain(of_bridge).collect()
+}
+
+/// The settings of sections whose feature this program was built without. `has_otlp` says whether
+/// it was built with the feature `otlp`.
+pub(super) fn check_features(config: &Config, has_otlp: bool) -> Vec<InvalidSetting> {
+    let (Traces { collector, one_in }, default) = (&config.traces, Traces::default());
+    let keys = [("traces.collector", *collector != default.collector), ("traces.one_in", *one_in != default.one_in)];
+    let message = "cannot be used: this program was built without the feature otlp; leave the key out";
+    let is_refused = |(key, is_set): (&str, bool)| (is_set && !has_otlp).then(|| invalid_setting(key, message));
+    keys.into_iter().filter_map(is_refused).collect()
 }
 
 /// The most secrets of one application: the old one and the new one while it is changed.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{CERTAIN_KEY, check_problems, defaults, load, load_with};
+use crate::config::check::check_features;
 use crate::config::{Config, Environment, ProductionKey, RateLimit, StagingKey};
 use crate::interface::Interface;
 
@@ -335,4 +336,20 @@ redirect_uris = ['https://b.example/']
         load("x = 99999999999999999999"),
         &[&["selfsame.toml: line 1, column 5: the number is out of range"]],
     );
+}
+
+#[test]
+fn settings_whose_feature_is_missing_are_refused_with_its_name() {
+    for (text, keys) in [
+        ("", &[][..]),
+        ("traces = { one_in = 1 }", &[]),
+        ("traces.collector = 'http://127.0.0.1:4318'", &["traces.collector"]),
+        ("traces = { collector = 'http://127.0.0.1:4318', one_in = 100 }", &["traces.collector", "traces.one_in"]),
+    ] {
+        let config = toml::from_str(text).unwrap();
+        assert_eq!(check_features(&config, true), [], "{text}");
+        let refused = check_features(&config, false);
+        assert_eq!(refused.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), keys, "{text}");
+        assert!(refused.iter().all(|(_, message)| message.contains("without the feature otlp")), "{refused:?}");
+    }
 }
