@@ -420,8 +420,9 @@ fn make_folders(data: &Path) -> io::Result<()> {
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
 }
 
-/// Opens the store; that of a replica may be copied first. Without a configured contract, a new store gets a random one: signatures that are made for one deployment
-/// must not be valid in another.
+/// Opens the store; that of a replica may be copied first. Without a configured contract, a new
+/// store gets a random one: signatures that are made for one deployment must not be valid in
+/// another.
 async fn open_store(
     config: &Config,
     random: &dyn Random,

@@ -108,8 +108,8 @@ pub struct Restored {
 }
 
 /// Makes the data folder `data`, which is missing or empty, from a backup. When `data` was made
-/// from the same backup and is not confirmed, only confirms it. When this fails or the process ends,
-/// `data` is as it was. Blocks the thread.
+/// from the same backup and is not confirmed, only confirms it. When this fails or the process
+/// ends, `data` is as it was. Blocks the thread.
 pub fn restore(
     backup: &Path,
     data: &Path,
