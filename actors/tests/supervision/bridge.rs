@@ -8,7 +8,7 @@ use selfsame_protocol::bridge::entries::EntryError;
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use tokio::time::timeout;
 
-use super::{PATIENCE, expect_struck, lock_exclusive, send, start};
+use super::{PATIENCE, expect_struck, lock_exclusive, send, start, wait_until};
 
 fn message(number: u8) -> Message {
     Message { iv: [number; 12], payload: vec![number; 32].into() }
@@ -36,6 +36,8 @@ async fn a_restart_of_the_message_bridge_loses_its_entries_and_nothing_else() {
     drop(plan);
     let waited = timeout(PATIENCE, waiting).await.expect("it does not wait on").expect("no panic");
     assert!(matches!(waited, Ok(None) | Err(BridgeError::Unavailable { .. })), "{waited:?}");
+    let bridges = || running.service.actors().into_iter().filter(|actor| actor.name.ends_with("message-bridge"));
+    wait_until("the message bridge is started again", || bridges().any(|actor| actor.restarts == 1)).await;
     assert_eq!(bridge.status(id.clone()).await.expect("it runs again"), None);
     let refused = bridge.answer(id.clone(), message(2), None).await;
     assert!(matches!(refused, Err(BridgeError::Entry(EntryError::NoSuchRequest))), "{refused:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
-use selfsame_actors::{ServiceError, SubmitError};
+use selfsame_actors::{ServiceError, Settings, SubmitError};
 use selfsame_protocol::ids::LeafIndex;
 use tokio::time::timeout;
 
@@ -213,6 +213,12 @@ async fn commits_continue_after_one_commit_panics() {
     panic!("the panic never hit the committing thread");
 }
 
+/// Requests expire soon. The minutes that pass at once make no actor count as stuck.
+fn expire_soon(settings: &mut Settings) {
+    settings.limits.request_retention = Duration::from_secs(10);
+    settings.supervision.stuck_after = Duration::from_secs(3600);
+}
+
 /// Lets the request tracker begin to delete what has expired.
 async fn pass_a_minute() {
     tokio::time::pause();
@@ -225,7 +231,7 @@ async fn expired_requests_are_deleted_after_a_deletion_that_panicked_or_was_slow
     let _guard = lock_exclusive().await;
     for point in [FaultPoint::SweepBefore, FaultPoint::SweepAfter] {
         for fault in [Fault::Panic, Fault::Delay(Duration::from_millis(20)), Fault::Stall] {
-            let running = start_with(|settings| settings.limits.request_retention = Duration::from_secs(10)).await;
+            let running = start_with(expire_soon).await;
             let registry = running.service.registry();
             let request_id = submit(&registry, 0).await;
             expect_finalized(&registry, &request_id).await;
@@ -252,7 +258,7 @@ async fn expired_requests_are_deleted_after_a_deletion_that_panicked_or_was_slow
 #[tokio::test]
 async fn expired_requests_are_deleted_after_a_failed_deletion() {
     let _guard = lock_exclusive().await;
-    let running = start_with(|settings| settings.limits.request_retention = Duration::from_secs(10)).await;
+    let running = start_with(expire_soon).await;
     let registry = running.service.registry();
     let mut all = Vec::new();
     for number in 0..5 {
@@ -347,10 +353,13 @@ async fn an_actor_that_keeps_dying_ends_the_service_with_a_reason() {
                 let _ = timeout(PATIENCE, answer).await.expect("every call gets an answer");
             }
         };
-        let error = tokio::select! {
-            error = running.service.failed() => error,
-            () = submitting => unreachable!("the loop does not end"),
+        let ending = async {
+            tokio::select! {
+                error = running.service.failed() => error,
+                () = submitting => unreachable!("the loop does not end"),
+            }
         };
+        let error = timeout(2 * PATIENCE, ending).await.expect("the service ends");
         assert!(matches!(error, ServiceError::GaveUp { .. }), "{}: {error}", point.name());
         let answer =
             timeout(PATIENCE, registry.submit(create(u64::MAX - 1).into())).await.expect("the call gets an answer");

@@ -9,8 +9,8 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
-    RegistryHandle, STUCK_AFTER, ServiceChild, ServiceError, ServiceParts, Settings, SubmitError, UNREADY_AFTER,
-    VerificationError,
+    ActorHealth, RegistryHandle, STUCK_AFTER, ServiceChild, ServiceError, ServiceParts, Settings, SubmitError,
+    UNREADY_AFTER, VerificationError,
 };
 use selfsame_protocol::ledger::RequestId;
 use selfsame_storage::{OpenOptions, Store};
@@ -71,6 +71,7 @@ async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
 #[tokio::test]
 async fn a_stuck_verifier_worker_ends_the_service() {
     let _guard = lock_exclusive().await;
+    let is_worker = |actor: &ActorHealth| actor.name.contains("verifier/worker");
     let running = start_with(verification::configure_verification).await;
     let plan = Plan::new().strike_always(FaultPoint::VerifierWorkerCheck, Fault::Stall).run();
     let handle = running.service.verification();
@@ -80,12 +81,20 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     // The worker takes the batch on a thread of its own, so in real time.
     expect_struck(&plan, FaultPoint::VerifierWorkerCheck, 1).await;
     tokio::time::pause();
-    // The stalled thread stops simulated time from advancing by itself. Between two advances the
-    // actors, all of which run in this thread, answer the heartbeat.
+    // The stalled thread stops simulated time from advancing by itself. Other threads work for the
+    // actors in real time, so time passes when these have answered the heartbeat, which asks them
+    // every second.
+    let is_late = |actor: &ActorHealth| !is_worker(actor) && actor.silent_for > Duration::from_secs(2);
+    let deadline = std::time::Instant::now() + PATIENCE;
     let pass_time = async {
         loop {
             tokio::time::advance(Duration::from_millis(100)).await;
-            for _ in 0..20 {
+            while running.service.actors().iter().any(is_late) {
+                assert!(
+                    std::time::Instant::now() < deadline,
+                    "an actor does not answer: {:?}",
+                    running.service.actors()
+                );
                 tokio::task::yield_now().await;
             }
         }
@@ -99,8 +108,8 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     assert!(since.elapsed() <= STUCK_AFTER * 2, "{:?}", since.elapsed());
     tokio::time::resume();
     let actors = running.service.actors();
-    let silent: Vec<_> = actors.iter().filter(|actor| !actor.is_responsive).map(|actor| &actor.name).collect();
-    assert!(silent.len() == 1 && silent[0].contains("verifier/worker"), "the service is not ready: {silent:?}");
+    let silent: Vec<_> = actors.iter().filter(|actor| !actor.is_responsive).collect();
+    assert!(silent.len() == 1 && is_worker(silent[0]), "the service is not ready: {silent:?}");
     let answer = call.await.expect("no panic");
     assert!(matches!(answer, Err(VerificationError::Unavailable { .. })), "{answer:?}");
     drop(plan);
