@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_program_without_the_wallet_names_the_feature() {
         for arguments in [&[][..], &["--help"], &["create-account", "--gateway", "http://127.0.0.1:1"]] {
-            let arguments = Arguments::try_parse_from([&["selfsame", "wallet"], arguments].concat()).unwrap();
+            let arguments = Arguments::try_parse_from([&["selfsame", "wallet"][..], arguments].concat()).unwrap();
             let error = run(arguments, Build::of_commit(None, None), &mut Output::standard()).unwrap_err();
             assert!(error.to_string().contains("the feature wallet"), "{error}");
         }

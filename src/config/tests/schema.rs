@@ -199,7 +199,8 @@ fn unusual_forms_of_values_load() {
 #[test]
 fn a_dump_fits_the_schema() {
     let secrets = format!(
-        "registry = {{ create_account = 'token', create_account_token_hash = '{hash}' }}\nverifier.simulator_seed = 'a seed'\n[[apps]]\nid = 'app_a'\n\
+        "registry = {{ create_account = 'token', create_account_token_hash = '{hash}' }}\n\
+         verifier.simulator_seed = 'a seed'\n[[apps]]\nid = 'app_a'\n\
          client_secret_hash = '{hash}'\n[[chains]]\nname = 'c'\npreset = 'ethereum'\nrpc = ['https://node.example/key']\n",
         hash = format_args!("sha256:{}:{}", "0".repeat(32), "0".repeat(64)),
     );
