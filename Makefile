@@ -71,6 +71,7 @@ test-gate: prerequisites python-packages
 	$(MAKE) outer-suites
 	$(STEP) features -- $(MAKE) features
 	$(STEP) crate-documents -- $(CARGO) doc --release --workspace --no-deps --quiet
+	scripts/rocksdb.sh $(BUILD_OUTPUT) --check
 
 # Everything, also what the gate leaves out: long histories, new seeds, suites that have passed before, the waits of
 # more than a minute at the proxies, and the released program in place of the one with fault points. It takes hours.

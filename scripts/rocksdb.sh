@@ -8,8 +8,8 @@
 # compiler, other features of the crate), it writes no configuration, and cargo compiles RocksDB itself.
 # ROCKSDB_LIB_DIR and ROCKSDB_COMPILE in the environment win over the archive.
 #
-# Usage: scripts/rocksdb.sh BUILD, where BUILD is the output folder of cargo. The archive is in
-# BUILD/rocksdb/KEY.
+# Usage: scripts/rocksdb.sh BUILD [--check], where BUILD is the output folder of cargo. The archive is in
+# BUILD/rocksdb/KEY. With --check it fails when a build in BUILD has compiled RocksDB again since then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -101,6 +101,12 @@ if [ ! -e "$folder/librocksdb.a" ]; then
     ar crs "$work/librocksdb.a" "$work"/*.o
     mkdir -p "$folder"
     mv "$work/librocksdb.a" "$folder/librocksdb.a"
+fi
+
+if [ "${2:-}" = --check ]; then
+    again=$(find "$build" -path '*/build/librocksdb-sys-*/out/*' -name '*.o' -newer "$folder/librocksdb.a" -printf '%h\n' | sort -u)
+    [ -z "$again" ] || { printf 'cargo has compiled RocksDB again:\n%s\n' "$again" >&2; exit 1; }
+    exit 0
 fi
 
 mkdir -p .cargo
