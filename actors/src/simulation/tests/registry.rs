@@ -150,8 +150,9 @@ impl Coverage {
     }
 }
 
-/// With so many histories, everything in [`Coverage`] has happened.
-const COVERING: u64 = 100;
+/// With so many histories, everything in [`Coverage`] has happened. Fewer, of any seed, may miss
+/// something.
+const COVERING: u64 = 500;
 
 #[test]
 fn histories_agree_with_the_model() {
