@@ -54,7 +54,7 @@ STEP := scripts/suite.py $(BUILD_OUTPUT)/suites
 PACKAGES := $(BUILD_OUTPUT)/packages
 PYTHON := $(PACKAGES)/python/bin/python
 # One process for each test, with the groups, limits and repeats of .config/nextest.toml.
-NEXTEST = env TEST_SEED=$(TEST_SEED) $(PACKAGES)/python/bin/cargo-nextest nextest run --cargo-profile release --workspace $(FAULTS)
+NEXTEST = env TEST_SEED=$(TEST_SEED) PROPTEST_RNG_SEED=$(TEST_SEED) $(PACKAGES)/python/bin/cargo-nextest nextest run --cargo-profile release --workspace $(FAULTS)
 
 # Every check that CI runs. The times of the steps are printed at the end, also when one of them fails.
 test:

@@ -52,6 +52,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode
             // `eprintln!` panics when standard error cannot be written; this ignores the error.
             let _ = writeln!(std::io::stderr(), "selfsame: {error}");
         }
+        exit::end_when_stuck(&*error, status);
         ExitCode::from(status)
     })
 }

@@ -161,7 +161,7 @@ impl OwnBridge {
         let request = BridgeSignIn {
             app_id: &asked.app_id,
             description: &description,
-            action: &asked.action,
+            action: asked.action,
             environment: asked.environment,
             signal: &asked.signal,
             asked: match proof {

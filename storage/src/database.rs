@@ -239,8 +239,8 @@ impl Database {
 
     /// Creates a family that only an older schema has.
     #[cfg(all(test, feature = "fault-injection"))]
-    pub(crate) fn create_family(&mut self, name: &str) {
-        self.db.create_cf(name, &rocksdb::Options::default()).expect("created");
+    pub(crate) fn create_family(&mut self, name: &str) -> Result<(), StoreError> {
+        Ok(self.db.create_cf(name, &rocksdb::Options::default())?)
     }
 
     /// Empties families without reading them, so also when their files are damaged.

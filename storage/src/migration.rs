@@ -16,7 +16,8 @@
 //! A process that ends before step 2 leaves the old store, and after it a store that the next start
 //! goes on with. Both end in the same records.
 
-#[cfg(all(test, feature = "fault-injection"))]
+#[cfg(test)]
+#[cfg(feature = "fault-injection")]
 mod tests;
 
 use std::ffi::OsString;

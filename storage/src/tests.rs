@@ -128,8 +128,11 @@ fn a_store_whose_first_start_was_interrupted_is_empty_and_opens() {
     assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("the store opens").domain(), DOMAIN);
 }
 
+/// The name of a family, a key and a value.
+type RawRecord = (&'static str, Box<[u8]>, Box<[u8]>);
+
 /// Every record of a store.
-fn all_records(path: &Path) -> Vec<(&'static str, Box<[u8]>, Box<[u8]>)> {
+fn all_records(path: &Path) -> Vec<RawRecord> {
     let database = Database::open_read_only(path, 1 << 20).expect("the database opens");
     let records = |family| {
         let records = database.raw_records(family).expect("a family");

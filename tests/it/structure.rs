@@ -326,8 +326,7 @@ fn comments_wrap_at_a_hundred_characters() {
 
 /// The test code that pauses or measures time, each file with its reason. Everywhere else a test
 /// waits for what has to happen, with the harness's functions for it.
-const TIMED_TESTS: [(&str, &str); 33] = [
-    ("actors/src/bridge/tests.rs", "a pause until two calls wait"),
+const TIMED_TESTS: [(&str, &str); 30] = [
     ("actors/src/simulation/tests/cluster.rs", "simulated time"),
     ("actors/src/simulation/tests/mod.rs", "simulated time"),
     ("actors/src/simulation/tests/public.rs", "simulated time"),
@@ -336,11 +335,9 @@ const TIMED_TESTS: [(&str, &str); 33] = [
     ("actors/tests/supervision/following.rs", "polls a record that has no signal"),
     ("actors/tests/supervision/main.rs", "the function with which these tests poll"),
     ("actors/tests/supervision/stuck.rs", "when an actor counts as stuck"),
-    ("protocol/tests/hostile_input/sizes.rs", "the time that a hostile body takes to parse"),
     ("src/cluster/tests.rs", "elections and leases, which etcd's clock ends"),
     ("src/cluster/tests/members.rs", "polls a member of etcd that starts"),
     ("src/cluster/tests/services.rs", "polls services that stand for election"),
-    ("src/http/tests/audit.rs", "events of which one a second is written"),
     ("src/http/tests/patience.rs", "simulated time"),
     ("tests/embedder/tests/embedder/main.rs", "the function with which these tests poll"),
     ("tests/embedder/tests/embedder/supervisor.rs", "kills at intervals"),

@@ -79,7 +79,7 @@ fn old_store() -> (TempDir, PathBuf) {
     admit(&store, 1, 1);
     drop(store);
     let mut database = Database::open(&path, CACHE, false, None).expect("it opens");
-    database.create_family(GONE);
+    database.create_family(GONE).expect("created");
     let mut changes = Changes::default();
     for (family, keys) in [(ACTIONS, [b"1", b"2", b"3"]), (CODE, [b"1", b"2", b"3"]), (GONE, [b"1", b"2", b"3"])] {
         keys.iter().for_each(|key| changes.put_raw(family, *key, vec![0]));

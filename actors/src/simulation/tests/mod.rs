@@ -115,8 +115,8 @@ fn failed_seeds(kind: &str, text: &str) -> Vec<u64> {
 }
 
 /// Plays the histories of a kind, as many as `variable` says, and returns their number. Each play
-/// returns how many things succeeded: with fewer than `least` in a history on average, the histories
-/// would show nothing.
+/// returns how many things succeeded: with fewer than `least` in a history on average, the
+/// histories would show nothing.
 fn play_and_count(kind: &str, variable: &str, least: u64, play: impl Fn(&mut Simulation) -> u64 + Sync) -> u64 {
     for seed in failed_seeds(kind, FAILED_SEEDS) {
         play_seeds(seed..seed + 1, |simulation| {

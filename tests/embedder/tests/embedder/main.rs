@@ -1,5 +1,5 @@
-//! The actors of Selfsame in another developer's program: under a supervisor of its own, on a ledger
-//! of its own, with events and a plan of faults.
+//! The actors of Selfsame in another developer's program: under a supervisor of its own, on a
+//! ledger of its own, with events and a plan of faults.
 
 #![allow(clippy::expect_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 

@@ -7,10 +7,13 @@ use selfsame_actors::protocol::B256;
 use selfsame_actors::protocol::ledger::{Block, RequestId, Seal};
 use selfsame_actors::storage::{GroupCommit, Ledger, LedgerError, LedgerReader, OnAppended, Place, StoreError};
 
+/// Is called with the height of each new block.
+type Listener = Box<dyn Fn(u64) + Send + Sync>;
+
 #[derive(Default)]
 pub struct MemoryLedger {
     blocks: Mutex<Vec<Block>>,
-    listeners: Mutex<Vec<Box<dyn Fn(u64) + Send + Sync>>>,
+    listeners: Mutex<Vec<Listener>>,
     /// The listeners are not notified of new blocks.
     pub is_silent: AtomicBool,
     /// Nothing can be appended.

@@ -59,7 +59,7 @@ async fn has_ended(child: &ServiceChild, service: &Arc<Service>) {
 /// Kills an actor of a service that has created this many accounts, or of the next service.
 async fn kill_after(child: &ServiceChild, accounts: u64, name: &str) {
     let has_created = || child.service().is_some_and(|service| service.registry().statistics().accounts >= accounts);
-    let kill = || where_is(name.to_owned()).inspect(|actor| actor.kill()).is_some();
+    let kill = || where_is(name).inspect(|actor| actor.kill()).is_some();
     wait_until(&format!("{name} runs after {accounts} accounts"), || has_created() && kill()).await;
 }
 
