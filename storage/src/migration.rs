@@ -1,5 +1,5 @@
 //! Migrations: the store of an older released version of the program gets the present layout of
-//! records. No version is released, so there is none yet.
+//! records. No version is released yet, so the list of migrations is empty.
 //!
 //! A migration is one pass over the records that change:
 //!
