@@ -4,8 +4,9 @@
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 PROGRAM := $(BUILD_OUTPUT)/release/selfsame
-# What the tests are built with.
+# What the tests are built with, and how they are compiled.
 FAULTS := --features fault-injection,selfsame-actors/simulation
+QUICKLY := --config tests/profile.toml
 # The compiler whose warnings are errors. Those of other compilers are shown, so that the day of a new one
 # breaks nothing.
 LINT_COMPILER := 1.95.0
@@ -54,7 +55,7 @@ STEP := scripts/suite.py $(BUILD_OUTPUT)/suites
 PACKAGES := $(BUILD_OUTPUT)/packages
 PYTHON := $(PACKAGES)/python/bin/python
 # One process for each test, with the groups, limits and repeats of .config/nextest.toml.
-NEXTEST = env TEST_SEED=$(TEST_SEED) PROPTEST_RNG_SEED=$(TEST_SEED) $(PACKAGES)/python/bin/cargo-nextest nextest run --cargo-profile release --workspace $(FAULTS)
+NEXTEST = env TEST_SEED=$(TEST_SEED) PROPTEST_RNG_SEED=$(TEST_SEED) $(PACKAGES)/python/bin/cargo-nextest nextest run --cargo-profile release $(QUICKLY) --workspace $(FAULTS)
 
 # Every check that CI runs. The times of the steps are printed at the end, also when one of them fails.
 test:
@@ -91,7 +92,7 @@ test-rust: prerequisites python-packages
 	@echo "the seed of the tests with random input: TEST_SEED=$(TEST_SEED)"
 	FAULT_COVERAGE=$(FAULT_COVERAGE) $(NEXTEST)
 	scripts/fault-coverage.py $(FAULT_COVERAGE)
-	$(CARGO) test --release --workspace $(FAULTS) --doc
+	$(CARGO) test --release $(QUICKLY) --workspace $(FAULTS) --doc
 
 # Runs a program that embeds the actors, as another project would have it (tests/embedder).
 test-embedder: prerequisites python-packages
@@ -125,7 +126,7 @@ daemon-under-test: build
 else
 # `--test it` makes cargo choose the features of the dependencies as for the tests, so that nothing is compiled again.
 daemon-under-test: prerequisites
-	$(CARGO) build --release --workspace $(FAULTS) --bin selfsame --test it
+	$(CARGO) build --release $(QUICKLY) --workspace $(FAULTS) --bin selfsame --test it
 endif
 
 # All of them, two at a time, the longest first.

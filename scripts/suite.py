@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What every suite depends on: the sources of the program, how it is built, and how suites are run.
 PROGRAM = [
     "src", "actors", "protocol", "storage", "wallet", "config", "Cargo.lock", "Cargo.toml", "rust-toolchain.toml",
-    "Makefile", "scripts",
+    "Makefile", "scripts", "tests/profile.toml",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ractor::registry::where_is;
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SupervisionEvent};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse};
 use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex};
@@ -82,7 +82,15 @@ async fn start_with(instance: &'static str, change: impl FnOnce(&mut Settings)) 
     let (folder, mut settings, store, ledger) = service_parts(instance);
     change(&mut settings);
     let service = Service::start(with_ledger(settings, store, ledger.clone()));
-    SupervisedService { instance, service: service.await.expect("the service starts"), ledger, _folder: folder }
+    let service = service.await.expect("the service starts");
+    // A service is there before its actors have started. One that is killed in its first start
+    // takes no others along, so the tests begin when all of them run.
+    let is_running = |actor: &str| {
+        let cell = where_is(format!("{instance}/registry/{actor}"));
+        cell.is_some_and(|cell| cell.get_status() == ActorStatus::Running)
+    };
+    wait_until("the actors of the registry run", || ACTORS.iter().all(|actor| is_running(actor))).await;
+    SupervisedService { instance, service, ledger, _folder: folder }
 }
 
 async fn start(instance: &'static str) -> SupervisedService {
