@@ -2,18 +2,27 @@
 # profile.
 
 CARGO ?= cargo
-BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
-PROGRAM := $(BUILD_OUTPUT)/release/selfsame
+BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),$(CARGO_BUILD_TARGET_DIR),target))
+export CARGO_TARGET_DIR := $(BUILD_OUTPUT)
+PROGRAM := $(BUILD_OUTPUT)/$(CARGO_BUILD_TARGET:%=%/)release/selfsame
 # What the tests are built with, and how they are compiled.
 FAULTS := --features fault-injection,selfsame-actors/simulation
-QUICKLY := --config tests/profile.toml
+QUICKLY ?= --config tests/profile.toml
 # The compiler whose warnings are errors. Those of other compilers are shown, so that the day of a new one
 # breaks nothing.
 LINT_COMPILER := 1.95.0
 WARNINGS = $(if $(filter $(LINT_COMPILER),$(shell rustc --version | cut -d ' ' -f 2)),-D warnings)
 # The first seed of tests with random input: that of the commit, so that a change is not refused for a rare
-# fault that it did not make. `make test-all` draws one.
-TEST_SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1))
+# fault that it did not make. The longer runs draw one.
+COMMIT_SEED = $(shell printf '%d' 0x$$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1))
+NEW_SEED = $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+ifndef TEST_SEED
+TEST_SEED := $(COMMIT_SEED)
+test-all torture torture-cluster torture-load: TEST_SEED := $(NEW_SEED)
+endif
+export TEST_SEED
+# They test the program as it is released, with its optimization.
+test-all torture torture-cluster torture-load: export QUICKLY :=
 
 # The commit of the sources and its day, for `selfsame --version`; empty outside of a clone. Who
 # packages an archive of the sources can set both.
@@ -55,7 +64,7 @@ STEP := scripts/suite.py $(BUILD_OUTPUT)/suites
 PACKAGES := $(BUILD_OUTPUT)/packages
 PYTHON := $(PACKAGES)/python/bin/python
 # One process for each test, with the groups, limits and repeats of .config/nextest.toml.
-NEXTEST = env TEST_SEED=$(TEST_SEED) PROPTEST_RNG_SEED=$(TEST_SEED) $(PACKAGES)/python/bin/cargo-nextest nextest run --cargo-profile release $(QUICKLY) --workspace $(FAULTS)
+NEXTEST = env PROPTEST_RNG_SEED=$(TEST_SEED) $(PACKAGES)/python/bin/cargo-nextest nextest run --cargo-profile release $(QUICKLY) --workspace $(FAULTS)
 
 # Every check that CI runs. The times of the steps are printed at the end, also when one of them fails.
 test:
@@ -74,22 +83,23 @@ test-gate: prerequisites python-packages
 	$(STEP) crate-documents -- $(CARGO) doc --release --workspace --no-deps --quiet
 	scripts/rocksdb.sh $(BUILD_OUTPUT) --check
 
-# Everything, also what the gate leaves out: long histories, new seeds, suites that have passed before, the waits of
-# more than a minute at the proxies, and the released program in place of the one with fault points. It takes hours.
+# Everything, also what the gate leaves out: optimization, long histories, new seeds, suites that have passed before,
+# the waits of more than a minute at the proxies, and the released program in place of the one with fault points. It
+# takes hours.
 test-all:
-	ALL=1 LONG=1 TEST_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') PROPTEST_CASES=2000 $(HISTORIES) $(MAKE) test
+	ALL=1 LONG=1 NEXTEST_PROFILE=long PROPTEST_CASES=2000 $(HISTORIES) $(MAKE) test
 	$(MAKE) build
 	ALL=1 $(MAKE) outer-suites RELEASED=1
 	$(MAKE) torture torture-load torture-cluster
-HISTORIES := SELFSAME_SIMULATION_HISTORIES=1000 SELFSAME_SHARED_LEDGER_HISTORIES=400 SELFSAME_CLUSTER_HISTORIES=500 \
-	SELFSAME_VERIFICATION_HISTORIES=500 SELFSAME_SIGN_IN_HISTORIES=500
+HISTORIES := TEST_SIMULATION_HISTORIES=1000 TEST_SHARED_LEDGER_HISTORIES=400 TEST_CLUSTER_HISTORIES=500 \
+	TEST_VERIFICATION_HISTORIES=500 TEST_SIGN_IN_HISTORIES=500
 
 # The tests of the workspace. They leave a mark of each fault that strikes, and the faults of
 # tests/fault_coverage.txt must be among them.
 FAULT_COVERAGE := $(BUILD_OUTPUT)/fault-coverage
 test-rust: prerequisites python-packages
 	rm -rf $(FAULT_COVERAGE)
-	@echo "the seed of the tests with random input: TEST_SEED=$(TEST_SEED)"
+	@echo "the seeds of the tests with random input: TEST_SEED=$(TEST_SEED) PROPTEST_RNG_SEED=$(TEST_SEED)"
 	FAULT_COVERAGE=$(FAULT_COVERAGE) $(NEXTEST)
 	scripts/fault-coverage.py $(FAULT_COVERAGE)
 	$(CARGO) test --release $(QUICKLY) --workspace $(FAULTS) --doc
@@ -109,13 +119,14 @@ test-models:
 export ANVIL ?= $(PACKAGES)/node/tests/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil
 test-chain: prerequisites node-packages python-packages
 	$(STEP) contracts --inputs tests/chain tests/package-lock.json -- node tests/chain/build.mjs --check
-	$(STEP) chain --inputs tests/it tests/chain tests/package-lock.json --variables ANVIL -- \
+	$(STEP) chain --inputs tests/it tests/chain tests/package-lock.json tests/requirements.txt --variables ANVIL -- \
 		$(NEXTEST) --run-ignored only -E 'test(local_chain) | test(on_anvil)'
 
 # Runs the tests that need etcd. They start members of their own.
 test-cluster: prerequisites python-packages
 	scripts/prerequisites.sh cluster
-	$(STEP) cluster --inputs tests/it -- $(NEXTEST) --run-ignored only -E 'test(on_etcd)'
+	$(STEP) cluster --inputs tests/it tests/requirements.txt \
+		--variables TEST_TORTURE_SEED TEST_CLUSTER_DISTURBANCES TEST_CLUSTER_FAILOVERS -- $(NEXTEST) --run-ignored only -E 'test(on_etcd)'
 
 # ---- Suites that use the program as its users do, with libraries of others. They run the program that the tests
 # have been built with, whose fault points do nothing unless a test arms them; `RELEASED=1` runs the released one.
@@ -219,10 +230,10 @@ lint: prerequisites
 
 # The program compiles with each set of features that a packager may choose, without a warning.
 features: prerequisites
-	$(CARGO) check --release --package selfsame --bin selfsame
-	$(CARGO) check --release --package selfsame --bin selfsame --no-default-features
-	$(CARGO) check --release --package selfsame --bin selfsame --no-default-features --features wallet
-	$(CARGO) check --release --package selfsame --bin selfsame --no-default-features --features otlp
+	$(CARGO) clippy --release --package selfsame --bin selfsame -- $(WARNINGS)
+	$(CARGO) clippy --release --package selfsame --bin selfsame --no-default-features -- $(WARNINGS)
+	$(CARGO) clippy --release --package selfsame --bin selfsame --no-default-features --features wallet -- $(WARNINGS)
+	$(CARGO) clippy --release --package selfsame --bin selfsame --no-default-features --features otlp -- $(WARNINGS)
 
 # Spelling; licenses, sources and versions of the dependencies; packages of the published crates; the scripts.
 checks: python-packages
@@ -234,20 +245,20 @@ checks: python-packages
 # disk that loses power, and checks every answer that a client got; loses power in as many backups,
 # restores and rebuilds. It prints the seed.
 torture: prerequisites python-packages
-	SELFSAME_TORTURE_KILLS=$${KILLS:-300} $(NEXTEST) --no-capture --profile long -E 'test(/^torture::/)'
+	TEST_TORTURE_KILLS=$${KILLS:-300} $(NEXTEST) --no-capture --profile long -E 'test(/^torture::/)'
 
 # Disturbs a cluster 370 times (or DISTURBANCES=…) while clients send requests, more than half of the
 # time by a kill or a pause of the leader, and kills its leader 50 times (or FAILOVERS=…) to measure how
 # long no write is accepted. It takes about an hour, and prints the seed.
 torture-cluster: prerequisites python-packages
 	scripts/prerequisites.sh cluster
-	SELFSAME_CLUSTER_DISTURBANCES=$${DISTURBANCES:-370} SELFSAME_CLUSTER_FAILOVERS=$${FAILOVERS:-50} \
+	TEST_CLUSTER_DISTURBANCES=$${DISTURBANCES:-370} TEST_CLUSTER_FAILOVERS=$${FAILOVERS:-50} \
 		$(NEXTEST) --no-capture --profile long --run-ignored only -E 'test(/^cluster::torture/)'
 
 # Runs hostile clients: ten times the load that the daemon can serve for OVERLOAD_SECONDS=180, and
 # HOSTILE_CASES=1000000 random requests.
 torture-load: prerequisites python-packages
-	SELFSAME_OVERLOAD_SECONDS=$${OVERLOAD_SECONDS:-180} SELFSAME_HOSTILE_CASES=$${HOSTILE_CASES:-1000000} \
+	TEST_OVERLOAD_SECONDS=$${OVERLOAD_SECONDS:-180} TEST_HOSTILE_CASES=$${HOSTILE_CASES:-1000000} \
 		$(NEXTEST) --no-capture --profile long -E 'test(/^(overload|hostile_http)::/)'
 
 # Measures ratios to the bare hash, the bare server and the disk's sync; see docs/benchmarks.md.

@@ -28,7 +28,7 @@ else
 fi
 "$tools/cargo-deny" --all-features check --hide-inclusion-graph "${checks[@]}"
 
-# Without a build of the packages, which compiles RocksDB in the development profile;
+# Without a build of the packages, which compiles all dependencies once more, in the development profile;
 # docs/releasing.md has the command with one.
 echo "packages"
 if ! packaging=$(cargo package --no-verify --allow-dirty \

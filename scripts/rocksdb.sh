@@ -9,7 +9,7 @@
 # ROCKSDB_LIB_DIR and ROCKSDB_COMPILE in the environment win over the archive.
 #
 # Usage: scripts/rocksdb.sh BUILD [--check], where BUILD is the output folder of cargo. The archive is in
-# BUILD/rocksdb/KEY. With --check it fails when a build in BUILD has compiled RocksDB again since then.
+# BUILD/rocksdb/KEY. With --check it fails when a build of `make` has compiled RocksDB again since then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,14 +17,22 @@ build=${1:?the output folder of cargo is missing}
 config=.cargo/config.toml
 mark='# Written by scripts/rocksdb.sh, which writes it again at the next `make`.'
 
+# Takes back what an earlier run told cargo.
+forget() {
+    if [ -e "$config" ] && [ "$(head -n 1 "$config")" = "$mark" ]; then rm "$config"; fi
+}
+
 # Lets cargo compile RocksDB, and says why.
 leave_it_to_cargo() {
-    if [ -e "$config" ] && [ "$(head -n 1 "$config")" = "$mark" ]; then rm "$config"; fi
+    forget
     echo "RocksDB is compiled by cargo, which takes longer: $1." >&2
     exit 0
 }
 
-[ -z "${ROCKSDB_LIB_DIR:-}" ] || exit 0
+if [ -n "${ROCKSDB_LIB_DIR:-}" ]; then
+    forget
+    exit 0
+fi
 [ -z "${ROCKSDB_COMPILE:-}" ] || leave_it_to_cargo "ROCKSDB_COMPILE is set"
 host=$(rustc --version --verbose | sed -n 's/^host: //p')
 case $host in
@@ -42,7 +50,8 @@ case $("$cxx" --version 2>/dev/null | head -n 1) in
 *) leave_it_to_cargo "the compiler $cxx is neither GCC nor Clang" ;;
 esac
 if [ -e "$config" ] && [ "$(head -n 1 "$config")" != "$mark" ]; then
-    echo "RocksDB is compiled by cargo, which takes longer: $config is not of scripts/rocksdb.sh." >&2
+    echo "RocksDB is compiled by cargo, which takes longer: $config is not of scripts/rocksdb.sh." \
+        "Move its settings to ~/.cargo/config.toml, remove it, and run make again." >&2
     exit 0
 fi
 
@@ -104,14 +113,20 @@ if [ ! -e "$folder/librocksdb.a" ]; then
 fi
 
 if [ "${2:-}" = --check ]; then
-    again=$(find "$build" -path '*/build/librocksdb-sys-*/out/*' -name '*.o' -newer "$folder/librocksdb.a" -printf '%h\n' | sort -u)
-    [ -z "$again" ] || { printf 'cargo has compiled RocksDB again:\n%s\n' "$again" >&2; exit 1; }
+    again=$(find "$build"/{,*/}{release,debug}/build/librocksdb-sys-*/out -name '*.o' -newer "$folder/librocksdb.a" \
+        -printf '%h\n' 2>/dev/null | sort -u)
+    [ -z "$again" ] || {
+        printf 'cargo has compiled RocksDB again, without the archive of scripts/rocksdb.sh:\n%s\n' "$again"
+        echo "Look which command ran before 'make' had written $config, and remove these folders."
+        exit 1
+    } >&2
     exit 0
 fi
 
 mkdir -p .cargo
 cat >"$config.new" <<END
 $mark
+# Without the folder, as after \`cargo clean\`, linking fails until the next \`make\`.
 [env]
 ROCKSDB_LIB_DIR = "$folder"
 ROCKSDB_STATIC = "1"

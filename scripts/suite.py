@@ -6,8 +6,8 @@
 
 FOLDER is a folder below the build output. A suite without `--inputs` always runs. One with inputs is
 skipped when it has passed on this machine with the same content of these paths of the repository, of the
-program's sources (PROGRAM below), and of the environment variables that `--variables` names. The content
-is that of git's index, so a suite always runs when a file differs from the commit, is not committed, or
+program's sources (PROGRAM below), and of RELEASED and the environment variables that `--variables` names. The
+content is that of git's index, so a suite always runs when a file differs from the commit, is not committed, or
 when this is no clone. With ALL=1 in the environment everything runs. FOLDER/times gets a line for each
 suite, which `--table` prints; delete it before the first one.
 """
@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What every suite depends on: the sources of the program, how it is built, and how suites are run.
 PROGRAM = [
     "src", "actors", "protocol", "storage", "wallet", "config", "Cargo.lock", "Cargo.toml", "rust-toolchain.toml",
-    "Makefile", "scripts", "tests/profile.toml",
+    "Makefile", "scripts", ".config", "tests/profile.toml",
 ]  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def content(root, inputs, variables):
         index = git(root, "ls-files", "--stage", "-z", "--", *PROGRAM, *inputs)
     except (subprocess.CalledProcessError, FileNotFoundError):
         return None
-    values = "".join(f"{name}={os.environ.get(name, '')}\0" for name in sorted(variables))
+    values = "".join(f"{name}={os.environ.get(name, '')}\0" for name in sorted(["RELEASED", *variables]))
     return hashlib.sha256(index + values.encode()).hexdigest()
 
 

@@ -95,11 +95,11 @@ pub fn variable<T: FromStr>(name: &str) -> Option<T> {
 
 /// The seeds with which a test makes its choices, one after the other.
 ///
-/// `SELFSAME_TORTURE_SEED`, `SELFSAME_DISK_SEED` and `SELFSAME_HOSTILE_SEED` set the one seed of a
+/// `TEST_TORTURE_SEED`, `TEST_DISK_SEED` and `TEST_HOSTILE_SEED` set the one seed of a
 /// suite, to repeat a failure. Otherwise there is `TEST_SEED`, which is the same for all
 /// suites, or a fixed number, and before it every seed with which this test has failed once.
 pub fn seeds(suite: &str, test: &str) -> Vec<u64> {
-    let of_suite = format!("SELFSAME_{}_SEED", suite.to_uppercase());
+    let of_suite = format!("TEST_{}_SEED", suite.to_uppercase());
     let mut seeds: Vec<u64> = Vec::new();
     match variable(&of_suite) {
         Some(seed) => seeds.push(seed),
@@ -406,19 +406,7 @@ pub fn copy_folder(from: &Path, to: &Path) {
 
 /// The program `selfsame`.
 pub fn program() -> Command {
-    without_test_variables(Command::new(env!("CARGO_BIN_EXE_selfsame")))
-}
-
-/// A program that becomes or runs `selfsame`, without variables of the tests, which `selfsame`
-/// would refuse as unknown settings.
-pub fn without_test_variables(mut command: Command) -> Command {
-    for name in ["SEED", "TORTURE_SEED", "DISK_SEED", "HOSTILE_SEED", "TORTURE_KILLS", "HOSTILE_CASES", "BACKUPS"] {
-        command.env_remove(format!("SELFSAME_{name}"));
-    }
-    for name in ["OVERLOAD_SECONDS", "OUTAGE_SECONDS", "CLUSTER_DISTURBANCES", "CLUSTER_FAILOVERS"] {
-        command.env_remove(format!("SELFSAME_{name}"));
-    }
-    command
+    Command::new(env!("CARGO_BIN_EXE_selfsame"))
 }
 
 /// Runs `selfsame` with arguments; returns whether it succeeded, and its output.

@@ -1,6 +1,6 @@
 //! A demonstration, not run by default: what legitimate clients notice while one client attacks.
 //!
-//! It prints a table. `SELFSAME_OUTAGE_SECONDS` is the length of each part, 60 by default.
+//! It prints a table. `TEST_OUTAGE_SECONDS` is the length of each part, 60 by default.
 //!
 //! ```sh
 //! cargo test --release --workspace --features fault-injection --test it outage -- \
@@ -144,7 +144,7 @@ impl Scene {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes, and prints instead of asserting"]
 async fn outage() {
-    let seconds = std::env::var("SELFSAME_OUTAGE_SECONDS").ok().and_then(|text| text.parse().ok());
+    let seconds = std::env::var("TEST_OUTAGE_SECONDS").ok().and_then(|text| text.parse().ok());
     let length = Duration::from_secs(seconds.unwrap_or(60));
     let folder = folder();
     let variables =

@@ -1,7 +1,7 @@
 //! Ten times the load that the daemon can serve, for a while. It does what it accepts, once; it
 //! refuses the rest; its memory stays within its limits, and afterwards it works as before.
 //!
-//! `SELFSAME_OVERLOAD_SECONDS` sets the duration. The daemons run in processes of their own, so
+//! `TEST_OVERLOAD_SECONDS` sets the duration. The daemons run in processes of their own, so
 //! that their memory can be measured. Times and rates are printed, because they say as much about
 //! the machine as about the daemon.
 //!
@@ -53,7 +53,7 @@ const ELSEWHERE: [u8; 4] = [127, 0, 0, 77];
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 fn flood_time() -> Duration {
-    const NAME: &str = "SELFSAME_OVERLOAD_SECONDS";
+    const NAME: &str = "TEST_OVERLOAD_SECONDS";
     let seconds = std::env::var(NAME).map_or(4, |text| text.parse().unwrap_or_else(|_| panic!("{NAME} is {text:?}")));
     Duration::from_secs(seconds)
 }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 
-use crate::harness::{DaemonProcess, PATIENCE, folder, without_test_variables};
+use crate::harness::{DaemonProcess, PATIENCE, folder};
 
 /// The next message to the service manager, without those of the watchdog.
 fn next_message(socket: &UnixDatagram) -> String {
@@ -46,7 +46,7 @@ fn systemd_hears_of_the_start_each_reload_and_the_stop() {
 /// standard output and error up to their end, or up to the first empty line of the output.
 fn start_with_socket(data: &std::path::Path, gateway: &str, socket: TcpListener) -> (std::process::Child, String) {
     let start = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$0\" \"$@\"";
-    let mut child = without_test_variables(Command::new("sh"))
+    let mut child = Command::new("sh")
         .args(["-c", start, env!("CARGO_BIN_EXE_selfsame"), "serve", "--dev", "--data"])
         .arg(data)
         .env("SELFSAME_LISTEN__GATEWAY", gateway)

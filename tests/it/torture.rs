@@ -8,7 +8,7 @@
 //! The seed of a run decides when and how the daemon is killed and what the clients choose to do;
 //! [`seeds`] says where it comes from. The order in which processes and clients run is not decided
 //! by the seed: a run with the same seed is similar, not equal, so a failure may take several runs
-//! to come again. `SELFSAME_TORTURE_KILLS` sets how many lives the daemon has in each test, with
+//! to come again. `TEST_TORTURE_KILLS` sets how many lives the daemon has in each test, with
 //! the last seed; `make torture` sets it to 300.
 //!
 //! Waiting for a process blocks the thread, and is done in place ([`block_in_place`]): meanwhile
@@ -59,8 +59,9 @@ use crate::test_accounts::key;
 /// The number of lives when the variable does not set it.
 const USUAL_KILLS: usize = 4;
 
-/// The longest time for one part of a life, which is many answers.
-const LIFE_PATIENCE: Duration = Duration::from_secs(600);
+/// The longest time for one part of a life, which is many answers. It ends before the test is ended
+/// from outside, so that the seed and the store are told.
+const LIFE_PATIENCE: Duration = Duration::from_secs(300);
 
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
@@ -132,7 +133,7 @@ async fn torture_each(test: &str, plan: impl Fn(u64, usize) -> Vec<DaemonLife>) 
     let seeds = seeds("torture", test);
     for (index, seed) in seeds.iter().enumerate() {
         let is_last = index + 1 == seeds.len();
-        let kills = variable("SELFSAME_TORTURE_KILLS").filter(|_| is_last).unwrap_or(USUAL_KILLS);
+        let kills = variable("TEST_TORTURE_KILLS").filter(|_| is_last).unwrap_or(USUAL_KILLS);
         torture(*seed, plan(*seed, kills)).await;
     }
 }

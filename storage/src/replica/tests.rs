@@ -695,5 +695,5 @@ proptest! {
 }
 
 fn histories() -> u32 {
-    std::env::var("SELFSAME_REPLICA_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
+    std::env::var("TEST_REPLICA_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
 }

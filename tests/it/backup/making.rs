@@ -4,12 +4,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use selfsame::interface::Interface;
 use selfsame_storage::SCHEMA_VERSION;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::{BackupWorkplace, contents, expect_final, height, submit};
-use crate::harness::{operator_token, until_true};
+use crate::harness::{in_time, operator_token, until_true};
 
 fn mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
@@ -104,10 +106,10 @@ async fn a_backup_on_another_file_system_is_a_copy() {
 }
 
 /// What was acknowledged before a backup began is in it, while others write, and when the daemon is
-/// killed between and after the backups. `SELFSAME_BACKUPS` is the number of backups.
+/// killed between and after the backups. `TEST_BACKUPS` is the number of backups.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_acknowledged_before_a_backup_is_in_it() {
-    let backups = std::env::var("SELFSAME_BACKUPS").map_or(4, |text| text.parse().expect("a number"));
+    let backups = std::env::var("TEST_BACKUPS").map_or(4, |text| text.parse().expect("a number"));
     let workplace = BackupWorkplace::new();
     let http = reqwest::Client::new();
     let (next, acknowledged) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
@@ -289,7 +291,7 @@ async fn backups_are_made_one_at_a_time_and_end_with_the_daemon() {
     };
     let first = begin("first").await;
     assert_eq!((first.0, &first.1["state"], &first.1["id"]), (202, &json!("running"), &json!(1)));
-    stalled.struck(FaultPoint::CheckpointAfter, 1).await;
+    in_time("the stall", stalled.struck(FaultPoint::CheckpointAfter, 1)).await;
     let second = begin("second").await;
     assert_eq!((second.0, &second.1["code"]), (409, &json!("conflict")), "{second:?}");
     let expected =
@@ -297,7 +299,10 @@ async fn backups_are_made_one_at_a_time_and_end_with_the_daemon() {
     assert_eq!(second.1["message"], json!(expected));
     // The registry goes on meanwhile.
     client.assert_works().await;
+    let address = client.daemon.addresses[Interface::Operator];
     let stopping = tokio::spawn(client.daemon.stop());
+    // The backup is told before the listeners close.
+    until_true("the listener to close", async || TcpStream::connect(address).await.is_err()).await;
     drop(stalled);
     stopping.await.expect("the daemon stops");
     let left = std::fs::read_dir(elsewhere.path()).expect("a folder").count();

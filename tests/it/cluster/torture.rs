@@ -3,7 +3,7 @@
 //!
 //! The clients reach the replicas through one address, each connection another one; so a sign-in's
 //! page, its wallet and its code go to different replicas. The seed decides what is done and when,
-//! as in the crash test. `SELFSAME_CLUSTER_DISTURBANCES` sets how many disturbances there are.
+//! as in the crash test. `TEST_CLUSTER_DISTURBANCES` sets how many disturbances there are.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs etcd; run make test-cluster"]
 async fn acknowledged_answers_survive_disturbances_of_a_cluster_on_etcd() {
-    let disturbances = variable("SELFSAME_CLUSTER_DISTURBANCES").unwrap_or(USUAL_DISTURBANCES);
+    let disturbances = variable("TEST_CLUSTER_DISTURBANCES").unwrap_or(USUAL_DISTURBANCES);
     for seed in seeds("torture", "acknowledged_answers_survive_disturbances_of_a_cluster_on_etcd") {
         torture(seed, disturbances).await;
     }
@@ -168,11 +168,11 @@ async fn wait_for_answers(context: &CrashTestContext, clients: &mut JoinSet<()>)
 }
 
 /// The time without an accepted write when the leader is killed. Prints the median and the worst.
-/// `SELFSAME_CLUSTER_FAILOVERS` sets how often.
+/// `TEST_CLUSTER_FAILOVERS` sets how often.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs etcd; run make test-cluster"]
 async fn another_replica_leads_after_a_kill_on_etcd() {
-    let times = variable("SELFSAME_CLUSTER_FAILOVERS").unwrap_or(2);
+    let times = variable("TEST_CLUSTER_FAILOVERS").unwrap_or(2);
     let folder = folder();
     let mut cluster = TestCluster::prepare(folder.path(), 3, "", "").await;
     cluster.start_all().await;

@@ -9,7 +9,7 @@ use selfsame::daemon::store_folder;
 use tempfile::TempDir;
 
 use super::{DiskTestDaemon, assert_sound, copy, fsck, store_files};
-use crate::harness::{PATIENCE, folder, without_test_variables};
+use crate::harness::{PATIENCE, folder};
 
 /// The data folder of a daemon that has created three accounts and ended; the log is empty.
 async fn data_with_accounts() -> TempDir {
@@ -132,7 +132,7 @@ async fn a_store_without_its_current_file_is_not_replaced_by_an_empty_one() {
 /// start.
 fn refusal_without_privileges(data: &Path) -> String {
     // `timeout` ends a daemon that does not end; the exit status shows it.
-    let mut command = without_test_variables(Command::new("timeout"));
+    let mut command = Command::new("timeout");
     command.arg(PATIENCE.as_secs().to_string());
     let is_root = std::fs::metadata("/proc/self").expect("this process").uid() == 0;
     if is_root {

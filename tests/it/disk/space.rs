@@ -12,7 +12,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{DiskTestClient, DiskTestDaemon, assert_sound, fsck};
-use crate::harness::{folder, run_for_status, until, until_in_task, until_true, without_test_variables};
+use crate::harness::{folder, run_for_status, until, until_in_task, until_true};
 use crate::test_accounts::creation;
 
 /// The operating system's message when a disk is full.
@@ -264,7 +264,7 @@ fn start_limited(data: &Path) -> (Child, DiskTestClient) {
     // The limit is in units of 512 bytes. The signal that would end the process is ignored, so the
     // write fails instead.
     let script = "trap '' XFSZ; ulimit -S -f 600; exec \"$0\" \"$@\"";
-    let mut command = without_test_variables(Command::new("sh"));
+    let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_selfsame"), "serve", "--dev", "--data"]).arg(data);
     for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), format!("127.0.0.{}:0", interface.len()));

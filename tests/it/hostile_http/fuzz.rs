@@ -1,7 +1,7 @@
 //! Random requests to every endpoint of all interfaces: well-formed HTTP with nearly valid
 //! contents. Every request is answered, and no answer is a failure of the daemon.
 //!
-//! `SELFSAME_HOSTILE_CASES` sets the number of cases for the last of the [`seeds`]; a failure names
+//! `TEST_HOSTILE_CASES` sets the number of cases for the last of the [`seeds`]; a failure names
 //! seed and case.
 
 use std::fmt::Write as _;
@@ -719,7 +719,7 @@ async fn random_requests_never_make_the_daemon_fail() {
     let seeds = seeds("hostile", "random_requests_never_make_the_daemon_fail");
     for (index, seed) in seeds.iter().enumerate() {
         let is_last = index + 1 == seeds.len();
-        let cases = variable("SELFSAME_HOSTILE_CASES").filter(|_| is_last).unwrap_or(USUAL_CASES);
+        let cases = variable("TEST_HOSTILE_CASES").filter(|_| is_last).unwrap_or(USUAL_CASES);
         send_random_requests(&corpus, *seed, cases).await;
     }
     // No actor was restarted, and the daemon still works.

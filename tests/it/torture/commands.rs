@@ -44,7 +44,7 @@ impl Workplace {
     }
 
     fn rounds() -> usize {
-        variable("SELFSAME_TORTURE_KILLS").unwrap_or(USUAL_KILLS)
+        variable("TEST_TORTURE_KILLS").unwrap_or(USUAL_KILLS)
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -370,7 +370,7 @@ fn play_right(simulation: &mut Simulation) -> u64 {
 
 #[test]
 fn replicas_agree_with_the_model() {
-    play_and_count("cluster", "SELFSAME_CLUSTER_HISTORIES", 3, play_right);
+    play_and_count("cluster", "TEST_CLUSTER_HISTORIES", 3, play_right);
 }
 
 #[test]

@@ -10,9 +10,9 @@
 //! | [`planted`] | the same with a mistake that was planted, which the checks find |
 //! | [`cluster`] | replicas of one journal, all of whose answers could be those of one service ([`linearizability`]), for requests and for single records ([`cells`]) |
 //!
-//! `SELFSAME_SIMULATION_HISTORIES`, `SELFSAME_SHARED_LEDGER_HISTORIES`,
-//! `SELFSAME_VERIFICATION_HISTORIES`, `SELFSAME_SIGN_IN_HISTORIES` and `SELFSAME_CLUSTER_HISTORIES`
-//! are the numbers of histories. The first seed is `SELFSAME_SIMULATION_SEED`, without it
+//! `TEST_SIMULATION_HISTORIES`, `TEST_SHARED_LEDGER_HISTORIES`,
+//! `TEST_VERIFICATION_HISTORIES`, `TEST_SIGN_IN_HISTORIES` and `TEST_CLUSTER_HISTORIES`
+//! are the numbers of histories. The first seed is `TEST_SIMULATION_SEED`, without it
 //! `TEST_SEED`, which is the seed of all random tests, and without that 1. The seeds of
 //! `failed_seeds.txt` are played in addition.
 
@@ -123,9 +123,9 @@ fn play_and_count(kind: &str, variable: &str, least: u64, play: impl Fn(&mut Sim
             play(simulation);
         });
     }
-    let first = number_from_environment("SELFSAME_SIMULATION_SEED").or_else(|| number_from_environment("TEST_SEED"));
+    let first = number_from_environment("TEST_SIMULATION_SEED").or_else(|| number_from_environment("TEST_SEED"));
     let (first, histories) = (first.unwrap_or(1), number_from_environment(variable).unwrap_or(HISTORIES));
-    println!("{kind}: the first seed is {first}. SELFSAME_SIMULATION_SEED=… {variable}=1 plays one seed");
+    println!("{kind}: the first seed is {first}. TEST_SIMULATION_SEED=… {variable}=1 plays one seed");
     let succeeded = AtomicU64::new(0);
     let played = play_seeds(first..first + histories, |simulation| {
         succeeded.fetch_add(play(simulation), Ordering::Relaxed);

@@ -157,7 +157,7 @@ const COVERING: u64 = 500;
 #[test]
 fn histories_agree_with_the_model() {
     let coverage = Mutex::new(Coverage::default());
-    let histories = play_and_count("registry", "SELFSAME_SIMULATION_HISTORIES", 3, |simulation| {
+    let histories = play_and_count("registry", "TEST_SIMULATION_HISTORIES", 3, |simulation| {
         let log = play_right(simulation);
         coverage.lock().unwrap().add(&log);
         log.accepted()

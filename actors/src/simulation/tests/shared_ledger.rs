@@ -106,7 +106,7 @@ fn play_right(simulation: &mut Simulation) -> u64 {
 
 #[test]
 fn services_on_one_ledger_agree_with_the_model() {
-    play_and_count("shared_ledger", "SELFSAME_SHARED_LEDGER_HISTORIES", 3, play_right);
+    play_and_count("shared_ledger", "TEST_SHARED_LEDGER_HISTORIES", 3, play_right);
 }
 
 #[test]

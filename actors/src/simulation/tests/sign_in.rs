@@ -479,7 +479,7 @@ fn play_right(simulation: &mut Simulation) -> u64 {
 
 #[test]
 fn codes_are_redeemed_once_and_tokens_live_until_they_are_revoked_or_expire() {
-    play_and_count("sign_in", "SELFSAME_SIGN_IN_HISTORIES", 1, play_right);
+    play_and_count("sign_in", "TEST_SIGN_IN_HISTORIES", 1, play_right);
 }
 
 #[test]

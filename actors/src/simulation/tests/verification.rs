@@ -194,7 +194,7 @@ fn play_right(simulation: &mut Simulation) -> u64 {
 
 #[test]
 fn every_verification_is_counted_once() {
-    play_and_count("verification", "SELFSAME_VERIFICATION_HISTORIES", 3, play_right);
+    play_and_count("verification", "TEST_VERIFICATION_HISTORIES", 3, play_right);
 }
 
 #[test]
