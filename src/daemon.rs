@@ -372,6 +372,7 @@ impl Daemon {
             // A server, and what runs beside it, end before the shutdown only when they panic.
             Some(ended) = serving.join_next() => Err(DaemonError::Server(ended.err().map(|error| error.to_string()))),
         };
+        backups.begin_to_stop();
         shutdown.trigger();
         while let Some(ended) = serving.join_next().await {
             if let Err(error) = ended {

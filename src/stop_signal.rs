@@ -1,7 +1,6 @@
 //! SIGINT and SIGTERM for commands that work long and must clean up behind themselves.
 
 use std::io;
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -33,11 +32,21 @@ pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
                     _ = terminate.recv() => {}
                 }
                 if is_second {
-                    process::exit(i32::from(STOPPED));
+                    end_at_once(STOPPED);
                 }
                 set.store(true, Ordering::Relaxed);
             }
         });
     })?;
     Ok(flag)
+}
+
+/// Ends the process with this status while threads of RocksDB may run. A normal end would destroy the
+/// static mutexes that they lock: the process would be aborted, and its status lost.
+pub fn end_at_once(status: u8) -> ! {
+    #[expect(unsafe_code, reason = "nothing that is buffered is lost: standard error has no buffer")]
+    // SAFETY: `_exit` ends the process at any time and takes any status.
+    unsafe {
+        libc::_exit(i32::from(status))
+    }
 }

@@ -206,12 +206,17 @@ impl Backups {
         }
     }
 
+    /// Tells a running backup to end early.
+    pub fn begin_to_stop(&self) {
+        self.running.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Ends a running backup early, waits for its end, and lets no other one begin. The store can
     /// be closed then. Waits for at most [`STOP_WAIT`]: RocksDB does not stop while it copies files
     /// to another file system. The process may end nevertheless, and leaves an unfinished folder.
     pub async fn stop(&self) {
         lock(&self.original).take();
-        self.running.stop.store(true, Ordering::Relaxed);
+        self.begin_to_stop();
         let running = self.known().into_iter().find(|backup| backup.state == BackupState::Running);
         if let Some(running) = running {
             let ended = tokio::time::timeout(STOP_WAIT, self.wait_until_ended(running.id)).await;

@@ -39,19 +39,6 @@ pub const CONFIGURATION: u8 = 78;
 /// The reader of the output has closed its end.
 pub const CLOSED_PIPE: u8 = 141;
 
-/// Ends the process with a status when a part of the service is stuck. The threads of RocksDB still
-/// run then, and a normal end destroys the static mutexes that they lock: the process would be
-/// aborted, and its status lost.
-pub fn end_when_stuck(error: &(dyn Error + 'static), status: u8) {
-    if let Some(DaemonError::Service(ServiceError::Stuck { .. })) = error.downcast_ref::<DaemonError>() {
-        #[expect(unsafe_code, reason = "nothing is read or written after it: standard error has no buffer")]
-        // SAFETY: `_exit` ends the process at any time and takes any status.
-        unsafe {
-            libc::_exit(i32::from(status))
-        }
-    }
-}
-
 /// The exit status for an error of a command.
 pub fn status_of(error: &(dyn Error + 'static)) -> u8 {
     if let Some(error) = error.downcast_ref::<DaemonError>() {

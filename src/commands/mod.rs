@@ -31,13 +31,18 @@ use output::{Output, OutputError};
 
 use crate::build::Build;
 use crate::cli::{Arguments, Command};
+use crate::stop_signal::end_at_once;
 
 /// Runs the program with its arguments. Errors go to the standard error; the result is the exit
 /// status, as `exit.rs` decides it. `build` is what `--version` and the daemon's status show.
 pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode {
     let mut out = Output::standard();
+    let mut is_daemon = false;
     let done = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => run(arguments, build, &mut out),
+        Ok(arguments) => {
+            is_daemon = matches!(arguments.command, Command::Serve(_));
+            run(arguments, build, &mut out)
+        }
         // Help and version are such errors, too. The library knows the version without its commit.
         Err(error) if error.kind() == ErrorKind::DisplayVersion => print_version(build, &mut out),
         Err(error) => match error.print() {
@@ -46,15 +51,19 @@ pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode
         },
     };
     let done = done.and_then(|code| Ok(out.flush().map(|()| code)?));
-    done.unwrap_or_else(|error| {
-        let status = exit::status_of(&*error);
+    let failed = done.as_ref().err().map(|error| {
+        let status = exit::status_of(&**error);
         if status != exit::CLOSED_PIPE {
             // `eprintln!` panics when standard error cannot be written; this ignores the error.
             let _ = writeln!(std::io::stderr(), "selfsame: {error}");
         }
-        exit::end_when_stuck(&*error, status);
-        ExitCode::from(status)
-    })
+        status
+    });
+    // What does not end in time is left: a commit that the disk does not answer, a stuck actor.
+    if is_daemon {
+        end_at_once(failed.unwrap_or(0));
+    }
+    failed.map_or_else(|| done.unwrap_or(ExitCode::SUCCESS), ExitCode::from)
 }
 
 /// `selfsame --version`.

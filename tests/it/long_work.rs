@@ -53,6 +53,12 @@ async fn a_check_that_is_stopped_or_killed_leaves_nothing_for_long() {
     let (success, text) = run(&["registry", "fsck", "--data", &data.path().display().to_string()]);
     assert!(success && text.ends_with(", 0 findings\n"), "{text}");
     assert_eq!(scratch_folders(data.path()), 0);
+    // A second signal does not wait for the read, and is no crash.
+    let child = slow_check(data.path()).await;
+    let id = child.id().to_string();
+    let mut kill = std::process::Command::new("sh");
+    assert!(kill.args(["-c", &format!("kill -INT {id}; kill -TERM {id}")]).status().expect("sh runs").success());
+    assert_eq!(child.wait_with_output().expect("it ends").status.code(), Some(130));
 }
 
 /// Without a terminal there are no bars: the output of short work is its result alone.
