@@ -41,8 +41,8 @@ pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Ends the process with this status while threads of RocksDB may run. A normal end would destroy the
-/// static mutexes that they lock: the process would be aborted, and its status lost.
+/// Ends the process with this status while threads of RocksDB may run. A normal end would destroy
+/// the static mutexes that they lock: the process would be aborted, and its status lost.
 pub fn end_at_once(status: u8) -> ! {
     #[expect(unsafe_code, reason = "nothing that is buffered is lost: standard error has no buffer")]
     // SAFETY: `_exit` ends the process at any time and takes any status.

@@ -110,7 +110,14 @@ enum Standing {
 
 impl Migrations {
     fn standing(&self, database: &Database) -> Result<Standing, StoreError> {
-        if let Some(mark) = facts::meta::<Mark>(database, MIGRATION_KEY)? {
+        let mark = match facts::meta::<Mark>(database, MIGRATION_KEY) {
+            // A build before this one was interrupted.
+            Err(StoreError::Damaged { reason: DecodeError::UnknownVersion { .. }, .. }) => {
+                return Ok(Standing::Foreign(Layout { schema: 0, draft: None }));
+            }
+            mark => mark?,
+        };
+        if let Some(mark) = mark {
             return Ok(if mark.to == self.to { Standing::Interrupted(mark) } else { Standing::Foreign(mark.to) });
         }
         let found = facts::stored_layout(database)?.unwrap_or(Layout { schema: 0, draft: None });

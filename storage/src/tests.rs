@@ -20,8 +20,9 @@ use selfsame_protocol::verification::nullifiers::{NullifierKey, NullifierRecord}
 use tempfile::TempDir;
 
 use crate::database::{Changes, Database};
-use crate::facts::put_layout;
+use crate::facts::{MIGRATION_KEY, put_layout};
 use crate::recorded::admission_changes;
+use crate::schema::family;
 use crate::*;
 
 pub(crate) const DOMAIN: RegistryDomain =
@@ -156,6 +157,10 @@ fn a_store_of_another_build_is_refused_and_left_as_it_is() {
         let store = Store::open(&path, &OpenOptions::new(DOMAIN)).expect("the store opens");
         let mut changes = Changes::default();
         put_layout(&mut changes, layout);
+        if layout == other(0, None) {
+            // Its migration was interrupted: a mark with another version.
+            changes.put_raw(family::META, MIGRATION_KEY, vec![1]);
+        }
         store.database().write(changes, true).expect("written");
         admit(&store, 1, 1);
         drop(store);

@@ -9,7 +9,7 @@ use selfsame::interface::Interface;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{DaemonProcess, TestDaemon, exclusive, folder};
+use crate::harness::{DaemonProcess, TestDaemon, exclusive, folder, in_time};
 
 /// A bridge and a client of it.
 struct BridgeClient {
@@ -248,7 +248,7 @@ async fn a_held_request_is_answered_when_the_status_changes() {
     let completed = json!({"status": "completed", "response": message(2)});
     let mut taken = 0;
     for held in held {
-        let answered = tokio::time::timeout(Duration::from_secs(30), held).await.expect("a change ends the wait");
+        let answered = in_time("a change to end the wait", held).await;
         match answered.expect("no panic") {
             (StatusCode::OK, answer) if answer == completed => taken += 1,
             (StatusCode::OK, answer) => assert_eq!(answer, json!({"status": "retrieved", "response": null})),

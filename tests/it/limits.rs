@@ -193,7 +193,7 @@ async fn waiters_over_the_limit_are_refused() {
 async fn a_body_that_never_ends_times_out() {
     let client = RegistryClient::start_with(|config| {
         hold(config, 2);
-        config.limits.request_timeout = Duration::from_secs(2);
+        config.limits.request_timeout = Duration::from_secs(5);
     })
     .await;
     let addresses = client.daemon.addresses;

@@ -191,7 +191,7 @@ async fn json_of(response: hyper::Response<selfsame::http::Body>) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_of_tower_answers_any_kind_of_body_within_the_limits() {
     let host = host("mounted-tower", "https://id.example", |settings| {
-        settings.limits = Limits { request_timeout: Duration::from_secs(2), requests: 8, ..Limits::default() };
+        settings.limits = Limits { request_timeout: Duration::from_secs(10), requests: 8, ..Limits::default() };
     })
     .await;
     let mounted = &host.mounted;
@@ -243,7 +243,7 @@ async fn stopping_ends_what_keeps_clients_waiting() {
     let polling =
         tokio::spawn(async move { json_of(call(&mounted, request(Method::GET, &path, String::new())).await).await });
     host.mounted.stop();
-    let answered = tokio::time::timeout(Duration::from_secs(30), polling).await.expect("before the end of the wait");
+    let answered = tokio::time::timeout(Duration::from_secs(55), polling).await.expect("before the end of the wait");
     let state = answered.expect("no panic");
     assert_ne!(state["status"]["state"], "finalized", "{state}");
     host.stop().await;

@@ -326,7 +326,7 @@ fn comments_wrap_at_a_hundred_characters() {
 
 /// The test code that pauses or measures time, each file with its reason. Everywhere else a test
 /// waits for what has to happen, with the harness's functions for it.
-const TIMED_TESTS: [(&str, &str); 30] = [
+const TIMED_TESTS: [(&str, &str); 32] = [
     ("actors/src/simulation/tests/cluster.rs", "simulated time"),
     ("actors/src/simulation/tests/mod.rs", "simulated time"),
     ("actors/src/simulation/tests/public.rs", "simulated time"),
@@ -340,12 +340,14 @@ const TIMED_TESTS: [(&str, &str); 30] = [
     ("src/cluster/tests/services.rs", "polls services that stand for election"),
     ("src/http/tests/patience.rs", "simulated time"),
     ("tests/embedder/tests/embedder/main.rs", "the function with which these tests poll"),
-    ("tests/embedder/tests/embedder/supervisor.rs", "kills at intervals"),
+    ("tests/embedder/tests/embedder/supervisor.rs", "polls whether a service has ended, which has no signal"),
     ("tests/it/cluster/disturbances.rs", "how long a disturbance lasts: shorter and longer than a lease"),
     ("tests/it/cluster/proxy.rs", "a line that is slow"),
     ("tests/it/cluster/torture.rs", "clients pause after a refusal; the times of a failover are printed"),
     ("tests/it/cluster/upgrading.rs", "the interval of a load balancer's questions"),
     ("tests/it/harness.rs", "the functions with which tests wait"),
+    ("tests/it/hostile_http/http2.rs", "clients that send a little at a time"),
+    ("tests/it/hostile_http/slow_clients.rs", "clients that send a little at a time"),
     ("tests/it/outage.rs", "prints times; asserts nothing about them"),
     ("tests/it/overload.rs", "prints times; asserts nothing about them"),
     ("tests/it/overload/load_clients.rs", "prints times; asserts nothing about them"),
@@ -363,19 +365,19 @@ const TIMED_TESTS: [(&str, &str); 30] = [
 #[test]
 fn only_tests_with_a_reason_pause_or_measure_time() {
     let mut timed = BTreeSet::new();
-    for (extension, words) in
-        [("rs", ["sleep(", ".elapsed()"]), ("py", ["sleep(", "monotonic()"]), ("mjs", ["setTimeout(", "sleep("])]
-    {
+    let words: [(&str, &[&str]); 3] = [
+        ("rs", &["sleep(", "sleep_until(", "interval(", ".elapsed()"]),
+        ("py", &["sleep(", "monotonic()"]),
+        ("mjs", &["setTimeout(", "sleep("]),
+    ];
+    for (extension, words) in words {
         let folders = ["protocol", "storage", "actors", "src", "wallet", "tests"];
         for file in folders.iter().flat_map(|folder| files(&root().join(folder), extension)) {
             let path = file.strip_prefix(root()).expect("below the root").to_str().expect("text").to_owned();
             let text = fs::read_to_string(&file).expect("a source");
             let is_test = path.split('/').any(|part| part == "tests" || part == "tests.rs");
-            let tests = if is_test {
-                Some(text.as_str())
-            } else {
-                text.split_once("#[cfg(test)]\nmod tests {").map(|(_, tests)| tests)
-            };
+            let tests =
+                if is_test { Some(text.as_str()) } else { text.split_once("\nmod tests {").map(|(_, tests)| tests) };
             // A longer name ends with a word, and a text begins with one.
             let is_named = |(start, word): (usize, &str), tests: &str| {
                 let before = tests[..start].chars().next_back();

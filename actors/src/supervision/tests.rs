@@ -161,14 +161,16 @@ fn submission(number: u64, idempotency_key: &str) -> Submission {
 
 /// Submits the operation until it is accepted. Each call must get an answer, which can be an error.
 async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
-    loop {
-        let call = registry.submit(submission(number, &format!("key {number}")));
-        match timeout(PATIENCE, call).await.expect("every call gets an answer") {
-            Ok(accepted) => return accepted.request_id,
-            Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. }) => {}
-            Err(error) => panic!("{error}"),
+    let submitting = async {
+        loop {
+            match registry.submit(submission(number, &format!("key {number}"))).await {
+                Ok(accepted) => return accepted.request_id,
+                Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
         }
-    }
+    };
+    timeout(PATIENCE, submitting).await.expect("every call gets an answer, and one accepts the request")
 }
 
 async fn final_state(registry: &RegistryHandle, request_id: &RequestId) -> GatewayRequestState {

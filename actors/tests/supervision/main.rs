@@ -191,18 +191,21 @@ fn create(number: u64) -> Operation {
 /// Submits the operation under one idempotency key until it is accepted. Each call must get an
 /// answer, which can be an error.
 async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
-    loop {
-        let idempotency_key = Some(format!("key {number}"));
-        let submission = Submission { operation: create(number), source: None, idempotency_key };
-        match timeout(PATIENCE, registry.submit(submission)).await.expect("every call gets an answer") {
-            Ok(accepted) => return accepted.request_id,
-            // Clients wait a moment before they retry, too.
-            Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. } | SubmitError::Store(_)) => {
-                tokio::time::sleep(Duration::from_millis(2)).await;
+    let submitting = async {
+        loop {
+            let idempotency_key = Some(format!("key {number}"));
+            let submission = Submission { operation: create(number), source: None, idempotency_key };
+            match registry.submit(submission).await {
+                Ok(accepted) => return accepted.request_id,
+                // Clients wait a moment before they retry, too.
+                Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. } | SubmitError::Store(_)) => {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                Err(error) => panic!("{number}: {error}"),
             }
-            Err(error) => panic!("{number}: {error}"),
         }
-    }
+    };
+    timeout(PATIENCE, submitting).await.expect("every call gets an answer, and one accepts the request")
 }
 
 /// Waits until the request is finalized.

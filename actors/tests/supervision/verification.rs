@@ -78,14 +78,16 @@ pub fn configure_verification(settings: &mut Settings) {
 /// Sends the request until the proof is verified. Each call must get an answer, and a valid proof
 /// must not be reported as invalid. Returns whether the proof was verified before.
 async fn verify(verification: &VerificationHandle, person: u64) -> bool {
-    loop {
-        let call = verification.verify(None, APP, request(person), verification.deadline());
-        match timeout(PATIENCE, call).await.expect("every call gets an answer") {
-            Ok(verified) => return verified.is_reuse,
-            Err(VerificationError::Unavailable { .. } | VerificationError::Store(_)) => {}
-            Err(error) => panic!("{person}: {error}"),
+    let verifying = async {
+        loop {
+            match verification.verify(None, APP, request(person), verification.deadline()).await {
+                Ok(verified) => return verified.is_reuse,
+                Err(VerificationError::Unavailable { .. } | VerificationError::Store(_)) => {}
+                Err(error) => panic!("{person}: {error}"),
+            }
         }
-    }
+    };
+    timeout(PATIENCE, verifying).await.expect("every call gets an answer, and one verifies the proof")
 }
 
 pub async fn verify_proofs(running: &FaultTestService) {

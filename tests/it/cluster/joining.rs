@@ -123,7 +123,7 @@ async fn a_replica_that_was_left_behind_copies_another_one_on_etcd() {
     let leader = cluster.wait_for_leader().await;
     let behind = (leader + 1) % 3;
     cluster.replicas[behind].kill();
-    let status = cluster.status(leader).await.expect("a status");
+    let status = until("a status", async || cluster.status(leader).await.ok_or("none")).await;
     let end = status["cluster"]["journal_end"].as_u64().expect("a position");
     let client = cluster.replicas[leader].client();
     // The journal forgets what two of three replicas have, after its retention.

@@ -610,7 +610,7 @@ async fn use_up(address: SocketAddr, beginning: &[(u16, u32)], frames: impl Fn(u
 /// Waits until clients from another address are served, several at a time.
 async fn wait_until_served_elsewhere(address: SocketAddr) {
     until("answers to clients from another address", async || {
-        let asking = (0..10).map(|_| async { ask(connect_from([127, 0, 0, 10], address).await).await });
+        let asking = (0..10).map(|_| ask(async || connect_from([127, 0, 0, 10], address).await));
         let statuses = join_all(asking).await;
         if statuses.iter().all(|status| *status == 200) { Ok(()) } else { Err(statuses) }
     })
