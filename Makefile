@@ -8,6 +8,7 @@ PROGRAM := $(BUILD_OUTPUT)/$(CARGO_BUILD_TARGET:%=%/)release/selfsame
 # What the tests are built with, and how they are compiled.
 FAULTS := --features fault-injection,selfsame-actors/simulation
 QUICKLY ?= --config tests/profile.toml
+export QUICKLY
 # The compiler whose warnings are errors. Those of other compilers are shown, so that the day of a new one
 # breaks nothing.
 LINT_COMPILER := 1.95.0
@@ -119,14 +120,15 @@ test-models:
 export ANVIL ?= $(PACKAGES)/node/tests/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil
 test-chain: prerequisites node-packages python-packages
 	$(STEP) contracts --inputs tests/chain tests/package-lock.json -- node tests/chain/build.mjs --check
-	$(STEP) chain --inputs tests/it tests/chain tests/package-lock.json tests/requirements.txt --variables ANVIL -- \
+	$(STEP) chain --inputs tests/it tests/chain tests/package-lock.json tests/requirements.txt --variables ANVIL QUICKLY -- \
 		$(NEXTEST) --run-ignored only -E 'test(local_chain) | test(on_anvil)'
 
 # Runs the tests that need etcd. They start members of their own.
 test-cluster: prerequisites python-packages
 	scripts/prerequisites.sh cluster
 	$(STEP) cluster --inputs tests/it tests/requirements.txt \
-		--variables TEST_TORTURE_SEED TEST_CLUSTER_DISTURBANCES TEST_CLUSTER_FAILOVERS -- $(NEXTEST) --run-ignored only -E 'test(on_etcd)'
+		--variables QUICKLY TEST_TORTURE_SEED TEST_CLUSTER_DISTURBANCES TEST_CLUSTER_FAILOVERS -- \
+		$(NEXTEST) --run-ignored only -E 'test(on_etcd)'
 
 # ---- Suites that use the program as its users do, with libraries of others. They run the program that the tests
 # have been built with, whose fault points do nothing unless a test arms them; `RELEASED=1` runs the released one.
@@ -173,7 +175,7 @@ test-published-client: $(SUITE_NEEDS)
 test-applications: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	$(PUBLISHED) --no-run --example application
-	PYTHON=$(PYTHON) APPLICATION_RS=$(BUILD_OUTPUT)/published-client/debug/examples/application \
+	PYTHON=$(PYTHON) APPLICATION_RS=$(BUILD_OUTPUT)/published-client/$(CARGO_BUILD_TARGET:%=%/)debug/examples/application \
 		$(STEP) applications -- node --test tests/applications/node/*.test.mjs
 
 # Checks webhooks with a published library for receivers, also while the daemon's program is killed.

@@ -1,7 +1,7 @@
 // How soon a page has its answer from the message bridge: when its question is held, and when it asks
 // each second, as the public client kit does. And how many flows a second the bridge carries.
 //
-// Run by hand, with the daemon's program: DAEMON=target/release/selfsame node benches/bridge.mjs
+// Run by hand, with the daemon's program: make build && DAEMON=target/release/selfsame node benches/bridge.mjs
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

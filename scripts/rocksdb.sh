@@ -113,8 +113,13 @@ if [ ! -e "$folder/librocksdb.a" ]; then
 fi
 
 if [ "${2:-}" = --check ]; then
-    again=$(find "$build"/{,*/}{release,debug}/build/librocksdb-sys-*/out -name '*.o' -newer "$folder/librocksdb.a" \
-        -printf '%h\n' 2>/dev/null | sort -u)
+    # The folders into which `make` builds.
+    shopt -s nullglob
+    triple=${CARGO_BUILD_TARGET:+/$CARGO_BUILD_TARGET}
+    outputs=("$build$triple"/release/build/librocksdb-sys-*/out "$build/published-client$triple"/debug/build/librocksdb-sys-*/out)
+    again=
+    [ ${#outputs[@]} -eq 0 ] ||
+        again=$(find "${outputs[@]}" -name '*.o' -newer "$folder/librocksdb.a" -printf '%h\n' | sort -u)
     [ -z "$again" ] || {
         printf 'cargo has compiled RocksDB again, without the archive of scripts/rocksdb.sh:\n%s\n' "$again"
         echo "Look which command ran before 'make' had written $config, and remove these folders."

@@ -206,16 +206,16 @@ impl Backups {
         }
     }
 
-    /// Tells a running backup to end early.
+    /// Tells a running backup to end early, and lets no other one begin.
     pub fn begin_to_stop(&self) {
+        lock(&self.original).take();
         self.running.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Ends a running backup early, waits for its end, and lets no other one begin. The store can
-    /// be closed then. Waits for at most [`STOP_WAIT`]: RocksDB does not stop while it copies files
-    /// to another file system. The process may end nevertheless, and leaves an unfinished folder.
+    /// Begins to stop, and waits for the end of a running backup; the store can be closed then.
+    /// Waits for at most [`STOP_WAIT`]: RocksDB does not stop while it copies files to another file
+    /// system. The process may end nevertheless, and leaves an unfinished folder.
     pub async fn stop(&self) {
-        lock(&self.original).take();
         self.begin_to_stop();
         let running = self.known().into_iter().find(|backup| backup.state == BackupState::Running);
         if let Some(running) = running {

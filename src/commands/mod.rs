@@ -34,7 +34,8 @@ use crate::cli::{Arguments, Command};
 use crate::stop_signal::end_at_once;
 
 /// Runs the program with its arguments. Errors go to the standard error; the result is the exit
-/// status, as `exit.rs` decides it. `build` is what `--version` and the daemon's status show.
+/// status, as `exit.rs` decides it; `serve` ends the process itself. `build` is what `--version`
+/// and the daemon's status show.
 pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode {
     let mut out = Output::standard();
     let mut is_daemon = false;

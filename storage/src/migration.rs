@@ -112,7 +112,9 @@ impl Migrations {
     fn standing(&self, database: &Database) -> Result<Standing, StoreError> {
         let mark = match facts::meta::<Mark>(database, MIGRATION_KEY) {
             // A build before this one was interrupted.
-            Err(StoreError::Damaged { reason: DecodeError::UnknownVersion { .. }, .. }) => {
+            Err(StoreError::Damaged { reason: DecodeError::UnknownVersion { found, known, .. }, .. })
+                if found < known =>
+            {
                 return Ok(Standing::Foreign(Layout { schema: 0, draft: None }));
             }
             mark => mark?,
