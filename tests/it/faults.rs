@@ -1,6 +1,7 @@
 //! The daemon as a process with injected faults: it ends itself when it has to, and says why.
 
 use std::fs::File;
+use std::path::Path;
 use std::process::Stdio;
 
 use alloy_primitives::Address;
@@ -39,16 +40,15 @@ async fn a_daemon_with_a_stuck_actor_says_so_and_ends() {
     assert!(text.contains("registry/batcher is stuck"), "{text}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_whose_disk_never_answers_a_commit_says_so_and_ends() {
-    let data = folder();
-    let log = data.path().join("log");
-    let stderr = File::create(&log).expect("a file");
+/// A daemon of which no commit after those of its start ends, once it has said so.
+async fn with_a_stalled_commit(data: &Path, log: &Path) -> DaemonProcess {
+    let stderr = File::create(log).expect("a file");
     // The start makes five commits.
     let variables = [("FAILPOINTS", "group-commit.before=5*off->return(stall)")];
-    let daemon = DaemonProcess::start_with_log(data.path(), &[], &variables, stderr.into());
+    let daemon = DaemonProcess::start_with_log(data, &[], &variables, stderr.into());
     let (client, ready) = (daemon.client(), format!("{}/ready", daemon.operator));
-    let asking = tokio::spawn(async move {
+    // They end with the daemon.
+    tokio::spawn(async move {
         for number in 0.. {
             let name = format!("owner {number}");
             let operation = create_account(&[key(&name).authenticator()], Address::ZERO).operation;
@@ -63,10 +63,26 @@ async fn a_daemon_whose_disk_never_answers_a_commit_says_so_and_ends() {
         if answer.contains("a commit has been taking ") { Ok(()) } else { Err(answer) }
     })
     .await;
+    daemon
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_whose_disk_never_answers_a_commit_says_so_and_ends() {
+    let data = folder();
+    let log = data.path().join("log");
+    let daemon = with_a_stalled_commit(data.path(), &log).await;
     assert_eq!(block_in_place(|| daemon.wait()).code(), Some(1));
     let text = std::fs::read_to_string(&log).expect("text");
     assert!(text.contains("group-commit is stuck"), "{text}");
-    asking.abort();
+}
+
+/// A stop does not wait for the disk for ever, and is no crash: the thread of the commit is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_whose_disk_never_answers_a_commit_stops_when_it_is_asked_to() {
+    let data = folder();
+    let daemon = with_a_stalled_commit(data.path(), &data.path().join("log")).await;
+    daemon.ask_to_stop();
+    assert_eq!(block_in_place(|| daemon.wait()).code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,11 +18,15 @@ fn scratch_folders(data: &Path) -> usize {
     entries.filter_map(|entry| is_scratch(entry).then_some(())).count()
 }
 
-/// A check of which each read takes a while, once it has its folder.
+/// Each read takes a while.
 #[cfg(feature = "fault-injection")]
-async fn slow_check(data: &Path) -> std::process::Child {
+const SLOW_READS: &str = "store.read=return(delay:250)";
+
+/// A check with these faults, once it has its folder.
+#[cfg(feature = "fault-injection")]
+async fn check_with(faults: &str, data: &Path) -> std::process::Child {
     let mut command = program();
-    command.args(["registry", "fsck", "--data"]).arg(data).env("FAILPOINTS", "store.read=return(delay:250)");
+    command.args(["registry", "fsck", "--data"]).arg(data).env("FAILPOINTS", faults);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
     until_true("the folder of a check", async || scratch_folders(data) > 0).await;
     child
@@ -34,7 +38,7 @@ async fn a_check_that_is_stopped_or_killed_leaves_nothing_for_long() {
     let data = folder();
     assert!(DaemonProcess::start(data.path(), &[], &[]).terminate().success());
     for signal in ["-INT", "-TERM"] {
-        let child = slow_check(data.path()).await;
+        let child = check_with(SLOW_READS, data.path()).await;
         let id = child.id().to_string();
         assert!(std::process::Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
         let output = child.wait_with_output().expect("it ends");
@@ -46,15 +50,15 @@ async fn a_check_that_is_stopped_or_killed_leaves_nothing_for_long() {
         );
         assert_eq!((output.stdout, scratch_folders(data.path())), (Vec::new(), 0), "{signal}");
     }
-    let mut child = slow_check(data.path()).await;
+    let mut child = check_with(SLOW_READS, data.path()).await;
     child.kill().expect("killed");
     child.wait().expect("it ends");
     assert_eq!(scratch_folders(data.path()), 1, "a killed process removes nothing");
     let (success, text) = run(&["registry", "fsck", "--data", &data.path().display().to_string()]);
     assert!(success && text.ends_with(", 0 findings\n"), "{text}");
     assert_eq!(scratch_folders(data.path()), 0);
-    // A second signal does not wait for the read, and is no crash.
-    let child = slow_check(data.path()).await;
+    // A read after those of the start hangs. A second signal does not wait for it, and is no crash.
+    let child = check_with("store.read=10*off->return(delay:600000)", data.path()).await;
     let id = child.id().to_string();
     let mut kill = std::process::Command::new("sh");
     assert!(kill.args(["-c", &format!("kill -INT {id}; kill -TERM {id}")]).status().expect("sh runs").success());
