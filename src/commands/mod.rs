@@ -52,19 +52,23 @@ pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode
         },
     };
     let done = done.and_then(|code| Ok(out.flush().map(|()| code)?));
-    let failed = done.as_ref().err().map(|error| {
-        let status = exit::status_of(&**error);
-        if status != exit::CLOSED_PIPE {
-            // `eprintln!` panics when standard error cannot be written; this ignores the error.
-            let _ = writeln!(std::io::stderr(), "selfsame: {error}");
+    let (code, status) = match done {
+        Ok(code) => (code, 0),
+        Err(error) => {
+            let status = exit::status_of(&*error);
+            if status != exit::CLOSED_PIPE {
+                // `eprintln!` panics when standard error cannot be written; this ignores the error.
+                let _ = writeln!(std::io::stderr(), "selfsame: {error}");
+            }
+            (ExitCode::from(status), status)
         }
-        status
-    });
-    // What does not end in time is left: a commit that the disk does not answer, a stuck actor.
+    };
+    // What does not end in time is left: a commit that the disk does not answer, a stuck actor. The
+    // daemon has no other status than these.
     if is_daemon {
-        end_at_once(failed.unwrap_or(0));
+        end_at_once(status);
     }
-    failed.map_or_else(|| done.unwrap_or(ExitCode::SUCCESS), ExitCode::from)
+    code
 }
 
 /// `selfsame --version`.
