@@ -25,7 +25,7 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Restored, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::{Address, address, keccak256};
-use selfsame_storage::{Membership, OpenOptions, Restoration, Store, StoreError};
+use selfsame_storage::{Membership, OpenOptions, Restoration, Store, StoreError, replaced_store};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -68,6 +68,21 @@ pub enum DaemonError {
     /// The data folder is a backup, or was not completed.
     #[error(transparent)]
     Backup(#[from] BackupError),
+    /// The data folder was used before, and its store is gone.
+    #[error(
+        "{} is there, so this data folder had a store, and {} has none: it was removed, or its disk is not mounted. Put it \
+         back, or restore a backup into another folder; to begin with an empty registry, remove {} and {} first",
+        left.display(),
+        folder.display(),
+        TOKEN_FILE,
+        AUDIT_KEY
+    )]
+    StoreLost {
+        /// The file that is left.
+        left: PathBuf,
+        /// The store's folder.
+        folder: PathBuf,
+    },
     /// The store or its ledger cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -438,6 +453,7 @@ async fn open_store(
     let keeps_contract = config.registry.verifying_contract.is_none();
     let folder = store_folder(&config.data_dir);
     let open = async |domain: RegistryDomain| {
+        check_store_is_not_lost(&config.data_dir)?;
         let resources = config.storage.resources();
         let options = OpenOptions { keeps_contract, resources, ..OpenOptions::new(domain) };
         let folder = folder.clone();
@@ -463,6 +479,18 @@ async fn open_store(
         tracing::info!(verifying_contract, "the registry of this new store has a random contract address");
     }
     Ok((store, membership))
+}
+
+/// Refuses to make a store in a data folder that had one. The files of secrets are made after the
+/// store, at the first start.
+fn check_store_is_not_lost(data: &Path) -> Result<(), DaemonError> {
+    let folder = store_folder(data);
+    // RocksDB makes CURRENT last. A rebuild keeps the old store beside the folder, and says so.
+    if folder.join("CURRENT").exists() || replaced_store(&folder).exists() {
+        return Ok(());
+    }
+    let left = [TOKEN_FILE, AUDIT_KEY].map(|name| data.join(name)).into_iter().find(|path| path.exists());
+    left.map_or(Ok(()), |left| Err(DaemonError::StoreLost { left, folder }))
 }
 
 /// Listens for the other replicas.

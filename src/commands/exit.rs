@@ -82,7 +82,7 @@ fn of_daemon(error: &DaemonError) -> u8 {
     match error {
         // The configured data folder is a backup.
         DaemonError::Prepare(_) | DaemonError::Backup(BackupError::Target { .. }) => CONFIGURATION,
-        DaemonError::StraySocket { .. } => CONFIGURATION,
+        DaemonError::StraySocket { .. } | DaemonError::StoreLost { .. } => CONFIGURATION,
         DaemonError::Backup(_) | DaemonError::Inherited(_) => FAILURE,
         DaemonError::Store(error) => of_store(error),
         DaemonError::Service(error) => of_service(error),
@@ -130,12 +130,13 @@ fn of_store(error: &StoreError) -> u8 {
     match error {
         StoreError::InUse { .. } | StoreError::NoRoom { .. } => TEMPORARY,
         StoreError::Stopped => STOPPED,
-        StoreError::OtherRegistry { .. } => CONFIGURATION,
+        StoreError::OtherRegistry { .. } | StoreError::Replaced { .. } => CONFIGURATION,
         StoreError::Replica(error) if error.is_transient() => TEMPORARY,
         StoreError::Database(_) | StoreError::Open { .. } if error.is_out_of_space() => TEMPORARY,
         StoreError::Database(_)
         | StoreError::NotInMemory
         | StoreError::Open { .. }
+        | StoreError::Claimed { .. }
         | StoreError::Empty { .. }
         | StoreError::Damaged { .. }
         | StoreError::Missing { .. }

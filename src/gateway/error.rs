@@ -113,6 +113,12 @@ impl InterfaceError for GatewayError {
             Self::Store(StoreError::Replica(error)) if error.is_transient() => {
                 unavailable(&format!("{}; try again", error.for_clients()))
             }
+            // A ledger of an embedder, which may come back.
+            Self::Wait(WaitError::Store(error @ (StoreError::Ledger { .. } | StoreError::LedgerDiverged { .. })))
+            | Self::Store(error @ (StoreError::Ledger { .. } | StoreError::LedgerDiverged { .. })) => {
+                tracing::error!(%error, "the ledger gives no answer");
+                unavailable("the registry's blocks cannot be read at the moment; try again")
+            }
             Self::Wait(WaitError::Store(error)) | Self::Receipt(ReceiptError::Store(error)) | Self::Store(error) => {
                 store_error_response(&error)
             }

@@ -36,6 +36,27 @@ pub enum StoreError {
         /// The store's folder.
         path: PathBuf,
     },
+    /// Another service of this process runs on the open store.
+    #[error(
+        "the service `{holder}` runs on this store, so `{service}` is not started on it: stop `{holder}` first and drop its \
+         handles, or open another folder for `{service}`"
+    )]
+    Claimed {
+        /// Name of the service that runs.
+        holder: String,
+        /// Name of the service that was to be started.
+        service: String,
+    },
+    /// The store's folder was removed, renamed or replaced while the store was open.
+    #[error(
+        "the store's folder {} was removed, renamed or replaced while the service ran; what is written from now on would \
+         not be found by the next start. Put the folder back, or restore a backup, and start the service again",
+        path.display()
+    )]
+    Replaced {
+        /// The path that the store was opened at.
+        path: PathBuf,
+    },
     /// The store exists, but nothing was ever written to it.
     #[error("the store in {} is empty: its first start was cut off; start the daemon again", path.display())]
     Empty {

@@ -31,7 +31,7 @@ use crate::journal::{Position, ReplicaError, Term};
 use crate::recorded::append_changes;
 use crate::replica::{Appending, AppliedEntry, LARGEST_ENTRY, Pending, Replica};
 use crate::schema::journal::{JournalItem, SealedBlock};
-use crate::store::Store;
+use crate::store::{Store, StoreClaim};
 use forwarding::{decode_write, encode_write};
 use group::{Group, Job, Outcome, Parent};
 use queue::{Intake, Queue};
@@ -133,10 +133,19 @@ impl GroupCommit {
     /// # Errors
     /// [`StoreError::Closing`] when the thread cannot be started.
     pub fn start(store: Store) -> Result<(Self, JoinHandle<()>), StoreError> {
-        Self::start_thread(store, None, None)
+        Self::start_thread(store, None, None, None)
     }
 
-    /// The same for the store of a replica: what is handed in is durable when the journal has it.
+    /// The same for a service, whose claim on the store is released when the thread ends: nothing
+    /// writes what is acknowledged any more then, also after a panic.
+    ///
+    /// # Errors
+    /// [`StoreError::Closing`] when the thread cannot be started.
+    pub fn start_claimed(store: Store, claim: StoreClaim) -> Result<(Self, JoinHandle<()>), StoreError> {
+        Self::start_thread(store, Some(claim), None, None)
+    }
+
+    /// The same for the service of a replica: what is handed in is durable when the journal has it.
     /// While another replica leads, conditional writes are forwarded to it; without `forward` they
     /// are refused.
     ///
@@ -144,21 +153,26 @@ impl GroupCommit {
     /// [`StoreError::Closing`] when the thread cannot be started.
     pub fn start_on_journal(
         store: Store,
+        claim: StoreClaim,
         replica: Arc<Replica>,
         forward: Option<Arc<dyn Forward>>,
     ) -> Result<(Self, JoinHandle<()>), StoreError> {
-        Self::start_thread(store, Some(replica), forward)
+        Self::start_thread(store, Some(claim), Some(replica), forward)
     }
 
     fn start_thread(
         store: Store,
+        claim: Option<StoreClaim>,
         replica: Option<Arc<Replica>>,
         forward: Option<Arc<dyn Forward>>,
     ) -> Result<(Self, JoinHandle<()>), StoreError> {
         let (group_commit, committer) = Self::new(store, replica, forward);
         let thread = std::thread::Builder::new()
             .name("group-commit".to_owned())
-            .spawn(move || committer.run())
+            .spawn(move || {
+                let _claim = claim;
+                committer.run();
+            })
             .map_err(|_| StoreError::Closing)?;
         Ok((group_commit, thread))
     }

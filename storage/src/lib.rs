@@ -113,5 +113,5 @@ pub use schema::registry::{AppliedBlock, AppliedTip, Place};
 pub use schema::requests::{IdempotencyKey, IdempotencyRecord, RequestFailure, RequestRecord};
 pub use schema::restoration::{Confirmation, Restoration};
 pub use snapshot::{Snapshot, SnapshotReads};
-pub use store::{MemoryDisk, OpenOptions, Store};
+pub use store::{MemoryDisk, OpenOptions, Store, StoreClaim, replaced_store};
 pub use verification::{VerificationRecords, VerificationWrite};

@@ -3,8 +3,11 @@
 //! The functions that read one kind of record are defined beside its writer:
 //! [`crate::RequestWriter`], [`crate::BlockWriter`], [`crate::VerificationRecords`].
 
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::Seal;
@@ -103,6 +106,43 @@ struct StoreInner {
     recent_accounts: Recent<Account>,
     /// See [`Store::recent_siblings`].
     recent_siblings: Recent<[Node; PAGE_LEVELS]>,
+    /// See [`Store::claim`].
+    claimed_by: Arc<Mutex<Option<String>>>,
+    /// See [`Store::check_files`]; `None` for a store in memory, and for one that is only read.
+    files: Option<StoreFiles>,
+}
+
+/// The right to run a service on an open store; see [`Store::claim`]. It does not keep the store
+/// open.
+#[derive(Debug)]
+pub struct StoreClaim {
+    claimed_by: Arc<Mutex<Option<String>>>,
+}
+
+impl Drop for StoreClaim {
+    fn drop(&mut self) {
+        *self.claimed_by.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Which folder and which lock file RocksDB has opened.
+struct StoreFiles {
+    folder: PathBuf,
+    ids: [FileId; 2],
+}
+
+/// Device and inode of a file.
+type FileId = (u64, u64);
+
+impl StoreFiles {
+    fn of(folder: &Path) -> io::Result<Self> {
+        Ok(Self { folder: folder.to_owned(), ids: Self::ids(folder)? })
+    }
+
+    fn ids(folder: &Path) -> io::Result<[FileId; 2]> {
+        let id = |file: Metadata| (file.dev(), file.ino());
+        Ok([id(fs::metadata(folder)?), id(fs::metadata(folder.join("LOCK"))?)])
+    }
 }
 
 impl Store {
@@ -144,7 +184,14 @@ impl Store {
         }
         check_for_gaps(&database)?;
         facts::check_journal(&database)?;
-        Ok(Self::from_database(database, domain))
+        let files = match options.in_memory {
+            Some(_) => None,
+            None => {
+                let refused = |error: io::Error| StoreError::Open { path: path.to_owned(), reason: error.to_string() };
+                Some(StoreFiles::of(path).map_err(refused)?)
+            }
+        };
+        Ok(Self::with_files(database, domain, files))
     }
 
     /// Makes a new store in memory, for the tests of programs that embed a service. Nothing of it
@@ -227,6 +274,10 @@ impl Store {
     }
 
     fn from_database(database: Database, domain: RegistryDomain) -> Self {
+        Self::with_files(database, domain, None)
+    }
+
+    fn with_files(database: Database, domain: RegistryDomain, files: Option<StoreFiles>) -> Self {
         let cache = database.block_cache();
         Self {
             inner: Arc::new(StoreInner {
@@ -237,6 +288,8 @@ impl Store {
                 upper_pages: NewestUpperPages::default(),
                 recent_accounts: Recent::beside_cache(cache),
                 recent_siblings: Recent::beside_cache(cache),
+                claimed_by: Arc::default(),
+                files,
             }),
         }
     }
@@ -249,6 +302,39 @@ impl Store {
     /// That the store was restored from a backup; `None` when it was not.
     pub fn restoration(&self) -> Result<Option<Restoration>, StoreError> {
         facts::stored_restoration(self.database())
+    }
+
+    /// Takes the right to run a service on this store, for a service of this name. It is held until
+    /// the claim is dropped, and is the same for all clones of the store: two services would give
+    /// the same sequence numbers and heights to different requests and blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Claimed`] while another service has the right.
+    pub fn claim(&self, service: &str) -> Result<StoreClaim, StoreError> {
+        let claimed_by = &self.inner.claimed_by;
+        let mut holder = claimed_by.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*holder {
+            Some(holder) => Err(StoreError::Claimed { holder: holder.clone(), service: service.to_owned() }),
+            None => {
+                *holder = Some(service.to_owned());
+                Ok(StoreClaim { claimed_by: Arc::clone(claimed_by) })
+            }
+        }
+    }
+
+    /// Checks that the store's path still leads to the folder and the lock file that were opened.
+    /// RocksDB continues to write to files whose folder was removed, and no later start finds what
+    /// it wrote. Blocks the thread. A file system that gives no answer is no reason to refuse.
+    ///
+    /// # Errors
+    /// [`StoreError::Replaced`] when the folder was removed, renamed or replaced.
+    pub fn check_files(&self) -> Result<(), StoreError> {
+        let Some(StoreFiles { folder, ids }) = &self.inner.files else { return Ok(()) };
+        let is_there = match StoreFiles::ids(folder) {
+            Ok(found) => found == *ids,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        };
+        if is_there { Ok(()) } else { Err(StoreError::Replaced { path: folder.clone() }) }
     }
 
     /// The scope in which the fault points of the store, of its group commit and of its ledger are
@@ -320,7 +406,7 @@ impl Store {
 }
 
 /// Where a rebuild keeps the old store: beside its folder.
-pub(crate) fn replaced_store(path: &Path) -> PathBuf {
+pub fn replaced_store(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".replaced");
     PathBuf::from(name)

@@ -120,6 +120,58 @@ fn a_store_belongs_to_one_registry_and_one_process() {
 }
 
 #[test]
+fn a_store_has_one_claim_which_ends_with_its_holder_also_by_a_panic() {
+    let folder = folder();
+    let store = open(&folder);
+    let claim = store.claim("one").expect("the store is free");
+    let refused = store.clone().claim("two").expect_err("`one` has it");
+    assert!(refused.to_string().contains("the service `one` runs on this store, so `two` is not started"), "{refused}");
+    let panicked = std::thread::spawn(move || {
+        let _claim = claim;
+        std::panic::panic_any("a holder that panics");
+    });
+    panicked.join().expect_err("it panics");
+    let claim = store.claim("two").expect("the store is free again");
+    drop(store);
+    // A claim does not keep the store open.
+    open(&folder).claim("three").expect("another store");
+    drop(claim);
+}
+
+#[test]
+fn a_store_notices_that_its_folder_is_gone() {
+    type Change = fn(&Path, &Path);
+    let changes: [(&str, Change); 5] = [
+        ("removed", |store, _| std::fs::remove_dir_all(store).unwrap()),
+        ("renamed", |store, other| std::fs::rename(store, other).unwrap()),
+        ("renamed above", |store, other| std::fs::rename(store.parent().unwrap(), other).unwrap()),
+        ("replaced by an empty folder", |store, other| {
+            std::fs::rename(store, other).unwrap();
+            std::fs::create_dir(store).unwrap();
+        }),
+        ("replaced by a copy", |store, other| {
+            std::fs::rename(store, other).unwrap();
+            std::fs::create_dir(store).unwrap();
+            for file in std::fs::read_dir(other).unwrap() {
+                let file = file.unwrap();
+                std::fs::copy(file.path(), store.join(file.file_name())).unwrap();
+            }
+        }),
+    ];
+    for (case, change) in changes {
+        let folder = folder();
+        let path = folder.path().join("data").join("store");
+        std::fs::create_dir_all(&path).unwrap();
+        let store = Store::open(&path, &OpenOptions::new(DOMAIN)).expect("the store opens");
+        store.check_files().expect("nothing has changed");
+        change(&path, &folder.path().join("other"));
+        let error = store.check_files().expect_err(case);
+        assert!(matches!(&error, StoreError::Replaced { path: told } if *told == path), "{case}: {error}");
+    }
+    Store::in_memory(DOMAIN).expect("it opens").check_files().expect("it has no files");
+}
+
+#[test]
 fn a_store_whose_first_start_was_interrupted_is_empty_and_opens() {
     let folder = folder();
     drop(Database::open(folder.path(), 1 << 20, true, None).expect("the database is created"));

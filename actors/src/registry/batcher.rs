@@ -314,7 +314,7 @@ fn seal(sealer: &Sealer, Range { after, durable, uncertain }: Range) -> Result<S
     // The head is read before the queue: when another block is appended in the meantime, the append
     // is refused and the batcher reads both again. `durable` was read before the queue too: a
     // request up to it that is not in the queue has been applied.
-    let head = sealer.head();
+    let head = sealer.head()?;
     let limits = &sealer.limits;
     let mut queued = sealer.queued_after(after, limits.max_operations)?;
     queued.retain(|(sequence, _)| *sequence <= durable);

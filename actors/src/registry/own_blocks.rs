@@ -39,6 +39,11 @@ impl OwnBlocks {
         blocks.iter().find(|own| own.block.is_linked_to(seal)).cloned()
     }
 
+    /// Whether the block with this seal is one of them.
+    pub fn has(&self, seal: &Seal) -> bool {
+        self.lock().iter().any(|own| Seal::of(&own.block.header) == *seal)
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<OwnBlock>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

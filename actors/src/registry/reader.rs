@@ -110,10 +110,12 @@ impl Reader {
     }
 
     /// A request's record, and how far the request is; `None` when the request is unknown or its
-    /// record has expired.
+    /// record has expired. A request is final when the block that it is in was applied: the very
+    /// block, not another one of the same height.
     ///
     /// # Errors
-    /// [`StoreError::NotInMemory`], if only memory is read.
+    /// [`StoreError::NotInMemory`], if only memory is read; [`StoreError::LedgerDiverged`] when
+    /// another block was applied at the height where the ledger has the request.
     pub fn progress(
         &self,
         request_id: &RequestId,
@@ -130,7 +132,12 @@ impl Reader {
         let progress = match height {
             None => RequestProgress::Waiting,
             Some(height) if height > published => RequestProgress::Submitted { height },
-            Some(height) => RequestProgress::Final { height },
+            Some(height) => {
+                if record.failure.is_none() {
+                    self.block_hash(height, reads)?;
+                }
+                RequestProgress::Final { height }
+            }
         };
         Ok(Some((record, progress)))
     }
@@ -138,21 +145,36 @@ impl Reader {
     /// The hash of a block that a request is in.
     ///
     /// # Errors
-    /// [`StoreError::NotInMemory`], if only memory is read.
+    /// [`StoreError::NotInMemory`], if only memory is read; [`StoreError::LedgerDiverged`] when the
+    /// block at this height was applied, and the ledger has another one in its place.
     pub fn block_hash(&self, height: u64, reads: Reads) -> Result<B256, StoreError> {
         match (self.block_hashes.get(height), reads) {
             (Some(hash), _) => return Ok(hash),
             (None, Reads::Memory) => return Err(StoreError::NotInMemory),
             (None, Reads::Disk) => {}
         }
-        let hash = match height <= self.publication.height() {
-            true => self.store.applied_block_hash(height)?,
-            false => self.ledger.hash_at(height)?,
-        };
         let missing = || StoreError::Missing { family: "blocks", what: format!("block {height}") };
-        let hash = hash.ok_or_else(missing)?;
+        if height > self.publication.height() {
+            // Not kept for later calls: it is compared when the block was applied.
+            return self.ledger.hash_at(height)?.ok_or_else(missing);
+        }
+        let hash = self.store.applied_block_hash(height)?.ok_or_else(missing)?;
+        if self.ledger.height_of(&hash)? != Some(height) {
+            return Err(StoreError::LedgerDiverged { height });
+        }
         self.block_hashes.put(height, hash);
         Ok(hash)
+    }
+
+    /// Checks that the ledger has the last applied block: not only a block of its height.
+    ///
+    /// # Errors
+    /// [`StoreError::LedgerDiverged`], and those of the ledger.
+    pub fn check_ledger_has(&self, applied: &Seal) -> Result<(), StoreError> {
+        match applied.height == 0 || self.height_of(&applied.hash)? == Some(applied.height) {
+            true => Ok(()),
+            false => Err(StoreError::LedgerDiverged { height: applied.height }),
+        }
     }
 
     /// A request's block and its position in that block.

@@ -199,9 +199,19 @@ impl Sealer {
         Ok(UnixSeconds(now.as_secs()))
     }
 
-    /// See [`LedgerReader::head`]. Blocks the thread.
-    pub fn head(&self) -> Seal {
-        self.ledger.head()
+    /// The ledger's last block, which the next one is linked to. Blocks the thread.
+    ///
+    /// # Errors
+    /// [`StoreError::LedgerDiverged`] when the ledger does not have the last applied block: a block
+    /// that is sealed on this end would be taken for one that was applied long ago.
+    pub fn head(&self) -> Result<Seal, StoreError> {
+        let applied = self.reader.publication.snapshot().tip().seal;
+        let head = self.ledger.head();
+        // A block of this service was sealed on an end that had been compared.
+        if head != applied && !self.reader.own_blocks.has(&head) {
+            self.reader.check_ledger_has(&applied)?;
+        }
+        Ok(head)
     }
 
     /// Hands a block, whose sealing began at `started`, to the ledger ([`Ledger::append`]); the
@@ -343,10 +353,7 @@ impl Applier {
     /// and got others in their place would otherwise be noticed only when it has more blocks than
     /// were applied; until then the requests in them would stay open.
     pub fn check_and_apply_next(&self) -> Result<Option<Arc<Block>>, StoreError> {
-        let applied = self.reader.publication.snapshot().tip().seal;
-        if applied.height > 0 && self.reader.height_of(&applied.hash)? != Some(applied.height) {
-            return Err(StoreError::LedgerDiverged { height: applied.height });
-        }
+        self.reader.check_ledger_has(&self.reader.publication.snapshot().tip().seal)?;
         self.apply_next()
     }
 
@@ -356,7 +363,22 @@ impl Applier {
     /// that clients have seen. After this function they are applied again. When applying fails, the
     /// tree maintainer retries. Many blocks are left only when the ledger is not that of the store;
     /// their heights are logged every ten seconds.
-    pub async fn catch_up(self: &Arc<Self>) {
+    ///
+    /// # Errors
+    /// [`StoreError::LedgerDiverged`] when the ledger does not have the last applied block. Another
+    /// failure of the ledger keeps the registry read-only until the tree maintainer's retries have
+    /// made the comparison.
+    pub async fn catch_up(self: &Arc<Self>) -> Result<(), StoreError> {
+        let applier = Arc::clone(self);
+        let compared = self.work.run(move || applier.check_and_apply_next()).await;
+        match compared.unwrap_or(Err(StoreError::Panicked)) {
+            Err(error @ StoreError::LedgerDiverged { .. }) => return Err(error),
+            Err(error) => {
+                self.step.record_failure(&error);
+                return Ok(());
+            }
+            Ok(_) => {}
+        }
         let mut logged = Instant::now();
         while self.reader.publication.height() < self.reader.ledger_height() {
             if logged.elapsed() >= CATCH_UP_LOG_INTERVAL {
@@ -367,10 +389,18 @@ impl Applier {
             let applier = Arc::clone(self);
             match self.work.run(move || applier.apply_next()).await {
                 Ok(Ok(Some(_))) => {}
-                Ok(Ok(None)) | Err(_) => return,
-                Ok(Err(error)) => return tracing::warn!(%error, "a sealed block cannot be applied at the start"),
+                Ok(Ok(None)) => break,
+                Ok(Err(error)) => {
+                    self.step.record_failure(&error);
+                    break;
+                }
+                Err(_) => {
+                    self.step.record_failure(&StoreError::Panicked);
+                    break;
+                }
             }
         }
+        Ok(())
     }
 }
 

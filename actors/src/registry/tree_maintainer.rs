@@ -66,6 +66,10 @@ impl Actor for TreeMaintainer {
                     state.follow(&myself, Applier::check_and_apply_next).await?;
                 }
                 TreeMaintainerMessage::Look => state.follow(&myself, Applier::check_and_apply_next).await?,
+                // After a failure the ledger may be another one.
+                TreeMaintainerMessage::Follow if state.applier.step.failing().is_some() => {
+                    state.follow(&myself, Applier::check_and_apply_next).await?;
+                }
                 TreeMaintainerMessage::Follow => state.follow(&myself, Applier::apply_next).await?,
             }
             Ok(())

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use selfsame_storage::{EmbeddedLedger, Forward, GroupCommit, Journal, Ledger, Records, Replica, Store, StoreError};
+use selfsame_storage::{
+    EmbeddedLedger, Forward, GroupCommit, Journal, Ledger, Records, Replica, Store, StoreClaim, StoreError,
+};
 
 use super::election::Election;
 use super::error::ServiceError;
@@ -131,7 +133,8 @@ impl ServiceParts {
     ///
     /// # Errors
     /// [`ServiceError::Parts`] for a replica with a ledger or records of its own, and
-    /// [`ServiceError::Store`].
+    /// [`ServiceError::Store`], also while another service runs on the store
+    /// ([`StoreError::Claimed`]).
     pub(crate) fn open(self) -> Result<OpenedParts, ServiceError> {
         let Self { settings, store, ledger, cluster, records, clock, random, announcer } = self;
         if cluster.is_some() && ledger.is_some() {
@@ -140,9 +143,10 @@ impl ServiceParts {
         if cluster.is_some() && records.is_some() {
             return Err(ServiceError::Parts { reason: "the records of a replica are in its journal" });
         }
+        let claim = store.claim(&settings.instance)?;
         let blocking_parts = match cluster {
-            Some(cluster) => BlockingParts::with_journal(&store, cluster)?,
-            None => BlockingParts::with_threads(&store)?,
+            Some(cluster) => BlockingParts::with_journal(&store, claim, cluster)?,
+            None => BlockingParts::with_threads(&store, claim)?,
         };
         let ledger = match ledger {
             Some(ledger) => ledger,
@@ -182,8 +186,8 @@ pub(crate) struct BlockingParts {
 }
 
 impl BlockingParts {
-    pub fn with_threads(store: &Store) -> Result<Self, StoreError> {
-        let (group_commit, committing) = GroupCommit::start(store.clone())?;
+    pub fn with_threads(store: &Store, claim: StoreClaim) -> Result<Self, StoreError> {
+        let (group_commit, committing) = GroupCommit::start_claimed(store.clone(), claim)?;
         Ok(Self {
             group_commit,
             committing: Some(committing),
@@ -196,12 +200,13 @@ impl BlockingParts {
         })
     }
 
-    pub fn with_journal(store: &Store, cluster: ClusterParts) -> Result<Self, StoreError> {
+    pub fn with_journal(store: &Store, claim: StoreClaim, cluster: ClusterParts) -> Result<Self, StoreError> {
         let ClusterParts { journal, election, leader, staleness, bridge_peers } = cluster;
         let replica = Arc::new(Replica::open(store, journal)?);
         let forwarding = leader.map(|leader| Forwarding::new(leader, Arc::clone(&replica)));
         let forward = forwarding.clone().map(|forwarding| Arc::new(ForwardedWrites(forwarding)) as Arc<dyn Forward>);
-        let (group_commit, committing) = GroupCommit::start_on_journal(store.clone(), Arc::clone(&replica), forward)?;
+        let (group_commit, committing) =
+            GroupCommit::start_on_journal(store.clone(), claim, Arc::clone(&replica), forward)?;
         Ok(Self {
             group_commit,
             committing: Some(committing),

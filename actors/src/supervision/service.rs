@@ -248,7 +248,7 @@ impl Service {
             announcer: announcer.clone(),
         })?;
         let sign_in = SignInHandle::new(Arc::clone(&sign_in_state), verification.clone());
-        state.applier.catch_up().await;
+        state.applier.catch_up().await?;
         let replication_parts = replica.zip(freshness).map(|(replica, freshness)| {
             Arc::new(ReplicationParts {
                 store,

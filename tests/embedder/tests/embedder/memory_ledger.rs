@@ -66,6 +66,7 @@ impl LedgerReader for MemoryLedger {
     }
 
     fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError> {
+        check(&self.refuses_reads)?;
         Ok(self.find(|block, height| (block.header.hash() == *block_hash).then_some(height)))
     }
 
