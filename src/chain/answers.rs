@@ -6,6 +6,7 @@ use alloy_json_rpc::{BorrowedErrorPayload, BorrowedResponse};
 use alloy_primitives::{Address, B256, Bytes, hex};
 use selfsame_actors::Refusal;
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
+use selfsame_protocol::printable::to_printable;
 use selfsame_protocol::time::UnixSeconds;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
 use serde_json::Value;
@@ -99,9 +100,15 @@ pub(super) fn read_error(
     revert.map(Answer::Reverted).ok_or_else(refusal)
 }
 
-/// A node's text for logs: at most 200 characters, without control characters.
+/// A node's text for logs: at most 200 characters, all of them printable.
 pub(super) fn clean(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control()).take(LONGEST_TEXT).collect()
+    to_printable(text).chars().take(LONGEST_TEXT).collect()
+}
+
+/// How a body begins that is no answer, for logs. A page says no more than its status does.
+pub(super) fn excerpt(body: &[u8], redact: impl FnOnce(&str) -> String) -> String {
+    let begin = to_printable(&String::from_utf8_lossy(&body[..body.len().min(4096)]));
+    if begin.trim_start().starts_with('<') { String::new() } else { clean(redact(&begin).trim()) }
 }
 
 /// The bytes that a call reverted with, if the error says that it reverted.

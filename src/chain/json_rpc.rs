@@ -5,20 +5,22 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use alloy_json_rpc::{BorrowedResponse, Id, ResponsePayload};
-use bytes::Bytes;
+use alloy_json_rpc::{BorrowedErrorPayload, BorrowedResponse, Id, ResponsePayload};
 use futures_util::future::BoxFuture;
 use selfsame_actors::{ChainNode, NodeError, Refusal};
 use selfsame_protocol::chain::rpc::{Answer, Question};
 use tokio::time::timeout;
 
-use super::answers::{self, Packet, clean};
+use super::answers::{self, Packet, clean, excerpt};
 use super::node_url::NodeUrl;
 use super::questions;
-use super::transport::{NodeSetupError, Response, Transport};
+use super::transport::{NodeSetupError, Response, Transport, rate_limit, status_error};
 
 /// Code that providers give to a question of a batch when they limit the rate.
 const RATE_LIMITED: i64 = 429;
+
+/// Codes that also mean, for a question about logs, that the answer is too much for the node.
+const LIMITED: [i64; 3] = [-32005, -32007, -32029];
 
 /// From this length on, in bytes, an answer is read on a thread that may block.
 const LONG: usize = 256 << 10;
@@ -128,15 +130,44 @@ impl JsonRpcNode {
     async fn ask_one(&self, question: &Question) -> Result<Result<Answer, Refusal>, NodeError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let response = self.post(slice::from_ref(question), id, false).await?;
-        let (question, url) = (question.clone(), self.transport.url().clone());
-        read(response, move |body| read_one(body, &question, id, &url)).await
+        let question = question.clone();
+        self.read(response, move |body, url| read_one(body, &question, id, url)).await
     }
 
     async fn ask_batch(&self, questions: &[Question]) -> Result<BatchAnswer, NodeError> {
         let first_id = self.next_id.fetch_add(questions.len() as u64, Ordering::Relaxed);
         let response = self.post(questions, first_id, true).await?;
-        let (questions, url) = (questions.to_vec(), self.transport.url().clone());
-        read(response, move |body| read_batch(body, &questions, first_id, &url)).await
+        let questions = questions.to_vec();
+        self.read(response, move |body, url| read_batch(body, &questions, first_id, url)).await
+    }
+
+    /// Reads a response. Nodes also answer questions with an error status; only a body that is no
+    /// answer makes the status an error.
+    async fn read<T, R>(&self, response: Response, read: R) -> Result<T, NodeError>
+    where
+        T: Send + 'static,
+        R: FnOnce(&[u8], &NodeUrl) -> Result<T, NodeError> + Send + 'static,
+    {
+        let Response { status, headers, body } = response;
+        let url = self.transport.url().clone();
+        let begin = excerpt(&body, |text| url.redact(text));
+        if rate_limit(status, &headers).is_some() {
+            return Err(status_error(status, &headers, &begin));
+        }
+        let answer = if body.len() < LONG {
+            read(&body, &url)
+        } else {
+            let read = tokio::task::spawn_blocking(move || read(&body, &url)).await;
+            read.unwrap_or_else(|_| Err(malformed("reading it failed")))
+        };
+        match answer {
+            Err(NodeError::Malformed(_)) if !status.is_success() => Err(status_error(status, &headers, &begin)),
+            Err(NodeError::Malformed(reason)) => Err(NodeError::Malformed(match begin.is_empty() {
+                true => reason,
+                false => format!("{reason}; it begins with: {begin}"),
+            })),
+            answer => answer,
+        }
     }
 
     async fn post(&self, questions: &[Question], first_id: u64, is_batch: bool) -> Result<Response, NodeError> {
@@ -156,27 +187,6 @@ impl ChainNode for JsonRpcNode {
             let answered = timeout(self.time_limit, self.ask_all(questions)).await;
             answered.unwrap_or(Err(NodeError::TimedOut))
         })
-    }
-}
-
-/// Reads a response. Nodes also answer questions with an error status; only a body that is no
-/// answer makes the status an error.
-async fn read<T, R>(response: Response, read: R) -> Result<T, NodeError>
-where
-    T: Send + 'static,
-    R: FnOnce(&[u8]) -> Result<T, NodeError> + Send + 'static,
-{
-    let Response { status, body } = response;
-    let read_body = move |body: Bytes| read(&body);
-    let answer = if body.len() < LONG {
-        read_body(body)
-    } else {
-        let read = tokio::task::spawn_blocking(move || read_body(body)).await;
-        read.unwrap_or_else(|_| Err(malformed("reading it failed")))
-    };
-    match answer {
-        Err(NodeError::Malformed(_)) if !status.is_success() => Err(NodeError::Status(status.as_u16())),
-        answer => answer,
     }
 }
 
@@ -200,7 +210,7 @@ fn read_batch(body: &[u8], questions: &[Question], first_id: u64, url: &NodeUrl)
     // A node refuses a batch with one error, alone or in a list.
     if let [BorrowedResponse { payload: ResponsePayload::Failure(error), .. }] = responses.as_slice() {
         if error.code == RATE_LIMITED {
-            return Err(NodeError::RateLimited { retry_after: None });
+            return Err(rate_limited(error, url));
         }
         let message = clean(&url.redact(&error.message));
         return Ok(BatchAnswer::Refused(Refusal { code: error.code, message }));
@@ -232,11 +242,19 @@ fn read_answer(
             let answer = answers::read_result(question, result);
             answer.map(Ok).map_err(|error| malformed(&format!("{}: {error}", questions::method(question))))
         }
-        ResponsePayload::Failure(error) if error.code == RATE_LIMITED => {
-            Err(NodeError::RateLimited { retry_after: None })
+        ResponsePayload::Failure(error)
+            if error.code == RATE_LIMITED
+                || (LIMITED.contains(&error.code) && !matches!(question, Question::Logs { .. })) =>
+        {
+            Err(rate_limited(error, url))
         }
         ResponsePayload::Failure(error) => Ok(answers::read_error(question, error, |text| url.redact(text))),
     }
+}
+
+fn rate_limited(error: &BorrowedErrorPayload<'_>, url: &NodeUrl) -> NodeError {
+    let text = clean(&format!("code {}: {}", error.code, url.redact(&error.message)));
+    NodeError::RateLimited { retry_after: None, text }
 }
 
 fn malformed(reason: &str) -> NodeError {

@@ -1,8 +1,8 @@
 //! One HTTP exchange with a node, bounded in bytes. The caller bounds the time.
 //!
 //! HTTP/1.1 over the TLS library that the listeners use. It follows no redirect, uses no proxy, and
-//! asks for no compression, so the bytes that arrive are the bytes that are read. It keeps one
-//! connection open between exchanges.
+//! asks for answers without compression, so the bytes that arrive are the bytes that are read. It
+//! keeps one connection open between exchanges.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER,
+    USER_AGENT,
 };
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -83,6 +84,7 @@ impl Drop for Connection {
 /// What a node answered over HTTP.
 pub(super) struct Response {
     pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
 }
 
@@ -146,21 +148,22 @@ impl Transport {
             }
         };
         let (head, incoming) = response.into_parts();
-        if let Some(retry_after) = rate_limit(head.status, &head.headers) {
-            return Err(NodeError::RateLimited { retry_after });
-        }
         if head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
             let reason = NodeError::Malformed("the body is compressed, which was not asked for".to_owned());
-            return Err(if head.status.is_success() { reason } else { NodeError::Status(head.status.as_u16()) });
+            return Err(if head.status.is_success() { reason } else { status_error(head.status, &head.headers, "") });
         }
         let limit = if head.status.is_success() { self.longest_answer } else { LONGEST_ERROR.min(self.longest_answer) };
         let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        let too_large = || match head.status.is_success() {
+            true => NodeError::TooLarge { limit },
+            false => status_error(head.status, &head.headers, ""),
+        };
         if announced.is_some_and(|length| length > limit) {
-            return Err(too_large(head.status, limit));
+            return Err(too_large());
         }
-        let body = self.read(incoming, head.status, limit).await?;
+        let body = self.read(incoming, limit).await?.ok_or_else(too_large)?;
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
-        Ok(Response { status: head.status, body })
+        Ok(Response { status: head.status, headers: head.headers, body })
     }
 
     async fn send(&self, connection: &mut Connection, body: Bytes) -> Result<http::Response<Incoming>, NodeError> {
@@ -170,6 +173,8 @@ impl Transport {
             .header(HOST, self.url.name())
             .header(USER_AGENT, AGENT)
             .header(ACCEPT, "application/json")
+            // Without it every coding is acceptable (RFC 9110, 12.5.3).
+            .header(ACCEPT_ENCODING, "identity")
             .header(CONTENT_TYPE, "application/json");
         let request = match trace_context::current() {
             Some(parent) => request.header(TRACEPARENT, parent.to_string()),
@@ -186,18 +191,19 @@ impl Transport {
         connection.sender.send_request(request).await.map_err(|error| broken(&error))
     }
 
-    async fn read(&self, mut incoming: Incoming, status: StatusCode, limit: usize) -> Result<Bytes, NodeError> {
+    /// Reads a body; `None` when it is longer than `limit` bytes.
+    async fn read(&self, mut incoming: Incoming, limit: usize) -> Result<Option<Bytes>, NodeError> {
         let mut body = BytesMut::new();
         while let Some(frame) = incoming.frame().await {
             let frame = frame.map_err(|error| broken(&error))?;
             let Ok(data) = frame.into_data() else { continue };
             self.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
             if data.len() > limit - body.len() {
-                return Err(too_large(status, limit));
+                return Ok(None);
             }
             body.extend_from_slice(&data);
         }
-        Ok(body.freeze())
+        Ok(Some(body.freeze()))
     }
 
     async fn connect(&self) -> Result<Connection, NodeError> {
@@ -244,7 +250,7 @@ where
 
 /// Whether the node asks for fewer questions, and how long it asks to wait. A date in `Retry-After`
 /// counts as no time.
-fn rate_limit(status: StatusCode, headers: &HeaderMap) -> Option<Option<Duration>> {
+pub(super) fn rate_limit(status: StatusCode, headers: &HeaderMap) -> Option<Option<Duration>> {
     let header = headers.get(RETRY_AFTER);
     let is_limit =
         status == StatusCode::TOO_MANY_REQUESTS || (status == StatusCode::SERVICE_UNAVAILABLE && header.is_some());
@@ -252,8 +258,13 @@ fn rate_limit(status: StatusCode, headers: &HeaderMap) -> Option<Option<Duration
     is_limit.then(|| seconds().map(|seconds| Duration::from_secs(seconds.into())))
 }
 
-fn too_large(status: StatusCode, limit: usize) -> NodeError {
-    if status.is_success() { NodeError::TooLarge { limit } } else { NodeError::Status(status.as_u16()) }
+/// The error of a response with an error status and without an answer. `text` is the node's.
+pub(super) fn status_error(status: StatusCode, headers: &HeaderMap, text: &str) -> NodeError {
+    let text = text.to_owned();
+    match rate_limit(status, headers) {
+        Some(retry_after) => NodeError::RateLimited { retry_after, text },
+        None => NodeError::Status { status: status.as_u16(), text },
+    }
 }
 
 fn unreachable(reason: &str) -> NodeError {

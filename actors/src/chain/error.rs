@@ -48,6 +48,10 @@ pub enum ChainError {
     /// The nodes do not have a block that the chain must have.
     #[error("the nodes do not have {0}")]
     NoBlock(&'static str),
+    /// The nodes do not have a block that is below their newest one. That may be the failure of a
+    /// moment, so they are asked again.
+    #[error("the nodes do not have block {0}, although they have a newer one; they are asked again")]
+    NoOldBlock(u64),
     /// The nodes are behind what was read from them before.
     #[error("the newest block of the nodes, {head}, is from before block {known}, which is known already")]
     Behind {
@@ -104,7 +108,10 @@ pub(super) enum NodeFailure {
         /// The configured id.
         expected: u64,
     },
-    /// The node does not say which chain it is of.
+    /// The node refused to say which chain it is of.
+    #[error("asked for the id of its chain, {0}")]
+    ChainId(Refusal),
+    /// The node's answer does not say which chain it is of.
     #[error("it does not tell the id of its chain")]
     NoChainId,
     /// The node asked to wait, or failed a moment ago.

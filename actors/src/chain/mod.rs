@@ -18,6 +18,7 @@
 //! | [`code_watch`] | which code a contract runs |
 //! | [`progress`] | what a step did, and how far it has come |
 //! | [`nodes`] | the nodes of a chain, of which a number must agree |
+//! | [`pace`] | how fast a node is asked |
 //! | [`node`] | one node: questions in, answers out |
 
 mod code_watch;
@@ -31,6 +32,7 @@ mod location;
 mod messages;
 pub(crate) mod node;
 pub(crate) mod nodes;
+mod pace;
 mod party_source;
 mod place;
 mod progress;

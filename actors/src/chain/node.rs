@@ -27,12 +27,24 @@ pub trait ChainNode: Send + Sync + 'static {
 /// The node refused one question, for example because it does not keep the state of that block, or
 /// because the range of blocks is too long for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the node refused with code {code}: {message}")]
+#[error("{}", refused(.code, .message))]
 pub struct Refusal {
-    /// The code of the JSON-RPC error.
+    /// The code of the JSON-RPC error; 0 when the whole answer failed, which `message` then says.
     pub code: i64,
-    /// The message of the JSON-RPC error: at most 200 characters, without control characters.
+    /// The message of the JSON-RPC error: at most 200 characters, all of them printable.
     pub message: String,
+}
+
+fn refused(code: &i64, message: &str) -> String {
+    match code {
+        0 => message.to_owned(),
+        code => format!("the node refused with code {code}: {message}"),
+    }
+}
+
+/// A node's own text behind what this program says about it; nothing when the node gave none.
+fn quoted(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
 }
 
 /// Why no question of a round trip was answered.
@@ -46,11 +58,14 @@ pub enum NodeError {
     #[error("the node did not answer in time")]
     TimedOut,
     /// The node asks for fewer questions: status 429, status 503 with `Retry-After`, or a JSON-RPC
-    /// error with the code 429.
-    #[error("the node asks for fewer questions")]
+    /// error that says so.
+    #[error("the node asks for fewer questions{}", quoted(.text))]
     RateLimited {
         /// How long the node asks to wait, if it says so in seconds.
         retry_after: Option<Duration>,
+        /// What the node says, empty when it says nothing: at most 200 characters, all of them
+        /// printable.
+        text: String,
     },
     /// The answer is longer than the limit. Questions about fewer blocks get shorter answers.
     #[error("the node's answer is longer than {limit} bytes")]
@@ -59,10 +74,16 @@ pub enum NodeError {
         limit: usize,
     },
     /// The answer is not what the interface prescribes for these questions. The text says what is
-    /// wrong: at most 200 characters, without control characters.
+    /// wrong, and how the answer begins: at most 200 characters each, all of them printable.
     #[error("the node's answer is malformed: {0}")]
     Malformed(String),
-    /// The node answered with this HTTP status, and without an answer to the questions.
-    #[error("the node answered with status {0}")]
-    Status(u16),
+    /// The node answered with an HTTP status, and without an answer to the questions.
+    #[error("the node answered with status {status}{}", quoted(.text))]
+    Status {
+        /// The status.
+        status: u16,
+        /// What the node says, empty when it says nothing or sends a page: at most 200 characters,
+        /// all of them printable.
+        text: String,
+    },
 }

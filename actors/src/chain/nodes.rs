@@ -12,14 +12,18 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::roots::is_ahead;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::error::{ChainError, NodeFailure};
 use super::node::{ChainNode, NodeError, Refusal};
+use super::pace::Pace;
 
-/// For how long a node is not asked that cannot be reached, and at least when it asks for fewer
-/// questions.
+/// For how long a node is not asked that cannot be reached, or does not say which chain it is of.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// For how long a node is not asked, at least, that asks for fewer questions. Afterwards it is asked
+/// more slowly.
+const RATE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The longest pause that a node can ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -48,11 +52,13 @@ pub(super) struct Nodes {
 struct Member {
     node: Arc<dyn ChainNode>,
     state: Mutex<MemberState>,
+    pace: Mutex<Pace>,
 }
 
 #[derive(Default)]
 struct MemberState {
-    /// Whether the node has named the chain's id since its last failure.
+    /// Whether the node has named the chain's id since it last failed otherwise than by asking for
+    /// fewer questions.
     is_checked: bool,
     /// When the node last answered.
     answered: Option<Instant>,
@@ -74,7 +80,7 @@ pub struct NodeStatus {
 impl Nodes {
     /// The nodes of the chain with an id, of which `agree` must agree.
     pub fn new(chain_id: u64, agree: usize, nodes: Vec<Arc<dyn ChainNode>>) -> Self {
-        let member = |node| Member { node, state: Mutex::default() };
+        let member = |node| Member { node, state: Mutex::default(), pace: Mutex::default() };
         let nodes = nodes.into_iter().map(member).collect();
         Self { chain_id, agree: agree.max(1), nodes, preferred: AtomicUsize::new(0), outvoted: AtomicU64::new(0) }
     }
@@ -106,15 +112,11 @@ impl Nodes {
     }
 
     async fn newest_block(&self, tag: BlockTag, recent: UnixSeconds) -> Result<Header, ChainError> {
-        let header = |answers: &Answers| match answers.first() {
-            Some(Ok(Answer::Block(header))) => *header,
-            _ => None,
-        };
-        let is_recent = |answers: &&Answers| header(answers).is_some_and(|header| header.time >= recent);
+        let is_recent = |answers: &&Answers| header_in(answers).is_some_and(|header| header.time >= recent);
         let is_enough = |collected: &[Answers]| collected.iter().filter(is_recent).count() >= self.agree;
         let question = [Question::Block(tag)];
         let first = self.collect(&question, is_enough, GRACE).await?;
-        match self.agreed_head(first.iter().filter_map(header).collect()).await {
+        match self.agreed_head(tag, &first).await {
             Ok(head) if head.time >= recent => return Ok(head),
             // All nodes that there are were asked already.
             outcome if self.agree == 1 => return outcome,
@@ -122,21 +124,26 @@ impl Nodes {
         }
         // One of the first to answer is behind, or ahead on a fork of its own: ask them all.
         let all = self.collect(&question, |_| false, GRACE).await?;
-        self.agreed_head(all.iter().filter_map(header).collect()).await
+        self.agreed_head(tag, &all).await
     }
 
-    /// The highest of these blocks that as many nodes have as must agree.
-    async fn agreed_head(&self, mut heads: Vec<Header>) -> Result<Header, ChainError> {
-        const WHAT: &str = "the newest block";
+    /// The highest of the blocks in these answers that as many nodes have as must agree.
+    async fn agreed_head(&self, tag: BlockTag, answers: &[Answers]) -> Result<Header, ChainError> {
+        let what = newest_of(tag);
+        let mut heads: Vec<Header> = answers.iter().filter_map(|answers| header_in(answers)).collect();
+        if heads.len() < self.agree {
+            let refusal = answers.iter().find_map(|answers| answers.first()?.as_ref().err()).cloned();
+            return Err(refusal.map_or(ChainError::NoBlock(what), |refusal| ChainError::Refused { what, refusal }));
+        }
         heads.sort_by_key(|header| std::cmp::Reverse(header.number));
         if self.agree == 1 {
-            return heads.first().copied().ok_or(ChainError::NoBlock(WHAT));
+            return heads.first().copied().ok_or(ChainError::NoBlock(what));
         }
         let mut numbers: Vec<u64> = heads.iter().skip(self.agree - 1).map(|header| header.number).collect();
         numbers.dedup();
-        let mut outcome = Err(ChainError::NoBlock(WHAT));
+        let mut outcome = Err(ChainError::NoBlock(what));
         for number in numbers {
-            outcome = self.block(number, WHAT).await.and_then(|block| block.ok_or(ChainError::NoBlock(WHAT)));
+            outcome = self.block(number, what).await.and_then(|block| block.ok_or(ChainError::NoBlock(what)));
             if outcome.is_ok() {
                 break;
             }
@@ -247,6 +254,23 @@ async fn next_until<F: Future>(asked: &mut FuturesUnordered<F>, deadline: Option
     }
 }
 
+/// The block in the answer to a single question.
+fn header_in(answers: &[Result<Answer, Refusal>]) -> Option<Header> {
+    match answers.first() {
+        Some(Ok(Answer::Block(header))) => *header,
+        _ => None,
+    }
+}
+
+/// The newest block with a tag, for messages.
+fn newest_of(tag: BlockTag) -> &'static str {
+    match tag {
+        BlockTag::Latest | BlockTag::Number(_) => "the newest block",
+        BlockTag::Safe => "the newest block that is `safe`",
+        BlockTag::Finalized => "the newest block that is `finalized`",
+    }
+}
+
 /// Whether an answer says that there is no such block.
 fn is_nothing(answer: &Answer) -> bool {
     *answer == Answer::Block(None)
@@ -256,40 +280,77 @@ fn has_logs(questions: &[Question]) -> bool {
     questions.iter().any(|question| matches!(question, Question::Logs { .. }))
 }
 
+/// Whether a failure has nothing to do with what was asked.
+fn is_about_the_node(error: &NodeError) -> bool {
+    matches!(error, NodeError::Unreachable(_) | NodeError::RateLimited { .. })
+}
+
 impl Member {
-    /// Asks the node, after it has named the chain's id.
+    /// Asks the node, after it has named the chain's id, in as many round trips as its pace wants.
     async fn ask(&self, questions: &[Question], chain_id: u64) -> Result<Answers, NodeFailure> {
-        let is_checked = {
-            let state = self.lock();
-            if let Some((failure, until)) = &state.failure
-                && *until > Instant::now()
-            {
-                return Err(NodeFailure::Waiting(failure.clone()));
-            }
-            state.is_checked
-        };
+        let is_checked = self.lock().ready()?;
         let answered = match self.check_chain(is_checked, chain_id).await {
-            Ok(()) => match self.node.ask(questions).await {
-                // Questions about fewer blocks get shorter answers sooner, as after a refusal.
-                Err(error @ (NodeError::TooLarge { .. } | NodeError::TimedOut)) if has_logs(questions) => {
-                    let refusal = Refusal { code: 0, message: error.to_string() };
-                    Ok(vec![Err(refusal); questions.len()])
-                }
-                answered => answered.map_err(NodeFailure::from),
-            },
+            Ok(()) => self.ask_all(questions).await,
             Err(failure) => Err(failure),
         };
         let mut state = self.lock();
         match answered {
-            Ok(answers) if answers.len() == questions.len() => {
-                *state = MemberState { is_checked: true, answered: Some(Instant::now()), failure: None };
+            // A failure for one range of blocks is shown, and is no reason to ask nothing else.
+            Ok((answers, failure)) => {
+                state.is_checked = true;
+                if failure.is_none() {
+                    state.answered = Some(Instant::now());
+                }
+                // An answer that was on its way ends no pause.
+                if state.ready().is_ok() {
+                    state.failure = failure.map(|failure| (failure, Instant::now()));
+                }
                 Ok(answers)
             }
-            Ok(_) => {
-                let failure = NodeError::Malformed("it does not answer each question".to_owned()).into();
-                Err(state.fail(failure))
-            }
             Err(failure) => Err(state.fail(failure)),
+        }
+    }
+
+    /// The answers, and why an answer with logs failed.
+    async fn ask_all(&self, questions: &[Question]) -> Result<(Answers, Option<String>), NodeFailure> {
+        let (mut answers, mut failed) = (Answers::with_capacity(questions.len()), None);
+        let mut rest = questions;
+        while !rest.is_empty() {
+            let most = self.lock_pace().most_questions().min(rest.len());
+            let (asked, later) = rest.split_at(most);
+            rest = later;
+            match self.ask_at_pace(asked).await {
+                Ok(given) => answers.extend(given),
+                // The question may be too much for the node, or for a gateway in front of it, which
+                // can say so in any way. Questions about fewer blocks get shorter answers sooner.
+                Err(NodeFailure::Node(error)) if has_logs(asked) && !is_about_the_node(&error) => {
+                    let refusal = Refusal { code: 0, message: error.to_string() };
+                    failed = Some(refusal.message.clone());
+                    answers.extend(vec![Err(refusal); asked.len()]);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok((answers, failed))
+    }
+
+    /// Asks in one round trip, when it is time to.
+    async fn ask_at_pace(&self, questions: &[Question]) -> Result<Answers, NodeFailure> {
+        let at = self.lock_pace().reserve(questions.len(), Instant::now());
+        if at > Instant::now() {
+            sleep_until(at).await;
+            // The node may have failed meanwhile.
+            self.lock().ready()?;
+        }
+        match self.node.ask(questions).await {
+            Ok(answers) if answers.len() == questions.len() => Ok(answers),
+            Ok(_) => Err(NodeError::Malformed("it does not answer each question".to_owned()).into()),
+            Err(error) => {
+                if matches!(error, NodeError::RateLimited { .. }) {
+                    self.lock_pace().slow_down(at, Instant::now());
+                }
+                Err(error.into())
+            }
         }
     }
 
@@ -297,9 +358,10 @@ impl Member {
         if is_checked {
             return Ok(());
         }
-        match self.node.ask(&[Question::ChainId]).await?.pop() {
+        match self.ask_at_pace(&[Question::ChainId]).await?.pop() {
             Some(Ok(Answer::ChainId(found))) if found == expected => Ok(()),
             Some(Ok(Answer::ChainId(found))) => Err(NodeFailure::OtherChain { found, expected }),
+            Some(Err(refusal)) => Err(NodeFailure::ChainId(refusal)),
             _ => Err(NodeFailure::NoChainId),
         }
     }
@@ -307,22 +369,37 @@ impl Member {
     fn lock(&self) -> MutexGuard<'_, MemberState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn lock_pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl MemberState {
+    /// Whether the node has named its chain; an error while it is not asked.
+    fn ready(&self) -> Result<bool, NodeFailure> {
+        match &self.failure {
+            Some((failure, until)) if *until > Instant::now() => Err(NodeFailure::Waiting(failure.clone())),
+            _ => Ok(self.is_checked),
+        }
+    }
+
     /// Records a failure. The node names its chain again before it is asked anything else: behind
-    /// its address there may be another one by then.
+    /// its address there may be another one by then. A node that asks for fewer questions gets no
+    /// further one.
     fn fail(&mut self, failure: NodeFailure) -> NodeFailure {
         let pause = match &failure {
-            NodeFailure::Node(NodeError::RateLimited { retry_after }) => {
-                retry_after.unwrap_or_default().clamp(PAUSE, LONGEST_PAUSE)
+            // It was not asked.
+            NodeFailure::Waiting(_) => return failure,
+            NodeFailure::Node(NodeError::RateLimited { retry_after, .. }) => {
+                retry_after.unwrap_or_default().clamp(RATE_PAUSE, LONGEST_PAUSE)
             }
             NodeFailure::OtherChain { .. } => OTHER_CHAIN_PAUSE,
-            NodeFailure::Node(NodeError::Unreachable(_)) | NodeFailure::NoChainId => PAUSE,
+            NodeFailure::Node(NodeError::Unreachable(_)) | NodeFailure::ChainId(_) | NodeFailure::NoChainId => PAUSE,
             // The answer to one question says nothing about others: contracts share a node.
             _ => Duration::ZERO,
         };
-        self.is_checked = false;
+        self.is_checked &= matches!(failure, NodeFailure::Node(NodeError::RateLimited { .. }));
         self.failure = Some((failure.to_string(), Instant::now() + pause));
         failure
     }
