@@ -89,6 +89,7 @@ fn text(chains: &Value) -> String {
                     .as_str()
                     .map(|address| format!("    the verifier names {address}, and the configured address counts")),
             );
+            lines.extend(source["warning"].as_str().map(|warning| format!("    warning: {warning}")));
             lines.extend(source["alarm"].as_str().map(|alarm| format!("    alarm: the contract {alarm}")));
             lines.extend(source["failure"].as_str().map(|failure| format!("    {failure}")));
         }
@@ -112,7 +113,8 @@ mod tests {
             "nodes": [{"name": "node.example", "answered_seconds_ago": 3, "failure": "it hangs"}],
             "sources": [
                 {"name": "ethereum/orb", "state": "following", "read": 7, "head": 8, "confirmed_seconds_ago": 5,
-                 "roots": 2, "newest_root": "0x1", "newest_root_seconds_ago": 60},
+                 "roots": 2, "newest_root": "0x1", "newest_root_seconds_ago": 60,
+                 "warning": "roots are known only for a while"},
                 {"name": "ethereum/issuers", "state": "reading", "read": 0, "head": 0, "failure": "no answer",
                  "keys": [{"owner": "issuer 1", "state": "present", "differs_from_configuration": true}]},
                 {"name": "ethereum/verifier", "state": "stopped", "read": 8, "head": 8, "confirmed_seconds_ago": 5,
@@ -124,7 +126,7 @@ mod tests {
                  ]},
             ],
         }]);
-        let expected = "ethereum: chain 1, 1 of 1 nodes must agree\n  node node.example                             answered 3 s ago\n    it hangs\n  ethereum/orb                                  following, block 7 of 8, complete 5 s ago\n    2 roots, the newest 0x1 60 s ago\n  ethereum/issuers                              reading, block 0 of 0, complete never\n    issuer 1: present, differs from the configuration\n    no answer\n  ethereum/verifier                             stopped, block 8 of 8, complete 5 s ago\n    registry: 0x2\n    the verifier names 0x3, and the configured address counts\n    alarm: the contract has the implementation 0x4\n  ethereum/relying-parties                      following, block 8 of 8, complete 5 s ago\n    rp_1: active, its requests are signed by 0x5\n    rp_2: unregistered\n";
+        let expected = "ethereum: chain 1, 1 of 1 nodes must agree\n  node node.example                             answered 3 s ago\n    it hangs\n  ethereum/orb                                  following, block 7 of 8, complete 5 s ago\n    2 roots, the newest 0x1 60 s ago\n    warning: roots are known only for a while\n  ethereum/issuers                              reading, block 0 of 0, complete never\n    issuer 1: present, differs from the configuration\n    no answer\n  ethereum/verifier                             stopped, block 8 of 8, complete 5 s ago\n    registry: 0x2\n    the verifier names 0x3, and the configured address counts\n    alarm: the contract has the implementation 0x4\n  ethereum/relying-parties                      following, block 8 of 8, complete 5 s ago\n    rp_1: active, its requests are signed by 0x5\n    rp_2: unregistered\n";
         assert_eq!(text(&chains), expected);
         assert_eq!(text(&json!([])), "no chain is followed\n");
     }

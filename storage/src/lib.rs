@@ -105,7 +105,7 @@ pub use records::{EmbeddedRecords, RecordWrite, Records};
 pub use replica::{AppliedEntry, Replica};
 pub use requests::{RequestWriter, SweepPosition};
 pub use resources::Resources;
-pub use schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
+pub use schema::chain::{DeploymentRecord, KeySourceRecord, KnownFrom, RootSourceRecord, SourceId};
 pub use schema::events::{DeliveryRecord, LogProgress, ReceiverKey, ReceiverRecord, UnloggedKey};
 pub use schema::layout::{Layout, SCHEMA_DRAFT, SCHEMA_VERSION};
 pub use schema::records::{RecordKey, RecordKind, StoredRecord};

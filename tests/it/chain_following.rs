@@ -13,7 +13,7 @@ use crate::anvil::Anvil;
 use crate::chain_contracts::GENERATOR;
 use crate::chain_contracts::abi::IdentityManager;
 use crate::fake_contracts::{FakeOprfKey, issuer_key, manager_root, oprf_key, registry_root};
-use crate::fake_node::{FakeChain, FakeNode, GENESIS_TIME, NodeFault};
+use crate::fake_node::{FakeChain, FakeNode, GENESIS_TIME, NodeFault, QuestionHabit, RequestHabit};
 use crate::harness::{operator_token, run, until};
 use crate::sign_in_client::random;
 use crate::test_accounts::key;
@@ -275,6 +275,157 @@ async fn a_current_proof_verifies_with_a_followed_root_and_followed_keys() {
     node.chain().mine(oprf_key(OPRF_KEYS, rp_id.0, FakeOprfKey::Deleted));
     let deleted = ask_until(&client, &proof, |answer| !is_verified(answer)).await;
     assert!(deleted.body["detail"].as_str().expect("text").contains("it was deleted, for good"), "{deleted:?}");
+    client.daemon.stop().await;
+}
+
+/// A chain of 400 blocks, of which each tenth has a root, and a node that answers in its own way.
+async fn odd_node(request: Option<RequestHabit>, question: Option<QuestionHabit>) -> FakeNode {
+    let mut chain = FakeChain::new(480);
+    for number in 1..400_u64 {
+        match number % 10 {
+            0 => drop(chain.mine(manager_root(MANAGER, U256::from(number / 10), U256::from(number / 10 + 1), WINDOW))),
+            _ => chain.mine_empty(1),
+        }
+    }
+    (chain.request_habit, chain.question_habit) = (request, question);
+    FakeNode::start(chain).await
+}
+
+/// The chain of such a node, of which the last ten minutes are followed: 30 roots.
+fn odd_chain(name: &str, node: &FakeNode, more: &str) -> Chain {
+    let text = format!(
+        "name = '{name}'\nchain_id = 480\nrpc = ['{}']\nrequest_timeout = '2s'\n[[contracts]]\nname = 'orb'\n\
+         kind = 'identity_manager'\naddress = '{MANAGER:#x}'\nenvironment = 'staging'\nidentifiers = ['orb']\n\
+         interval = '1s'\nreach = '10m'\n{more}\n",
+        node.url
+    );
+    toml::from_str(&text).expect("a chain")
+}
+
+fn logs_of_more_blocks(questions: &[Value], most: u64) -> bool {
+    questions.iter().any(|question| {
+        let number = |name: &str| {
+            let text = question["params"][0][name].as_str().unwrap_or("0x0");
+            u64::from_str_radix(&text[2..], 16).expect("hex")
+        };
+        question["method"] == "eth_getLogs" && number("toBlock") - number("fromBlock") >= most
+    })
+}
+
+/// Requests for the logs of more than 100 blocks get this answer.
+fn no_long_ranges(status: u16, body: &'static str) -> Option<RequestHabit> {
+    Some(Box::new(move |questions, _| {
+        logs_of_more_blocks(questions, 100).then(|| NodeFault::Http(status, Vec::new(), body))
+    }))
+}
+
+/// The habits of public nodes and of gateways before them that are no reason not to follow a chain.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_are_followed_whatever_they_refuse_for_a_moment() {
+    let page = "<html><head><title>504 Gateway Time-out</title></head></html>";
+    let forwarder = r#"{"error": "Internal server error. Forwarder error: 1000."}"#;
+    let too_long = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32614,"message":"eth_getLogs is limited to 100"}}"#;
+    let compressing: RequestHabit = Box::new(|_, headers| {
+        let is_asked = headers.get("accept-encoding").is_some_and(|value| value == "identity");
+        (!is_asked).then(|| NodeFault::Http(200, vec![("content-encoding", "gzip")], "\u{1f}"))
+    });
+    let old = |parameters: &Value| {
+        let number = parameters[0].as_str().and_then(|text| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok());
+        number.is_some_and(|number| number < 350)
+    };
+    let once = move |answer: Result<Value, Value>| -> Option<QuestionHabit> {
+        let mut left = Some(answer);
+        Some(Box::new(move |method, parameters| {
+            let is_odd = method == "eth_getBlockByNumber" && old(parameters);
+            if is_odd { left.take() } else { None }
+        }))
+    };
+    let mut count = 0;
+    let sometimes: QuestionHabit = Box::new(move |method, _| {
+        count += u32::from(method == "eth_getBlockByNumber");
+        (method == "eth_getBlockByNumber" && count % 4 == 3).then_some(Ok(Value::Null))
+    });
+    let rows: [(&str, Option<RequestHabit>, Option<QuestionHabit>); 10] = [
+        ("page-504", no_long_ranges(504, page), None),
+        ("page-502", no_long_ranges(502, page), None),
+        ("page-413", no_long_ranges(413, page), None),
+        ("text-200", no_long_ranges(200, "invalid host specified"), None),
+        ("forwarder", no_long_ranges(200, forwarder), None),
+        ("error-413", no_long_ranges(413, too_long), None),
+        ("gzip", Some(compressing), None),
+        ("null-once", None, once(Ok(Value::Null))),
+        ("limit-once", None, once(Err(json!({ "code": -32000, "message": "header not found" })))),
+        ("null-often", None, Some(sometimes)),
+    ];
+    let (mut nodes, mut chains) = (Vec::new(), Vec::new());
+    for (name, request, question) in rows {
+        let node = odd_node(request, question).await;
+        chains.push(odd_chain(name, &node, ""));
+        nodes.push(node);
+    }
+    let client = following(|config| config.chains = chains).await;
+    set_clock(&client, nodes[0].chain().head().time.0);
+    let followed = until("all chains to be followed", async || {
+        let chains = status(&client).await["chains"].take();
+        let is_followed = |chain: &Value| chain["sources"][0]["state"] == "following";
+        if chains.as_array().expect("a list").iter().all(is_followed) { Ok(chains) } else { Err(chains) }
+    })
+    .await;
+    for chain in followed.as_array().expect("a list") {
+        let source = &chain["sources"][0];
+        assert!(source["roots"].as_u64().is_some_and(|roots| roots >= 30), "{chain}");
+        assert_eq!(source["warning"], Value::Null, "{chain}");
+    }
+    client.daemon.stop().await;
+}
+
+/// A node that cannot be followed says why in its own words, and so does the status.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_status_has_the_words_of_nodes_that_cannot_be_followed() {
+    let refused = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Must be authenticated!"}}"#;
+    let all = |status, body| -> Option<RequestHabit> {
+        Some(Box::new(move |_, _| Some(NodeFault::Http(status, Vec::new(), body))))
+    };
+    let error = |code: i64, message: &str| Some(Err(json!({ "code": code, "message": message })));
+    let quota: QuestionHabit = Box::new(move |method, _| match method {
+        "eth_chainId" => None,
+        _ => error(-32005, "daily request count\u{202e} exceeded"),
+    });
+    let untagged: QuestionHabit = Box::new(move |_, parameters| match parameters[0].as_str() {
+        Some("finalized") => error(-32602, "hex string without 0x prefix"),
+        _ => None,
+    });
+    let by_hash: QuestionHabit = Box::new(move |method, _| match method {
+        "eth_call" => error(-32602, "cannot unmarshal object into Go value of type string"),
+        _ => None,
+    });
+    let finalized = "block = 'finalized'";
+    let rows: [(&str, Option<RequestHabit>, Option<QuestionHabit>, &str, &str); 6] = [
+        ("authenticated", all(401, refused), None, "", "code -32600: Must be authenticated!"),
+        ("text-401", all(401, "invalid project id"), None, "", "status 401: invalid project id"),
+        ("text-429", all(429, "15/second request limit reached"), None, "", "15/second request limit reached"),
+        ("quota", None, Some(quota), "", "code -32005: daily request count exceeded"),
+        ("no-tag", None, Some(untagged), finalized, "code -32602: hex string without 0x prefix"),
+        ("no-hash", None, Some(by_hash), "", "code -32602: cannot unmarshal object into Go value"),
+    ];
+    let (mut nodes, mut chains, mut words) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, request, question, more, said) in rows {
+        let node = odd_node(request, question).await;
+        chains.push(odd_chain(name, &node, more));
+        nodes.push(node);
+        words.push(said);
+    }
+    let client = following(|config| config.chains = chains).await;
+    set_clock(&client, nodes[0].chain().head().time.0);
+    until("the words of the nodes", async || {
+        let chains = status(&client).await["chains"].take();
+        let says = |(chain, words): (&Value, &&str)| {
+            let failure = chain["sources"][0]["failure"].as_str().unwrap_or_default();
+            failure.contains(*words) && !failure.contains('\u{202e}')
+        };
+        if chains.as_array().expect("a list").iter().zip(&words).all(says) { Ok(()) } else { Err(chains) }
+    })
+    .await;
     client.daemon.stop().await;
 }
 

@@ -105,8 +105,13 @@ pub enum Batches {
     TextIds,
 }
 
+/// How requests with some questions and headers fail; `None` for those that do not.
+pub type RequestHabit = Box<dyn FnMut(&[Value], &HeaderMap) -> Option<NodeFault> + Send>;
+
+/// Results, or errors, in place of the true ones, by method and parameters.
+pub type QuestionHabit = Box<dyn FnMut(&str, &Value) -> Option<Result<Value, Value>> + Send>;
+
 /// The chain of a fake node, and how the node speaks of it.
-#[derive(Debug)]
 pub struct FakeChain {
     pub chain_id: u64,
     blocks: Vec<FakeBlock>,
@@ -129,6 +134,8 @@ pub struct FakeChain {
     pub errors: HashMap<&'static str, Value>,
     pub batches: Batches,
     pub fault: Option<NodeFault>,
+    pub request_habit: Option<RequestHabit>,
+    pub question_habit: Option<QuestionHabit>,
     /// After so many requests the node hangs.
     pub hangs_after: Option<usize>,
     /// Whether a request hangs because of that.
@@ -158,6 +165,8 @@ impl FakeChain {
             errors: HashMap::new(),
             batches: Batches::InOrder,
             fault: None,
+            request_habit: None,
+            question_habit: None,
             hangs_after: None,
             is_hanging: false,
             asked: Vec::new(),
@@ -213,7 +222,11 @@ impl FakeChain {
     }
 
     /// How the present request fails.
-    fn take_fault(&mut self) -> Option<NodeFault> {
+    fn take_fault(&mut self, body: &Value, headers: &HeaderMap) -> Option<NodeFault> {
+        let questions = body.as_array().map_or(std::slice::from_ref(body), Vec::as_slice);
+        if let Some(fault) = self.request_habit.as_mut().and_then(|habit| habit(questions, headers)) {
+            return Some(fault);
+        }
         match &mut self.hangs_after {
             Some(0) => {
                 self.is_hanging = true;
@@ -257,12 +270,14 @@ impl FakeChain {
         Value::Array(answers)
     }
 
-    fn answer_one(&self, request: &Value) -> Value {
-        let answer = match (self.errors.get(method(request)), self.false_results.get(method(request))) {
-            (Some(error), _) => Err(error.clone()),
-            (None, Some(result)) => Ok(result.clone()),
-            (None, None) => self.result(method(request), &request["params"]),
-        };
+    fn answer_one(&mut self, request: &Value) -> Value {
+        let odd = self.question_habit.as_mut().and_then(|habit| habit(method(request), &request["params"]));
+        let answer =
+            odd.unwrap_or_else(|| match (self.errors.get(method(request)), self.false_results.get(method(request))) {
+                (Some(error), _) => Err(error.clone()),
+                (None, Some(result)) => Ok(result.clone()),
+                (None, None) => self.result(method(request), &request["params"]),
+            });
         match answer {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }),
             Err(error) => json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }),
@@ -449,9 +464,10 @@ async fn respond(
     let body: Value = serde_json::from_slice(&body).expect("a request in JSON");
     let (answer, fault) = {
         let mut chain = chain.lock().expect("no test panicked");
-        chain.last_request = Some((head.uri.to_string(), head.headers));
         let answer = chain.answer(&body).to_string();
-        (answer, chain.take_fault())
+        let fault = chain.take_fault(&body, &head.headers);
+        chain.last_request = Some((head.uri.to_string(), head.headers));
+        (answer, fault)
     };
     let response = Response::builder();
     let response = match fault {

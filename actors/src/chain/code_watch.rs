@@ -70,7 +70,9 @@ impl CodeWatch {
             }
             Err(error @ ChainError::Refused { .. }) if self.settings.on_upgrade == OnUpgrade::Warn => {
                 tracing::debug!(source = &*self.source, %error, "the implementation cannot be watched");
-                None
+                // A refusal says nothing about the code, so what was read last stays.
+                let before = before.now.filter(|_| before.contract == Some(place.id));
+                before.and_then(|before| before.implementation)
             }
             Err(error) => return Err(error),
         };

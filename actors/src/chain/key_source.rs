@@ -19,6 +19,7 @@ use super::code_watch::CodeWatch;
 use super::durable::durably;
 use super::error::ChainError;
 use super::location::Location;
+use super::node::Refusal;
 use super::nodes::Nodes;
 use super::place::Place;
 use super::progress::Progress;
@@ -148,17 +149,18 @@ impl KeySource {
             return if head.time >= recent { Ok(()) } else { Err(behind) };
         }
         self.code.look(&self.nodes, place, head, None).await?;
-        let newest = self.read_keys(place, head).await?;
+        let (newest, refusal) = self.read_keys(place, head).await?;
         let settled = match self.settings.added_at {
             BlockTag::Latest => Ok(None),
             tag => self.read_settled_keys(place, tag, now).await.map(Some),
         };
         // A new key waits until its block is settled; a key that is gone does not count any more.
         let counts = |(owner, newest): (&KeyOwner, &FollowedKey)| {
-            let is_settled = match &settled {
+            let is_settled = match settled.as_ref().map(|settled| settled.as_ref().map(|keys| keys.get(owner))) {
                 Ok(None) => true,
-                Ok(Some(settled)) => settled.get(owner) == Some(newest),
-                Err(_) => before.keys.get(owner) == Some(&Some(*newest)),
+                Ok(Some(Some(settled))) => settled == newest,
+                // A key that the nodes refused to tell may be there.
+                Ok(Some(None)) | Err(_) => before.keys.get(owner) == Some(&Some(*newest)),
             };
             let is_present = matches!(newest, FollowedKey::Present(_));
             (*owner, if is_present && !is_settled { FollowedKey::Absent } else { *newest })
@@ -170,7 +172,8 @@ impl KeySource {
             self.store(place, head, &keys).await?;
         }
         self.publish(head, &keys);
-        settled.map(|_| ())
+        settled?;
+        refusal.map_or(Ok(()), |refusal| Err(ChainError::Refused { what: WHAT, refusal }))
     }
 
     /// Publishes the keys of the owners that are followed now.
@@ -190,12 +193,16 @@ impl KeySource {
         now: UnixSeconds,
     ) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
         let settled = self.nodes.head(tag, UnixSeconds(0), now).await?;
-        self.read_keys(place, settled).await
+        Ok(self.read_keys(place, settled).await?.0)
     }
 
-    /// The keys of the owners. An owner is missing whose key the nodes refused to tell; one
-    /// unusable key does not keep the others from being read.
-    async fn read_keys(&self, place: Place, at: Header) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
+    /// The keys of the owners. An owner is missing whose key the nodes refused to tell, with the
+    /// refusal; one unusable key does not keep the others from being read.
+    async fn read_keys(
+        &self,
+        place: Place,
+        at: Header,
+    ) -> Result<(HashMap<KeyOwner, FollowedKey>, Option<Refusal>), ChainError> {
         let owners: Vec<_> = self.owners().iter().map(|owner| owner.owner).collect();
         let (mut keys, mut refused) = (HashMap::with_capacity(owners.len()), None);
         for owners in owners.chunks(KEYS_PER_QUESTION) {
@@ -214,7 +221,7 @@ impl KeySource {
         }
         match refused {
             Some(refusal) if keys.is_empty() => Err(ChainError::Refused { what: WHAT, refusal }),
-            _ => Ok(keys),
+            refused => Ok((keys, refused)),
         }
     }
 

@@ -14,6 +14,7 @@
 //! | [`follower`], [`messages`] | the actor: when a step is taken |
 //! | [`root_source`], [`key_source`], [`verifier_source`], [`party_source`] | what a step does |
 //! | [`root_state`] | how far roots were followed |
+//! | [`first_block`] | from which block on roots are read |
 //! | [`location`], [`place`] | where a contract is |
 //! | [`code_watch`] | which code a contract runs |
 //! | [`progress`] | what a step did, and how far it has come |
@@ -25,6 +26,7 @@ mod code_watch;
 mod contract;
 mod durable;
 pub(crate) mod error;
+mod first_block;
 pub(crate) mod follower;
 pub(crate) mod handle;
 mod key_source;

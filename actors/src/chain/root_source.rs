@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -14,11 +14,12 @@ use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::{B256, Bytes};
-use selfsame_storage::{ChainRecords, RootSourceWrite, StoreError};
+use selfsame_storage::{ChainRecords, KnownFrom, RootSourceWrite, StoreError};
 
 use super::code_watch::CodeWatch;
 use super::durable::durably;
 use super::error::ChainError;
+use super::first_block::{FirstBlock, missing_history};
 use super::location::Location;
 use super::nodes::Nodes;
 use super::place::Place;
@@ -64,8 +65,13 @@ pub(super) struct RootSource {
     published: ArcSwap<FollowedRoots>,
     /// `None` while a step has it, and after a failed step: the next one reads the stored state.
     state: Mutex<Option<RootState>>,
+    /// From where on the published roots are known.
+    known_from: Mutex<Option<KnownFrom>>,
+    first_block: FirstBlock,
     /// The most blocks that the next question asks for the logs of; smaller after a refusal.
     range: AtomicU64,
+    /// Whether a range is read, or the step that read one did not end in time.
+    is_reading: AtomicBool,
     /// Since when the logs contradict the contract, in Unix seconds; 0 while they do not.
     contradicting_since: AtomicU64,
     pub progress: Progress,
@@ -93,6 +99,7 @@ impl RootSource {
         let range = AtomicU64::new(settings.blocks_per_question.max(1));
         let state = location.place().map(|place| RootState::load(&records, place)).transpose()?;
         let published = state.as_ref().map_or_else(|| unread(&settings), |state| state.followed(&settings));
+        let known_from = Mutex::new(state.as_ref().and_then(|state| state.known_from));
         Ok(Self {
             settings,
             location,
@@ -102,7 +109,10 @@ impl RootSource {
             clock,
             published: ArcSwap::from_pointee(published),
             state: Mutex::new(state),
+            known_from,
+            first_block: FirstBlock::default(),
             range,
+            is_reading: AtomicBool::new(false),
             contradicting_since: AtomicU64::new(0),
             progress: Progress::default(),
         })
@@ -119,10 +129,22 @@ impl RootSource {
         self.published.load_full()
     }
 
+    /// From where on the published roots are known; `None` before they were read.
+    pub fn known_from(&self) -> Option<KnownFrom> {
+        *lock(&self.known_from)
+    }
+
+    /// From when on roots are known, as a sentence, while that is less than they are kept for.
+    pub fn missing_history(&self, now: UnixSeconds) -> Option<String> {
+        // Times of blocks are compared: the clock may be ahead of them, or behind.
+        let newest = self.published().confirmed.map_or(now, |confirmed| confirmed.time);
+        missing_history(self.known_from()?, newest, self.settings.reach.as_secs(), now)
+    }
+
     /// Reads what is new since the step before. Call one at a time.
     pub async fn step(&self) -> Result<Step, ChainError> {
         let place = self.location.find().await?;
-        let taken = self.lock_state().take().filter(|state| state.place == place);
+        let taken = lock(&self.state).take().filter(|state| state.place == place);
         let mut state = match taken {
             Some(state) => state,
             None => RootState::load(&self.records, place)?,
@@ -131,11 +153,13 @@ impl RootSource {
             self.publish(&state);
             self.location.move_to(place);
         }
-        let looked = match self.look(&mut state).await {
+        let looked = self.look(&mut state).await;
+        self.is_reading.store(false, Relaxed);
+        let looked = match looked {
             Ok(looked) => looked,
             Err(error) => {
                 // Nothing was changed, so the stored state need not be read again.
-                *self.lock_state() = Some(state);
+                *lock(&self.state) = Some(state);
                 return Err(error);
             }
         };
@@ -143,7 +167,7 @@ impl RootSource {
         match &outcome {
             Ok(_) => {
                 self.contradicting_since.store(0, Relaxed);
-                *self.lock_state() = Some(state);
+                *lock(&self.state) = Some(state);
             }
             Err(error) if error.is_contradiction() => {
                 let now = self.clock.unix_seconds();
@@ -167,11 +191,15 @@ impl RootSource {
         let head = self.nodes.head(self.settings.head, now.minus(fresh_for), now).await?;
         self.progress.head.store(head.number, Relaxed);
         let Some(read) = state.read else {
-            let first = match state.first {
-                Some(first) => first,
-                None => *state.first.insert(self.first_block(head).await?),
+            let known_from = match state.known_from {
+                Some(known_from) => known_from,
+                None => {
+                    let found =
+                        self.first_block.find(&self.settings, state.place, &self.nodes, head, &*self.clock).await?;
+                    *state.known_from.insert(found)
+                }
             };
-            return self.read_range(state, first, head).await;
+            return self.read_range(state, known_from.block, head).await;
         };
         match head.number.cmp(&read.number) {
             // Time passes along a chain, so a lower block that is younger is one of another fork.
@@ -200,8 +228,8 @@ impl RootSource {
 
     /// Takes back what stands above the last known block that is still part of the chain.
     async fn undo(&self, state: &mut RootState, head: Header) -> Result<(), ChainError> {
-        self.progress.reorganizations.fetch_add(1, Relaxed);
         let fork = self.last_common_block(state, head).await?;
+        self.progress.reorganizations.fetch_add(1, Relaxed);
         let undone = match fork {
             None => std::mem::take(Arc::make_mut(&mut state.history)).into_positions(),
             Some(fork) if state.history.newest().is_some_and(|(newest, _)| newest.block > fork.number) => {
@@ -216,7 +244,7 @@ impl RootSource {
             "the chain was reorganized; roots of blocks that are no longer part of it do not count"
         );
         state.read = fork;
-        state.first = None;
+        state.known_from = state.known_from.filter(|_| fork.is_some());
         state.read_before.retain(|read| fork.is_some_and(|fork| read.number < fork.number));
         // Without a change of the roots, what was confirmed stays true of the same time.
         if !undone.is_empty() {
@@ -241,7 +269,9 @@ impl RootSource {
             let (number, hash) = known[middle];
             match self.nodes.block(number, "a known block").await? {
                 Some(here) if here.hash == hash => (common, low) = (Some(here), middle + 1),
-                _ => high = middle,
+                Some(_) => high = middle,
+                // The chain has a block of this height, so the nodes do not say which.
+                None => return Err(ChainError::NoOldBlock(number)),
             }
         }
         Ok(common)
@@ -276,6 +306,7 @@ impl RootSource {
             state.read_before.drain(..surplus);
         }
         self.progress.read.store(last.number, Relaxed);
+        self.first_block.forget();
         let is_due = state.stored.is_none_or(|stored| last.time.since(stored.time) >= STORE_INTERVAL);
         if !added.is_empty() || !removed.is_empty() || !is_last || is_due {
             self.store(state, added, removed).await?;
@@ -286,32 +317,15 @@ impl RootSource {
         Ok(if is_last { Step::Done } else { Step::More })
     }
 
-    /// The first block of the time that roots are kept for. Nodes do not keep all old blocks, so
-    /// the search goes back from the newest one in growing steps.
-    async fn first_block(&self, head: Header) -> Result<u64, ChainError> {
-        if let Some(start) = self.settings.start_block {
-            return Ok(start.min(head.number));
-        }
-        let earliest = head.time.minus(self.settings.reach.as_secs());
-        let (mut low, mut high, mut distance) = (0, head.number, self.settings.blocks_per_question.max(1));
-        while low < high {
-            let back = head.number.saturating_sub(distance);
-            let middle = if low == 0 && back > 0 { back } else { low + (high - low) / 2 };
-            distance = distance.saturating_mul(2);
-            match self.nodes.block(middle, "an old block").await {
-                Ok(Some(header)) if header.time >= earliest => high = middle,
-                Ok(_) | Err(ChainError::Refused { .. }) => low = middle + 1,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(low)
-    }
-
     /// The roots that were published from the block `first` on and shortly before it.
     async fn read_range(&self, state: &RootState, first: u64, head: Header) -> Result<Looked, ChainError> {
         const WHAT: &str = "the contract's logs";
         let RootSourceSettings { contract, blocks_per_question, .. } = self.settings;
         let address = state.place.address;
+        if self.is_reading.swap(true, Relaxed) {
+            // The roots of so many blocks were too many for one step.
+            self.range.store((self.range.load(Relaxed) / 2).max(1), Relaxed);
+        }
         let range = self.range.load(Relaxed);
         let overlap = if state.read.is_some() { OVERLAP.min(range / 2).min(first) } else { 0 };
         let from = first - overlap;
@@ -385,8 +399,7 @@ impl RootSource {
         asked.dedup();
         let mut headers = HashMap::from([(last.number, last)]);
         for numbers in asked.chunks(HEADERS_PER_QUESTION) {
-            let found = self.headers(numbers).await?;
-            headers.extend(found.into_iter().flatten().map(|header| (header.number, header)));
+            headers.extend(self.headers(numbers).await?.into_iter().map(|header| (header.number, header)));
         }
         let publication = |(log, event): (&Log, RootEvent)| {
             let (position, replaces) = (position_of(log), event.replaces);
@@ -468,16 +481,16 @@ impl RootSource {
         self.nodes.ask_one(Question::Call { to: place.address, data, at: head.hash }, what).await
     }
 
-    /// The blocks of heights, in one round trip; `None` for those that the nodes do not have.
-    async fn headers(&self, numbers: &[u64]) -> Result<Vec<Option<Header>>, ChainError> {
+    /// The blocks of heights, in one round trip. All of them are below the newest one.
+    async fn headers(&self, numbers: &[u64]) -> Result<Vec<Header>, ChainError> {
         const WHAT: &str = "blocks with roots";
         let questions: Vec<_> = numbers.iter().map(|number| Question::Block(BlockTag::Number(*number))).collect();
-        let header = |answer| match answer {
-            Ok(Answer::Block(header)) => Ok(header),
+        let header = |(number, answer): (&u64, _)| match answer {
+            Ok(Answer::Block(header)) => header.ok_or(ChainError::NoOldBlock(*number)),
             Ok(_) => Err(ChainError::NoBlock(WHAT)),
             Err(refusal) => Err(ChainError::Refused { what: WHAT, refusal }),
         };
-        self.nodes.ask(&questions, WHAT).await?.into_iter().map(header).collect()
+        numbers.iter().zip(self.nodes.ask(&questions, WHAT).await?).map(header).collect()
     }
 
     /// Makes a change durable.
@@ -493,11 +506,8 @@ impl RootSource {
         Ok(())
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, Option<RootState>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn publish(&self, state: &RootState) {
+        *lock(&self.known_from) = state.known_from;
         self.published.store(Arc::new(state.followed(&self.settings)));
     }
 
@@ -515,6 +525,10 @@ impl RootSource {
         let removed = stored.into_iter().map(|(position, _)| position).collect();
         self.store(&mut empty, Vec::new(), removed).await
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the nodes said.

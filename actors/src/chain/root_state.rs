@@ -8,7 +8,7 @@ use selfsame_protocol::chain::followed::{FollowedRoots, RootRule};
 use selfsame_protocol::chain::history::RootHistory;
 use selfsame_protocol::chain::rpc::Header;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{ChainRecords, RootSourceRecord, StoreError};
+use selfsame_storage::{ChainRecords, KnownFrom, RootSourceRecord, StoreError};
 
 use super::place::Place;
 use super::settings::{Freshness, RootSourceSettings};
@@ -21,8 +21,8 @@ pub(super) struct RootState {
     pub read: Option<Header>,
     /// Earlier values of [`Self::read`], the latest last.
     pub read_before: VecDeque<Header>,
-    /// The first block to read, while nothing was read.
-    pub first: Option<u64>,
+    /// From where on roots are read; `None` before the first block was found.
+    pub known_from: Option<KnownFrom>,
     /// The newest block at which the history was complete.
     pub confirmed: Option<Header>,
     /// [`Self::confirmed`] as it is stored.
@@ -46,7 +46,7 @@ impl RootState {
             history: Arc::default(),
             read: None,
             read_before: VecDeque::new(),
-            first: None,
+            known_from: None,
             confirmed: None,
             stored: None,
             rule: None,
@@ -57,10 +57,11 @@ impl RootState {
     pub fn load(records: &ChainRecords, place: Place) -> Result<Self, StoreError> {
         let id = place.id;
         let Some(record) = records.root_source(id)? else { return Ok(Self::empty(place)) };
-        let RootSourceRecord { read, confirmed, rule } = record;
+        let RootSourceRecord { known_from, read, confirmed, rule } = record;
         Ok(Self {
             history: Arc::new(RootHistory::from_stored(records.published_roots(id)?)),
             read: Some(read),
+            known_from: Some(known_from),
             confirmed,
             stored: confirmed,
             rule: rule.map(|(window, start)| Rule { window, start, read_at: UnixSeconds(0) }),
@@ -71,7 +72,8 @@ impl RootState {
     /// How far the contract is followed; `None` before the first block was read.
     pub fn record(&self) -> Option<RootSourceRecord> {
         let rule = self.rule.map(|Rule { window, start, .. }| (window, start));
-        self.read.map(|read| RootSourceRecord { read, confirmed: self.confirmed, rule })
+        let (known_from, read) = self.known_from.zip(self.read)?;
+        Some(RootSourceRecord { known_from, read, confirmed: self.confirmed, rule })
     }
 
     /// The roots, as verification reads them.

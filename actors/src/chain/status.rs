@@ -73,6 +73,9 @@ pub struct SourceStatus {
     pub implementation: Option<Address>,
     /// What of the contract's code was not accepted; null when all was.
     pub alarm: Option<String>,
+    /// What needs the operator's attention although the contract is followed: that roots are known
+    /// for less time than they are kept. Null when nothing does.
+    pub warning: Option<String>,
     /// Reorganizations that were followed, since the start.
     pub reorganizations: u64,
     /// What is followed.
@@ -101,6 +104,11 @@ pub enum SourceData {
         newest_root: Option<Root>,
         /// The age of the newest root, in seconds.
         newest_root_seconds_ago: Option<u64>,
+        /// For how long back every published root is known, in seconds; null before the roots were
+        /// read. It may be more than `reach`, of which older roots are forgotten.
+        known_for_seconds: Option<u64>,
+        /// For how long back roots are kept and should be known, in seconds.
+        reach_seconds: u64,
         /// How often the history was read again from nothing since the start, because it
         /// contradicted itself.
         restarts: u64,
@@ -183,6 +191,8 @@ impl FollowedSource {
                     roots: followed.history.len(),
                     newest_root: newest.map(|published| published.root),
                     newest_root_seconds_ago: newest.map(|published| now.since(published.time)),
+                    known_for_seconds: source.known_from().map(|known_from| now.since(known_from.time)),
+                    reach_seconds: source.settings.reach.as_secs(),
                     restarts: count(&progress.restarts),
                 }
             }
@@ -233,6 +243,10 @@ impl FollowedSource {
             failure,
             implementation: code.and_then(CodeWatch::now).and_then(|code| code.implementation),
             alarm: code.and_then(CodeWatch::unaccepted).map(|code| code.to_string()),
+            warning: match &self.contract {
+                Contract::Roots(source) => source.missing_history(now),
+                _ => None,
+            },
             reorganizations: count(&progress.reorganizations),
             data,
         }

@@ -24,6 +24,7 @@ use super::verifier_source::VerifierSource;
 
 mod deployment;
 mod fixture;
+mod refusals;
 
 use fixture::*;
 

@@ -117,7 +117,8 @@ function drawTree(actors) {
 }
 
 function showChains(chains) {
-  const problem = (source) => [source.alarm && "the contract " + source.alarm, source.failure].filter(Boolean).join("; ");
+  const problem = (source) =>
+    [source.alarm && "the contract " + source.alarm, source.failure, source.warning].filter(Boolean).join("; ");
   const sources = chains.flatMap((chain) => chain.sources).map((source) => row(
     source.name,
     [source.state, source.state === "following" ? "good" : "bad"],

@@ -4,6 +4,7 @@ use selfsame_protocol::chain::contracts::{FollowedKey, WindowStart};
 use selfsame_protocol::chain::deployment::Deployment;
 use selfsame_protocol::chain::followed::KeyOwner;
 use selfsame_protocol::chain::rpc::Header;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{B256, encode_fields};
 
 /// A followed contract: a hash of everything that makes its history another one, such as the chain
@@ -16,9 +17,22 @@ pub struct SourceId {
 
 encode_fields!(SourceId { hash });
 
+/// From where on the roots of a contract are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownFrom {
+    /// The first block whose logs were read.
+    pub block: u64,
+    /// Every root that was published at this time or later is known.
+    pub time: UnixSeconds,
+}
+
+encode_fields!(KnownFrom { block, time });
+
 /// How far a contract's roots were followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootSourceRecord {
+    /// From where on.
+    pub known_from: KnownFrom,
     /// The last block whose logs were read.
     pub read: Header,
     /// The newest block at which the history was complete; `None` before the first one.
@@ -28,7 +42,7 @@ pub struct RootSourceRecord {
     pub rule: Option<(u64, WindowStart)>,
 }
 
-encode_fields!(RootSourceRecord { read, confirmed, rule } version 1 of "source of roots");
+encode_fields!(RootSourceRecord { known_from, read, confirmed, rule } version 2 of "source of roots");
 
 /// The keys of a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]

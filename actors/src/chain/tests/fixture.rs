@@ -58,6 +58,9 @@ pub(super) struct Block {
     pub calls: HashMap<Bytes, Answer>,
 }
 
+/// What a node does with a question instead of answering it. An error fails the whole round trip.
+pub(super) type Habit = Box<dyn FnMut(&Question) -> Option<Result<Result<Answer, Refusal>, NodeError>> + Send>;
+
 /// A chain in memory, and how its node fails.
 pub(super) struct TestChain {
     pub chain_id: u64,
@@ -78,7 +81,12 @@ pub(super) struct TestChain {
     pub hides_code: bool,
     /// Roots whose logs the node keeps to itself.
     pub hidden: Vec<Root>,
+    pub habit: Option<Habit>,
+    /// The node does not answer round trips with such a question.
+    pub hangs_at: Option<fn(&Question) -> bool>,
     pub rounds: usize,
+    /// The questions so far, in their order.
+    pub asked: Vec<Question>,
 }
 
 impl TestChain {
@@ -96,7 +104,10 @@ impl TestChain {
             fails_with: None,
             hides_code: false,
             hidden: Vec::new(),
+            habit: None,
+            hangs_at: None,
             rounds: 0,
+            asked: Vec::new(),
         };
         chain.mine(&[]);
         chain.set(contract.window_call(), returned(&[U256::from(600)]));
@@ -150,6 +161,21 @@ impl TestChain {
     pub fn reorganize(&mut self, depth: usize) {
         self.blocks.truncate(self.blocks.len() - depth);
         self.fork += 1;
+    }
+
+    fn answer_by_habit(&mut self, question: &Question) -> Result<Result<Answer, Refusal>, NodeError> {
+        self.asked.push(question.clone());
+        let odd = self.habit.as_mut().and_then(|habit| habit(question));
+        odd.unwrap_or_else(|| Ok(self.answer(question)))
+    }
+
+    /// How many blocks each question for logs was about.
+    pub fn ranges(&self) -> Vec<u64> {
+        let range = |question: &Question| match question {
+            Question::Logs { from, to, .. } => Some(to - from + 1),
+            _ => None,
+        };
+        self.asked.iter().filter_map(range).collect()
     }
 
     pub fn answer(&self, question: &Question) -> Result<Answer, Refusal> {
@@ -212,15 +238,19 @@ impl ChainNode for TestNode {
             let hangs = {
                 let mut chain = self.chain();
                 chain.rounds += 1;
-                chain.hangs
+                let hangs_at = chain.hangs_at.is_some_and(|hangs| questions.iter().any(hangs));
+                if hangs_at {
+                    chain.asked.extend_from_slice(questions);
+                }
+                chain.hangs || hangs_at
             };
             if hangs {
                 std::future::pending::<()>().await;
             }
-            let chain = self.chain();
+            let mut chain = self.chain();
             match &chain.fails_with {
                 Some(error) => Err(error.clone()),
-                None => Ok(questions.iter().map(|question| chain.answer(question)).collect()),
+                None => questions.iter().map(|question| chain.answer_by_habit(question)).collect(),
             }
         }
         .boxed()
