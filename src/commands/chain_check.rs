@@ -19,8 +19,8 @@ use super::output::Output;
 use crate::chains::{FollowedChain, followed_chains};
 use crate::config::Config;
 
-/// Runs the command. The exit status is 1 when a node cannot be used, or does not answer about a
-/// contract.
+/// Runs the command. The exit status is 1 when a node cannot be used, does not answer about a
+/// contract, or does not have the block that a contract is followed at.
 pub async fn run(config: &Config, out: &mut Output) -> Result<ExitCode, CommandError> {
     let chains = followed_chains(config)?;
     if chains.is_empty() {
@@ -79,7 +79,25 @@ async fn check_node(node: &impl ChainNode, settings: &ChainSettings) -> (Vec<Str
         };
         report(name, Some(to), found);
     }
+    for (name, tag) in tags(settings) {
+        let (text, found) = match tag {
+            BlockTag::Safe => ("safe", ask(node, Question::Block(tag)).await),
+            BlockTag::Finalized => ("finalized", ask(node, Question::Block(tag)).await),
+            BlockTag::Latest | BlockTag::Number(_) => continue,
+        };
+        let found = found.and_then(|answer| match answer {
+            Answer::Block(Some(header)) => Ok(format!("the newest block that is `{text}` is {}", header.number)),
+            _ => Err("the node has no such block".to_owned()),
+        });
+        report(name, None, found.map_err(|problem| format!("asked for the newest block that is `{text}`, {problem}")));
+    }
     (lines, is_good)
+}
+
+/// The contracts that are followed by the roots and keys of a block with a tag.
+fn tags(settings: &ChainSettings) -> impl Iterator<Item = (&str, BlockTag)> {
+    let roots = settings.roots.iter().map(|source| (&*source.name, source.head));
+    roots.chain(settings.keys.iter().map(|source| (&*source.name, source.added_at)))
 }
 
 /// A call of a contract, with what its answer says.

@@ -94,7 +94,11 @@ async fn source(client: &VerificationClient, name: &str) -> Value {
 
 /// What `selfsame chain check` prints for a chain with this verifier, and whether it is good.
 async fn check(url: &str, verifier: Address) -> (bool, String) {
-    let chain = chain_text(url, verifier, None).replace("[[contracts]]", "[[chains.contracts]]");
+    check_text(&chain_text(url, verifier, None)).await
+}
+
+async fn check_text(chain: &str) -> (bool, String) {
+    let chain = chain.replace("[[contracts]]", "[[chains.contracts]]");
     let issuer = "[[issuers]]\nid = 1\nenvironments = ['staging']\nidentifiers = ['passport']\n";
     let folder = folder();
     let file = folder.path().join("selfsame.toml");
@@ -137,6 +141,24 @@ async fn a_check_names_what_would_be_followed() {
     node.chain().chain_id = 1;
     let (is_good, text) = check(&node.url, verifier).await;
     assert!(!is_good && text.contains("  is a node of chain 1, not 480"), "{text}");
+    node.chain().chain_id = 480;
+
+    // The registry is followed at a block that the node does not name.
+    let settled =
+        chain_text(&node.url, verifier, None).replace("kind = 'registry'", "kind = 'registry'\nblock = 'finalized'");
+    let (is_good, text) = check_text(&settled).await;
+    assert!(is_good && text.contains("  local/registry: the newest block that is `finalized` is 0"), "{text}");
+    node.chain().question_habit = Some(Box::new(|_, parameters| {
+        let error = json!({ "code": -32602, "message": "hex string without 0x prefix" });
+        (parameters[0] == "finalized").then_some(Err(error))
+    }));
+    let (is_good, text) = check_text(&settled).await;
+    let problem = "  local/registry: asked for the newest block that is `finalized`, the node refused with code -32602";
+    assert!(!is_good && text.contains(problem), "{text}");
+    node.chain().question_habit =
+        Some(Box::new(|_, parameters| (parameters[0] == "finalized").then_some(Ok(Value::Null))));
+    let (is_good, text) = check_text(&settled).await;
+    assert!(!is_good && text.contains("`finalized`, the node has no such block"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
