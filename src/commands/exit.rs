@@ -5,7 +5,7 @@
 //! | 0 | success |
 //! | 1 | failure, or the answer of a command that checks something is no |
 //! | 2 | the command line is wrong (by clap) |
-//! | 75 | the daemon cannot start now, and a later start may succeed (`EX_TEMPFAIL` of sysexits.h) |
+//! | 75 | the daemon cannot start or go on now, and a later start may succeed (`EX_TEMPFAIL` of sysexits.h) |
 //! | 78 | the configuration is wrong; a start cannot succeed until it is changed (`EX_CONFIG`) |
 //! | 130 | SIGINT or SIGTERM stopped a command that works long before its end: what a shell shows for SIGINT |
 //! | 141 | the reader of the output closed its end: what a shell shows for a process that ends by SIGPIPE |
@@ -165,6 +165,8 @@ fn of_store(error: &StoreError) -> u8 {
 fn of_service(error: &ServiceError) -> u8 {
     match error {
         ServiceError::Store(error) => of_store(error),
+        // The next start opens the store again.
+        ServiceError::WritesRefused { .. } => TEMPORARY,
         // The file of the key that the stored keys were encrypted with is not the configured one.
         ServiceError::SigningKeys(SigningError::Encrypted(_) | SigningError::Decrypt(_)) => CONFIGURATION,
         ServiceError::SigningKeys(_)
@@ -249,6 +251,7 @@ mod tests {
             (Box::new(DaemonError::Store(damaged)), 1),
             (Box::new(DaemonError::Socket(UnixSocketError::InUse { path: path.clone() })), 75),
             (Box::new(DaemonError::Socket(UnixSocketError::NotASocket { path })), 78),
+            (Box::new(DaemonError::Service(ServiceError::WritesRefused { error: StoreError::Closing })), 75),
             (Box::new(signing(SigningError::Decrypt("k".to_owned()))), 78),
             (Box::new(signing(SigningError::Unreadable("k".to_owned()))), 1),
             (Box::new(DaemonError::Server(None)), 1),

@@ -5,6 +5,7 @@ mod options;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
@@ -29,7 +30,16 @@ pub(crate) struct Database {
     synced: WriteOptions,
     unsynced: WriteOptions,
     fault_scope: ScopeCell,
+    /// The folder of the files; `None` in memory.
+    folder: Option<PathBuf>,
+    /// Whether a write failed after which none was seen to succeed.
+    has_failed: AtomicBool,
+    /// RocksDB's count of failed flushes and compactions at the last look.
+    background_errors: AtomicU64,
 }
+
+/// RocksDB's name for its count of failed flushes and compactions.
+const BACKGROUND_ERRORS: &str = "rocksdb.background-errors";
 
 /// Where a read may look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +191,9 @@ impl Database {
             }
             opened => opened,
         };
-        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?, opened_with))
+        let mut database = Self::from_rocksdb(db.map_err(|error| open_error(path, error))?, opened_with);
+        database.folder = environment.is_none().then(|| path.to_owned());
+        Ok(database)
     }
 
     /// Opens a database that exists, and changes none of its files. Records that are only in its
@@ -269,7 +281,32 @@ impl Database {
             synced,
             unsynced: WriteOptions::default(),
             fault_scope: ScopeCell::default(),
+            folder: None,
+            has_failed: AtomicBool::new(false),
+            background_errors: AtomicU64::new(0),
         }
+    }
+
+    /// The folder of the files; `None` for a database in memory or one that is only read.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// Notes a failure after which RocksDB may take no writes; see [`Self::refused_write`].
+    fn note<T>(&self, outcome: Result<T, rocksdb::Error>) -> Result<T, StoreError> {
+        Ok(outcome.inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))?)
+    }
+
+    /// Why RocksDB takes no writes; `None` when it does. While nothing failed, nothing is tried.
+    /// Otherwise an empty write is: RocksDB refuses it, too, as long as it has stopped.
+    pub(crate) fn refused_write(&self) -> Option<StoreError> {
+        let errors = self.db.property_int_value(BACKGROUND_ERRORS).ok().flatten().unwrap_or_default();
+        let has_new = self.background_errors.swap(errors, Ordering::Relaxed) != errors;
+        // Reset before the write, so that a failure of another thread meanwhile is not forgotten.
+        if !self.has_failed.swap(false, Ordering::Relaxed) && !has_new {
+            return None;
+        }
+        self.note(self.db.write_opt(WriteBatch::default(), &self.synced)).err()
     }
 
     /// The scope of the service that uses the database; before the first one, of the process.
@@ -290,7 +327,7 @@ impl Database {
     /// file system), and copies of what RocksDB still writes: the list of the files, and the rest
     /// of the log up to the end of a write.
     pub(crate) fn checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
-        Ok(Checkpoint::new(&self.db)?.create_checkpoint(folder)?)
+        self.note(Checkpoint::new(&self.db)?.create_checkpoint(folder))
     }
 
     /// The families that the database has. One of an older schema lacks some.
@@ -311,7 +348,7 @@ impl Database {
     /// Writes all write buffers into files. What was written before the call is in the log no more.
     pub(crate) fn flush_all(&self) -> Result<(), StoreError> {
         let handles: Vec<_> = self.families().filter_map(|name| self.db.cf_handle(name)).collect();
-        Ok(self.db.flush_cfs_opt(&handles, &FlushOptions::default())?)
+        self.note(self.db.flush_cfs_opt(&handles, &FlushOptions::default()))
     }
 
     /// Ends flushes and compactions at the next occasion, and begins no others.
@@ -367,7 +404,7 @@ impl Database {
                 None => batch.delete_cf(handle, key),
             }
         }
-        Ok(self.db.write_opt(batch, if sync { &self.synced } else { &self.unsynced })?)
+        self.note(self.db.write_opt(batch, if sync { &self.synced } else { &self.unsynced }))
     }
 
     /// The database as it is now, unchanged by later writes.

@@ -23,7 +23,7 @@ pub enum StoreError {
     #[error("the record is not in memory")]
     NotInMemory,
     /// The store could not be opened.
-    #[error("cannot open the store in {}: {reason}", path.display())]
+    #[error("cannot open the store in {}: {reason}{}", path.display(), open_remedy(reason))]
     Open {
         /// The store's folder.
         path: PathBuf,
@@ -283,6 +283,26 @@ pub enum LedgerError {
     Store(#[from] StoreError),
 }
 
+/// The operating system's text for `ENOSPC`.
+pub(crate) const DISK_IS_FULL: &str = "No space left on device";
+
+/// The operating system's text for `EDQUOT`.
+const QUOTA_IS_USED_UP: &str = "Disk quota exceeded";
+
+/// What an operator can do about an error of the disk; empty for another error.
+fn open_remedy(reason: &str) -> &'static str {
+    if reason.contains(QUOTA_IS_USED_UP) {
+        "; the quota of the daemon's user or folder is used up, though the disk may have room: raise the quota, or remove \
+         files that count in it"
+    } else if reason.contains(DISK_IS_FULL) {
+        "; the disk is full, or has no inodes left (`df -h` and `df -i` show which): make room"
+    } else if reason.contains("While fsync: a directory: Invalid argument") {
+        "; the file system has no fsync of a folder, which the store needs: put it on another file system"
+    } else {
+        ""
+    }
+}
+
 /// What an operator can do about a damaged family.
 fn remedy(family: &str) -> &'static str {
     match REBUILT.contains(&family) {
@@ -298,14 +318,18 @@ fn time_text(time: UnixSeconds) -> humantime::Rfc3339Timestamp {
 }
 
 impl StoreError {
-    /// Whether the disk is full. RocksDB gives the operating system's reason as text only.
+    /// RocksDB's text, which is all that it gives of the operating system's reason.
+    pub(crate) fn database_text(&self) -> Option<&str> {
+        match self {
+            Self::Database(error) => Some(error.as_ref()),
+            Self::Open { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Whether the disk is full, or a quota is used up.
     pub fn is_out_of_space(&self) -> bool {
-        let text = match self {
-            Self::Database(error) => error.as_ref(),
-            Self::Open { reason, .. } => reason.as_str(),
-            _ => return false,
-        };
-        text.contains("No space left on device") || text.contains("Disk quota exceeded")
+        self.database_text().is_some_and(|text| text.contains(DISK_IS_FULL) || text.contains(QUOTA_IS_USED_UP))
     }
 
     /// Whether a retry may help: the cause is not known to lie in the stored data.

@@ -48,6 +48,7 @@ mod faults;
 mod fsck;
 mod group_commit;
 mod hashing;
+mod healing;
 mod histogram;
 mod info;
 mod journal;
@@ -92,6 +93,7 @@ pub use group_commit::{
 #[cfg(feature = "fault-injection")]
 pub use group_commit::{Committer, ManualOutcome, TakenGroup, commit_at_once};
 pub use hashing::AllCores;
+pub use healing::Healing;
 pub use histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 pub use info::{FamilyInfo, StoreStatistics};
 pub use journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term};

@@ -31,7 +31,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["facts", "recorded", "sealed_head", "upper_pages"],
             &["migration"],
             &["store"],
-            &["replica"],
+            &["healing", "replica"],
             &["group_commit"],
             &["ledger"],
             &[

@@ -43,4 +43,11 @@ pub enum ServiceError {
         /// The actor's name in the actor registry, `group-commit` or `heartbeat`.
         actor: String,
     },
+    /// The store takes no writes after an error, though its disk takes them again. A start after
+    /// the store was opened again heals it; nothing that was acknowledged is lost.
+    #[error("the store takes no writes although its disk does; opening it again mends that: {error}")]
+    WritesRefused {
+        /// The error after which the store takes no writes.
+        error: StoreError,
+    },
 }

@@ -7,6 +7,7 @@
 //! | [`supervisor`], [`guardian`] | the actors that start others again, and tell of their end |
 //! | [`settings`] | the settings of a service, and how often actors are restarted |
 //! | [`error`] | why a service did not start, or ended |
+//! | [`store_watch`] | ends the service when its store has to be opened again |
 //! | [`troubles`] | tells embedders when the service cannot write |
 //! | [`election`] | who leads the replicas of a journal, as a trait |
 //! | [`leadership`] | the actor of a replica that takes part in the election |
@@ -29,6 +30,7 @@ pub(crate) mod replication;
 pub(crate) mod service;
 pub(crate) mod service_actor;
 pub(crate) mod settings;
+mod store_watch;
 mod supervisor;
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,7 @@ use super::leadership::{Candidate, LeadershipMessage};
 use super::parts::{BlockingParts, OpenedParts, Parts, ServiceParts};
 use super::replication::{LeadError, ReplicaStatus, Replication, ReplicationParts};
 use super::settings::Settings;
+use super::store_watch::StoreWatch;
 use super::supervisor::SupervisorMessage;
 use super::tree::{OtherActors, Tree};
 use super::troubles::{silent_actors, tell_troubles};
@@ -67,6 +68,7 @@ pub struct Service {
     chain: ChainHandle,
     root: ActorRef<SupervisorMessage>,
     heartbeat: Arc<Heartbeat>,
+    store_watch: Arc<StoreWatch>,
     failure: watch::Receiver<Option<ServiceError>>,
     guardian: Option<ActorCell>,
     watching: tokio::task::JoinHandle<()>,
@@ -218,6 +220,7 @@ impl Service {
         let head_signer =
             HeadSigner::new(Arc::clone(&state.reader), Arc::clone(&records), Arc::clone(&random), key_cipher);
         let registry = RegistryHandle::new(&state, head_signer, group_commit.clone(), forwarding, catching_up);
+        let store_watch = Arc::new(StoreWatch::new(store.clone()));
         let chain_records = Arc::new(ChainRecords::new(store.clone(), group_commit.clone()));
         let chain_state = Arc::new(ChainState::load(&instance, chains, &chain_records, &clock)?);
         let chain = ChainHandle::new(Arc::clone(&chain_state));
@@ -289,10 +292,12 @@ impl Service {
         let replication = replication_parts.clone().map(|parts| Replication::start(parts, &instance));
         let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit.clone(), supervision));
         let span = actor_span(&Span::none(), &format!("{instance}/heartbeat"));
-        let watching = tokio::spawn(watch_actors(Arc::clone(&heartbeat), failed).instrument(span));
+        let watching =
+            tokio::spawn(watch_service(Arc::clone(&heartbeat), Arc::clone(&store_watch), failed).instrument(span));
         let troubles = tokio::spawn(tell_troubles(announcer.clone(), {
             let (registry, heartbeat, replica) = (registry.clone(), Arc::clone(&heartbeat), replication_parts);
-            move || troubles(&registry, &heartbeat, replica.as_deref())
+            let store_watch = Arc::clone(&store_watch);
+            move || troubles(&registry, &heartbeat, &store_watch, replica.as_deref())
         }));
         Ok(Self {
             instance,
@@ -305,6 +310,7 @@ impl Service {
             chain,
             root,
             heartbeat,
+            store_watch,
             failure,
             guardian: None,
             watching,
@@ -367,7 +373,8 @@ impl Service {
         let delayed = self.heartbeat.delayed_commit();
         let delayed = delayed.map(|delay| format!("a commit has been taking {} s", delay.as_secs()));
         let following = self.replication.as_ref().and_then(Replication::failure);
-        delayed.into_iter().chain(following).chain(self.registry.failures()).collect()
+        let refused = self.store_watch.failure();
+        delayed.into_iter().chain(refused).chain(following).chain(self.registry.failures()).collect()
     }
 
     /// What happens in the service from now on. An event is told when it has happened; a receiver
@@ -442,9 +449,9 @@ impl Service {
         self.root.get_cell()
     }
 
-    /// Waits until the service ends by itself, and returns why: its supervisors gave up, or an
-    /// actor is stuck. With [`Service::start_linked`] it returns only for a stuck actor; the
-    /// embedder's supervisor gets the event when the supervisors give up.
+    /// Waits until the service ends by itself, and returns why: its supervisors gave up, an actor
+    /// is stuck, or the store has to be opened again. With [`Service::start_linked`] it does not
+    /// return when the supervisors give up; the embedder's supervisor gets that event.
     pub async fn failed(&self) -> ServiceError {
         let mut failure = self.failure.clone();
         loop {
@@ -491,6 +498,7 @@ impl Service {
             self.events,
             self.chain,
             self.heartbeat,
+            self.store_watch,
             self.group_commit,
         ));
         // The thread ends when the last handle of the group commit is dropped. Every part that uses
@@ -528,19 +536,32 @@ async fn join(committing: Option<JoinHandle<()>>) -> bool {
 }
 
 /// What is wrong now, a sentence each, which stays the same while the trouble lasts.
-fn troubles(registry: &RegistryHandle, heartbeat: &Heartbeat, replica: Option<&ReplicationParts>) -> Vec<String> {
+fn troubles(
+    registry: &RegistryHandle,
+    heartbeat: &Heartbeat,
+    store_watch: &StoreWatch,
+    replica: Option<&ReplicationParts>,
+) -> Vec<String> {
     let commit = heartbeat.delayed_commit().map(|_| "a commit takes long".to_owned());
     let following = replica.and_then(|replica| replica.following.describe_failure());
     let health = heartbeat.health();
-    commit.into_iter().chain(following).chain(registry.failures()).chain(silent_actors(&health)).collect()
+    let commit = commit.into_iter().chain(store_watch.failure());
+    commit.chain(following).chain(registry.failures()).chain(silent_actors(&health)).collect()
 }
 
-/// Watches the actors until one is stuck. A panic of the heartbeat is reported like a stuck actor,
-/// because without the heartbeat stuck actors would stay undetected.
-async fn watch_actors(heartbeat: Arc<Heartbeat>, failed: watch::Sender<Option<ServiceError>>) {
-    let watched = AssertUnwindSafe(heartbeat.watch()).catch_unwind().await;
-    let actor = watched.unwrap_or_else(|_| "heartbeat".to_owned());
-    failed.send_replace(Some(ServiceError::Stuck { actor }));
+/// Watches the actors and the store until the service has to end. A panic of the watch is reported
+/// like a stuck actor, because without it stuck actors would stay undetected.
+async fn watch_service(heartbeat: Arc<Heartbeat>, store: Arc<StoreWatch>, failed: watch::Sender<Option<ServiceError>>) {
+    let watching = async {
+        tokio::select! {
+            // The branches are polled in the same order each time, so that simulations repeat.
+            biased;
+            actor = heartbeat.watch() => ServiceError::Stuck { actor },
+            error = store.watch() => error,
+        }
+    };
+    let watched = AssertUnwindSafe(watching).catch_unwind().await;
+    failed.send_replace(Some(watched.unwrap_or_else(|_| ServiceError::Stuck { actor: "heartbeat".to_owned() })));
 }
 
 fn start_error(settings: &Settings) -> impl Fn(SpawnErr) -> ServiceError + use<> {
