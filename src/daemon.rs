@@ -38,9 +38,11 @@ use crate::build::Build;
 use crate::chains::FollowedChain;
 use crate::cluster::{self, ClusterInterface, Copies, MembershipError, RemovedError, StartingReplica};
 use crate::config::{Cluster, Config, StagingKey};
+use crate::descriptors;
 use crate::durable_fs::make_folder;
 use crate::http::{
-    AuditTrail, BoundUnixSocket, Listener, RouteError, Server, ShutdownTrigger, UnixSocketError, shutdown,
+    AuditTrail, BoundUnixSocket, Listener, RouteError, Server, SharedConnections, ShutdownTrigger, UnixSocketError,
+    shutdown,
 };
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{OwnCluster, ReloadRequest};
@@ -260,7 +262,10 @@ impl Daemon {
         let (certificate, tls) = tls.unzip();
         let now = clock.unix_seconds();
         let serves_bridge = served[Interface::Bridge];
-        let parts = StartParts { simulator_seed, certificate, appearance, wallet_links, serves_bridge };
+        let connections = shared_connections(config, &store)?;
+        let most_connections = connections.most_of_listener();
+        let parts =
+            StartParts { simulator_seed, certificate, appearance, wallet_links, serves_bridge, most_connections };
         let reloading = Reloading::new(config, &service, parts, now);
         let (reloads, reload_requests) = mpsc::channel(WAITING_RELOADS);
         let schedule = backup_schedule(config, domain);
@@ -291,6 +296,7 @@ impl Daemon {
             metrics,
             audit,
             shutdown: when_shutdown,
+            connections,
             tls,
             reloading: &reloading,
             for_replicas,
@@ -434,6 +440,21 @@ fn make_folders(data: &Path) -> io::Result<()> {
     // created the folder.
     make_folder(data)?;
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
+}
+
+/// The connections that all listeners together may have. Logs a warning when an address may have
+/// fewer than are configured.
+fn shared_connections(config: &Config, store: &Store) -> Result<Arc<SharedConnections>, DaemonError> {
+    let (limit, files) = (descriptors::limit(), store.open_files()?);
+    let most = descriptors::most_connections(limit, files);
+    let connections = SharedConnections::new(most);
+    let (configured, possible) = (config.limits.max_connections, connections.most_of_listener());
+    if possible < configured {
+        let message = "fewer connections are possible than limits.max_connections says; raise the limit of open files \
+                       (LimitNOFILE of systemd, --ulimit nofile of a container)";
+        tracing::warn!(limit, configured, possible, of_all_addresses = most, message);
+    }
+    Ok(connections)
 }
 
 /// Opens the store; that of a replica may be copied first. Without a configured contract, a new

@@ -18,6 +18,7 @@ pub mod cluster;
 pub mod commands;
 pub mod config;
 pub mod daemon;
+mod descriptors;
 mod durable_fs;
 pub mod gateway;
 mod health;

@@ -36,6 +36,8 @@ pub struct Reloading {
     pub(crate) appearance: Arc<Appearance>,
     pub(crate) wallet_links: Arc<WalletLinks>,
     serves_bridge: bool,
+    /// The most connections that an address may have, whatever is configured.
+    most_connections: usize,
     pub(crate) status: ReloadStatus,
 }
 
@@ -51,6 +53,8 @@ pub(crate) struct StartParts {
     pub wallet_links: WalletLinks,
     /// Whether the message bridge is served.
     pub serves_bridge: bool,
+    /// The most connections that an address may have: the descriptors allow no more.
+    pub most_connections: usize,
 }
 
 /// The message bridge is not served, and the new configuration needs it.
@@ -64,7 +68,8 @@ pub struct BridgeNotServed;
 impl Reloading {
     /// The settings at the start, from `config`.
     pub(crate) fn new(config: &Config, service: &Service, parts: StartParts, now: UnixSeconds) -> Self {
-        let StartParts { simulator_seed, certificate, appearance, wallet_links, serves_bridge } = parts;
+        let StartParts { simulator_seed, certificate, appearance, wallet_links, serves_bridge, most_connections } =
+            parts;
         let origins = AllowedOrigins::default();
         origins.replace(allowed_origins(config));
         let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
@@ -76,13 +81,14 @@ impl Reloading {
             events: service.events(),
             chain: service.chain(),
             simulation: Arc::new(ArcSwapOption::new(simulation)),
-            limits: Arc::new(ArcSwap::from_pointee(limits(config))),
+            limits: Arc::new(ArcSwap::from_pointee(limits(config, most_connections))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
             origins,
             certificate,
             appearance: Arc::new(appearance),
             wallet_links: Arc::new(wallet_links),
             serves_bridge,
+            most_connections,
             status: ReloadStatus::started_at(now),
         }
     }
@@ -112,7 +118,7 @@ impl Reloading {
         self.simulation.rcu(|simulation| simulation.as_ref().map(simulated));
         self.bridge.set_settings(bridge::settings(config));
         self.registry.set_limits(admission_limits(config));
-        self.limits.store(Arc::new(limits(config)));
+        self.limits.store(Arc::new(limits(config, self.most_connections)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
         self.origins.replace(allowed_origins(config));
         Ok(())
@@ -176,10 +182,10 @@ fn allowed_origins(config: &Config) -> Vec<HeaderValue> {
     config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect()
 }
 
-/// The limits of every listener.
-fn limits(config: &Config) -> Limits {
+/// The limits of every listener, with no more connections than the descriptors allow.
+fn limits(config: &Config, most_connections: usize) -> Limits {
     Limits {
-        connections: config.limits.max_connections,
+        connections: config.limits.max_connections.min(most_connections),
         connections_per_source: config.limits.max_connections_per_source,
         header_timeout: config.limits.header_timeout,
         idle_timeout: config.limits.idle_timeout,

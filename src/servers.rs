@@ -15,7 +15,9 @@ use utoipa::OpenApi;
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, PublicUrls};
 use crate::gateway::creation::CreationPolicy;
-use crate::http::{AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, Shutdown, Site};
+use crate::http::{
+    AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, SharedConnections, Shutdown, Site,
+};
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{History, HistorySources, Operator};
 use crate::public_interfaces::{PublicInterfaces, describe};
@@ -53,6 +55,8 @@ pub(crate) struct ServerParts<'a> {
     pub metrics: MetricsRegistry,
     pub audit: Arc<AuditTrail>,
     pub shutdown: Shutdown,
+    /// The connections of all servers.
+    pub connections: Arc<SharedConnections>,
     pub tls: Option<TlsAcceptor>,
     pub reloading: &'a Reloading,
     /// The listener for the other replicas of a cluster.
@@ -82,7 +86,8 @@ pub(crate) fn servers(
     socket: Option<BoundUnixSocket>,
     parts: ServerParts<'_>,
 ) -> Result<Servers, RouteError> {
-    let ServerParts { urls, random, metrics: mut registry, audit, shutdown, tls, reloading, for_replicas } = parts;
+    let ServerParts { urls, random, metrics: mut registry, audit, shutdown, connections, tls, .. } = parts;
+    let ServerParts { reloading, for_replicas, .. } = parts;
     let prefixed = registry.sub_registry_with_prefix(METRICS_PREFIX);
     let metrics = Metrics::register(prefixed);
     if let Some(certificate) = &reloading.certificate {
@@ -128,6 +133,7 @@ pub(crate) fn servers(
             audit: Arc::clone(&audit),
             access_log: config.log.access,
             metrics: metrics.clone(),
+            connections: Arc::clone(&connections),
             shutdown: shutdown.clone(),
             tls,
         }

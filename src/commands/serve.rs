@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
 use selfsame_protocol::operator::{ReloadOutcome, ReloadReport};
 use selfsame_protocol::time::UnixSeconds;
@@ -18,6 +17,7 @@ use crate::build::Build;
 use crate::cli::Serve;
 use crate::config::{Config, Reloaded};
 use crate::daemon::Daemon;
+use crate::descriptors;
 use crate::http::AUDIT_TARGET;
 use crate::logging;
 use crate::operator::ReloadRequest;
@@ -40,7 +40,7 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
         None => Arc::new(SystemClock),
     };
     let (config, prepared) = options.source.prepare(clock.unix_seconds())?;
-    raise_limit_of_open_files();
+    descriptors::raise_limit();
     let inherited = inherited_listeners()?;
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
@@ -76,16 +76,6 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
     // An actor that is stuck may hold a thread of the runtime, so the wait is bounded.
     runtime.shutdown_timeout(STOP_TIMEOUT);
     ended
-}
-
-/// Raises the limit of open files as far as the process may. Shells and containers often begin with
-/// 1024, which the connections or the files of a large store exceed.
-fn raise_limit_of_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        // A kernel that refuses it leaves the limit as it is.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    }
 }
 
 /// Creates the keys at the first start, which takes one or two seconds.

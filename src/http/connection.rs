@@ -47,6 +47,7 @@ pub(super) async fn begin(
     let handshake = tokio::select! {
         handshake = timeout_at(head_deadline(&client), tls.accept(stream)) => handshake,
         () = client.shutdown().triggered() => return,
+        () = client.wait_for_eviction() => return,
     };
     if let Ok(Ok(stream)) = handshake {
         serve(dispatcher, client, stream).await;
@@ -82,7 +83,8 @@ async fn serve(
     }
 }
 
-/// Waits until the connection is to be closed: a request asks for it, or [`until_idle`] ends.
+/// Waits until the connection is to be closed: a request asks for it, another connection needs its
+/// room, or [`until_idle`] ends.
 /// Returns how long closing may take.
 async fn until_close(client: &Client) -> Duration {
     tokio::select! {
@@ -92,6 +94,7 @@ async fn until_close(client: &Client) -> Duration {
             false => CLOSE_TIMEOUT,
         },
         () = until_idle(client) => CLOSE_TIMEOUT,
+        () = client.wait_for_eviction() => CLOSE_TIMEOUT,
     }
 }
 

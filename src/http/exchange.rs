@@ -2,7 +2,7 @@
 //! signal to stop.
 //!
 //! The modules that handle requests use this one, directly or through each other. This one imports
-//! only `limits`, `load`, `shutdown` and `source`.
+//! only `connections`, `limits`, `load`, `shutdown` and `source`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,6 +19,7 @@ use selfsame_protocol::trace_context::{TRACEPARENT, TraceParent};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::connections::SharedPermit;
 use super::limits::Limits;
 use super::load::{BodyPermit, ConnectionPermit, Load, RequestPermit};
 use super::shutdown::Shutdown;
@@ -52,6 +53,8 @@ pub(super) struct Client {
     conditions: Conditions,
     peer: Source,
     permit: ConnectionPermit,
+    /// Its room among the connections of all listeners; `None` where another program counts them.
+    shared: Option<SharedPermit>,
     accepted_at: Instant,
     requests_begun: AtomicU64,
     requests_ended: AtomicU64,
@@ -63,12 +66,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(conditions: Conditions, peer: Source, permit: ConnectionPermit) -> Self {
+    pub fn new(conditions: Conditions, peer: Source, permit: ConnectionPermit, shared: Option<SharedPermit>) -> Self {
         conditions.open_connections.inc();
+        shared.iter().for_each(SharedPermit::accept);
         Self {
             conditions,
             peer,
             permit,
+            shared,
             accepted_at: Instant::now(),
             requests_begun: AtomicU64::new(0),
             requests_ended: AtomicU64::new(0),
@@ -102,6 +107,14 @@ impl Client {
     /// requests are unread, or the connection is in the reserve and has had its request.
     pub async fn wait_for_close(&self) {
         self.closing.notified().await;
+    }
+
+    /// Waits until the connection has to make room for one of any listener.
+    pub async fn wait_for_eviction(&self) {
+        match &self.shared {
+            Some(shared) => shared.wait_for_close().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Counts a refused request until its answer is sent. The connection of a trusted proxy stays
@@ -188,6 +201,7 @@ impl Exchange {
     /// Begins an exchange for a request with this head.
     pub fn begin(client: Arc<Client>, head: &Parts) -> Self {
         let number = client.requests_begun.fetch_add(1, Ordering::Relaxed);
+        client.shared.iter().for_each(SharedPermit::begin_request);
         let (source, is_unnamed, permit) = client.admit(head);
         Self { client, source, permit, number, is_refused: false, is_unnamed }
     }
@@ -265,5 +279,6 @@ impl Drop for Exchange {
             self.client.closing.notify_one();
         }
         self.client.requests_ended.fetch_add(1, Ordering::Relaxed);
+        self.client.shared.iter().for_each(SharedPermit::end_request);
     }
 }

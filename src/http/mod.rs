@@ -6,7 +6,7 @@
 //!
 //! The modules import one another in one direction: `server` → `listener`, `connection` and
 //! `mounted` → `dispatch` → `router` → `request` → `received_body`; `request`, `rejection`, `cors`
-//! → `response` → `exchange` → `limits`, `load`, `shutdown`, `source`.
+//! → `response` → `exchange` → `connections`, `limits`, `load`, `shutdown`, `source`.
 //!
 //! [`Mounted`] is a [`Site`] in another program's server: steps 3 to 6 below are the same there.
 //!
@@ -15,7 +15,9 @@
 //! 1. [`Server::run`] accepts it from its [`Listener`], a TCP port or a unix socket, unless as many
 //!    are open as [`Limits::connections`] allows; then it waits in the kernel's backlog. The last
 //!    eighth of the connections is a reserve: only routes that ask for it ([`Router::reserve`]) are
-//!    answered there (`load.rs`).
+//!    answered there (`load.rs`). When all listeners together have as many connections as the
+//!    process has descriptors for, those are closed that have been idle for longest
+//!    (`connections.rs`).
 //! 2. hyper tells HTTP/2 (prior knowledge) from HTTP/1.1 by the first bytes and reads the head of a
 //!    request. A client that does not get that far within [`Limits::header_timeout`], or leaves its
 //!    connection unused for [`Limits::idle_timeout`], is asked to close its connection and then
@@ -44,6 +46,7 @@
 mod access_log;
 mod audit;
 mod connection;
+mod connections;
 mod cors;
 mod dispatch;
 mod event_stream;
@@ -69,6 +72,7 @@ mod unix_socket;
 
 pub use access_log::AccessLog;
 pub use audit::{AuditNotes, AuditTrail, TARGET as AUDIT_TARGET};
+pub use connections::SharedConnections;
 pub use cors::{AllowedOrigins, Cors};
 pub use event_stream::{HEARTBEAT, StreamLife, event_stream};
 pub use limits::{ForwardedHeader, Limits};

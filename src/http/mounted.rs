@@ -125,7 +125,7 @@ impl Shared {
     fn client(&self, address: IpAddr) -> Arc<Client> {
         let address = address.to_canonical();
         let permit = Load::of_host(&self.load, address);
-        Arc::new(Client::new(self.conditions.clone(), Source::Address(address), permit))
+        Arc::new(Client::new(self.conditions.clone(), Source::Address(address), permit, None))
     }
 }
 

@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use super::access_log::AccessLog;
 use super::audit::AuditTrail;
 use super::connection;
+use super::connections::SharedConnections;
 use super::dispatch::Dispatcher;
 use super::exchange::{Client, Conditions, TrustedProxy};
 use super::limits::Limits;
@@ -45,6 +46,8 @@ pub struct Server {
     pub access_log: AccessLog,
     /// Where connections are counted.
     pub metrics: Metrics,
+    /// The connections of all listeners, of which those of this one are some.
+    pub connections: Arc<SharedConnections>,
     /// Ends [`Server::run`].
     pub shutdown: Shutdown,
     /// Speaks TLS on every TCP connection; `None` speaks plain HTTP, as a unix socket always does.
@@ -58,7 +61,18 @@ impl Server {
     /// Dropping the future drops all connections.
     pub async fn run(self, listener: impl Into<Listener>) {
         let listener = listener.into();
-        let Self { site, limits, trusted_proxy, random, audit, access_log, metrics, shutdown, tls } = self;
+        let Self {
+            site,
+            limits,
+            trusted_proxy,
+            random,
+            audit,
+            access_log,
+            metrics,
+            connections: shared,
+            shutdown,
+            tls,
+        } = self;
         let dispatcher = Arc::new(Dispatcher {
             site,
             ids: RequestIds::new(random),
@@ -70,13 +84,20 @@ impl Server {
         let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections };
         let mut connections = JoinSet::new();
         let load = Arc::new(Load::new(metrics.source_refusals()));
+        let mut entering = pin!(Arc::clone(&shared).enter());
+        let mut room = None;
         let mut stopping = pin!(conditions.shutdown.triggered());
         loop {
             let has_room = connections.len() < conditions.limits.load().connections;
             tokio::select! {
                 () = &mut stopping => break,
                 Some(_ended) = connections.join_next() => {}
-                accepted = listener.accept(), if has_room => match accepted {
+                // Taken before a client comes, so that there is room when it does.
+                entered = &mut entering, if has_room && room.is_none() => {
+                    room = Some(entered);
+                    entering.set(Arc::clone(&shared).enter());
+                }
+                accepted = listener.accept(), if has_room && room.is_some() => match accepted {
                     Ok((stream, peer)) => {
                         #[cfg(feature = "fault-injection")]
                         if pass(&FaultScope::PROCESS, FaultPoint::HttpAccept).await.is_err() {
@@ -85,7 +106,7 @@ impl Server {
                         let is_proxy = conditions.is_trusted_proxy(peer);
                         let permit = Load::enter(&load, peer.address(), &conditions.limits.load(), is_proxy);
                         let Some(permit) = permit else { continue };
-                        let client = Arc::new(Client::new(conditions.clone(), peer, permit));
+                        let client = Arc::new(Client::new(conditions.clone(), peer, permit, room.take()));
                         let dispatcher = Arc::clone(&dispatcher);
                         match stream {
                             Stream::Tcp(stream) => {

@@ -69,6 +69,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
         &[
             &[
                 "build",
+                "descriptors",
                 "durable_fs",
                 "interface",
                 "logging",

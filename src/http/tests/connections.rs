@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use super::harness::{
     HttpTestServer, LARGE, RawClient, RawReply, get, http2, post, request, wait_until, within_deadline,
 };
-use crate::http::Limits;
+use crate::http::{Limits, SharedConnections};
 
 /// Longer than a client needs for its request, also on a machine that is busy with other work, and
 /// shorter than the harness waits.
@@ -435,4 +435,31 @@ async fn the_last_connections_are_kept_for_reserved_routes() {
     // When another connection has ended, there is room again.
     drop(holding.pop());
     ask_until(async || server.request(&get("/items/1")).await, |reply| reply.status == 200).await;
+}
+
+/// Connections that do nothing: some before their first request, some after it.
+#[tokio::test]
+async fn idle_connections_make_room_for_those_of_another_listener() {
+    const MOST: usize = 8;
+    let shared = SharedConnections::new(MOST);
+    let flooded = HttpTestServer::start_among(shared.clone()).await;
+    let other = HttpTestServer::start_among(shared).await;
+    let mut waiting = flooded.connect().await;
+    waiting.send(get("/wait")).await;
+    flooded.app.wait_until_entered().await;
+    let mut idle = Vec::new();
+    for number in 0..2 * MOST {
+        let mut client = flooded.connect().await;
+        if number % 2 == 0 {
+            assert_eq!(client.request(&get("/hello")).await.status, 200);
+        }
+        idle.push(client);
+    }
+    for _ in 0..MOST {
+        assert_eq!(other.request(&get("/hello")).await.status, 200);
+    }
+    // The first ones made room, and the request that was open is answered.
+    idle[0].expect_closed().await;
+    flooded.app.release.notify_one();
+    assert_eq!(waiting.reply().await.status, 200);
 }

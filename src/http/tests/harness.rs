@@ -237,6 +237,21 @@ impl HttpTestServer {
         limits: Limits,
         interfaces: impl FnOnce(Router<TestApp, TestGatewayError>) -> Vec<Routes>,
     ) -> Self {
+        Self::start_sharing(SharedConnections::new(usize::MAX), trusted_proxy, limits, interfaces).await
+    }
+
+    /// A server whose connections are some of these, which other servers share.
+    pub async fn start_among(connections: Arc<SharedConnections>) -> Self {
+        let trusts = |address: IpAddr| address.is_loopback();
+        Self::start_sharing(connections, trusts, Limits::default(), |gateway| vec![gateway.into()]).await
+    }
+
+    async fn start_sharing(
+        connections: Arc<SharedConnections>,
+        trusted_proxy: fn(IpAddr) -> bool,
+        limits: Limits,
+        interfaces: impl FnOnce(Router<TestApp, TestGatewayError>) -> Vec<Routes>,
+    ) -> Self {
         LazyLock::force(&LOG);
         let app = Arc::new(TestApp::default());
         let mut registry = Registry::default();
@@ -251,6 +266,7 @@ impl HttpTestServer {
             audit: Arc::new(AuditTrail::register([7; 32], clock.clone(), &mut Registry::default())),
             access_log: AccessLog::Off,
             metrics,
+            connections,
             shutdown,
             tls: None,
         };

@@ -29,7 +29,7 @@ fn accept(load: &Arc<Load>, last: u8) -> Arc<Client> {
     let limits = Arc::new(ArcSwap::from_pointee(limits));
     let trusted_proxy = Arc::new(|_: IpAddr| false);
     let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections: Gauge::default() };
-    Arc::new(Client::new(conditions, Source::Address(peer), permit))
+    Arc::new(Client::new(conditions, Source::Address(peer), permit, None))
 }
 
 /// Begins a request, which is open until the result is dropped.

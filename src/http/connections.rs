@@ -1,0 +1,195 @@
+//! The connections of all listeners of a process, which share its file descriptors.
+//!
+//! When they have as many as they may, the connections that have been idle for longest are closed
+//! for new ones. So clients that do nothing keep no client out, and the store always finds a
+//! descriptor for its files: RocksDB does not resume when it finds none.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+/// Time from one search for idle connections to the next, while there is no room.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The share of all connections that a search closes at most, if they are idle. More than one, so
+/// that not every new connection has to search.
+const CLOSED_AT_ONCE: usize = 64;
+
+/// How long a connection is idle at least before it is closed for another one, in milliseconds:
+/// time for the TLS handshake and the first request of a client that is far away.
+const LEAST_IDLE: u64 = 1000;
+
+/// The connections of all listeners.
+pub struct SharedConnections {
+    most: usize,
+    permits: Arc<Semaphore>,
+    began: Instant,
+    open: Mutex<HashMap<u64, Arc<Occupancy>>>,
+    next: AtomicU64,
+}
+
+/// What one connection does.
+#[derive(Default)]
+struct Occupancy {
+    open_requests: AtomicUsize,
+    /// When its last request ended, or when it was accepted, in milliseconds since the process
+    /// began to serve.
+    idle_since: AtomicU64,
+    is_to_close: AtomicBool,
+    closing: Notify,
+}
+
+impl SharedConnections {
+    /// At most so many connections at once, at least one.
+    pub fn new(most: usize) -> Arc<Self> {
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
+        Arc::new(Self {
+            most,
+            permits: Arc::new(Semaphore::new(most)),
+            began: Instant::now(),
+            open: Mutex::default(),
+            next: AtomicU64::new(0),
+        })
+    }
+
+    /// The most connections of one listener: half of all, rounded up, so that a flood at one
+    /// address leaves room at the others.
+    pub fn most_of_listener(&self) -> usize {
+        self.most.div_ceil(2)
+    }
+
+    /// Waits for room for another connection. While there is none, connections that are idle are
+    /// asked to close.
+    pub(super) async fn enter(self: Arc<Self>) -> SharedPermit {
+        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => self.wait_for_room().await,
+        };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let occupancy = Arc::<Occupancy>::default();
+        SharedPermit { connections: self, number, occupancy, _permit: permit }
+    }
+
+    async fn wait_for_room(&self) -> OwnedSemaphorePermit {
+        loop {
+            self.close_idle();
+            if let Ok(Ok(permit)) = timeout(SEARCH_INTERVAL, Arc::clone(&self.permits).acquire_owned()).await {
+                return permit;
+            }
+        }
+    }
+
+    /// Asks those to close that have been idle for longest.
+    fn close_idle(&self) {
+        let (now, open) = (self.now(), self.lock());
+        let idle = open.values().filter(|occupancy| {
+            occupancy.open_requests.load(Ordering::Relaxed) == 0 && !occupancy.is_to_close.load(Ordering::Relaxed)
+        });
+        let idle = idle.map(|occupancy| (occupancy.idle_since.load(Ordering::Relaxed), occupancy));
+        let mut idle: Vec<_> = idle.filter(|(since, _)| now.saturating_sub(*since) >= LEAST_IDLE).collect();
+        idle.sort_unstable_by_key(|(since, _)| *since);
+        for (_, occupancy) in idle.into_iter().take(self.most.div_ceil(CLOSED_AT_ONCE)) {
+            occupancy.is_to_close.store(true, Ordering::Relaxed);
+            occupancy.closing.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Occupancy>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+}
+
+/// Room for one connection, until it is dropped.
+pub(super) struct SharedPermit {
+    connections: Arc<SharedConnections>,
+    number: u64,
+    occupancy: Arc<Occupancy>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl SharedPermit {
+    /// A connection was accepted: it is idle from now on.
+    pub(super) fn accept(&self) {
+        self.occupancy.idle_since.store(self.connections.now(), Ordering::Relaxed);
+        self.connections.lock().insert(self.number, Arc::clone(&self.occupancy));
+    }
+
+    pub(super) fn begin_request(&self) {
+        self.occupancy.open_requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end_request(&self) {
+        self.occupancy.idle_since.store(self.connections.now(), Ordering::Relaxed);
+        self.occupancy.open_requests.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Waits until the connection has to make room.
+    pub(super) async fn wait_for_close(&self) {
+        self.occupancy.closing.notified().await;
+    }
+}
+
+impl Drop for SharedPermit {
+    fn drop(&mut self) {
+        self.connections.lock().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn is_asked_to_close(permit: &SharedPermit) -> bool {
+        permit.wait_for_close().now_or_never().is_some()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_connection_that_was_idle_for_longest_makes_room() {
+        let connections = SharedConnections::new(3);
+        let mut open = Vec::new();
+        for _ in 0..3 {
+            let permit = Arc::clone(&connections).enter().await;
+            permit.accept();
+            open.push(permit);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        // The first has a request, and the third had one last.
+        open[0].begin_request();
+        open[2].begin_request();
+        open[2].end_request();
+        let mut entering = Box::pin(Arc::clone(&connections).enter());
+        assert!(entering.as_mut().now_or_never().is_none());
+        assert_eq!(open.iter().map(is_asked_to_close).collect::<Vec<_>>(), [false, true, false]);
+        drop(open.remove(1));
+        let fourth = entering.await;
+        fourth.accept();
+        drop(open);
+        drop(fourth);
+        assert!(connections.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_becomes_idle_later_makes_room_too() {
+        let connections = SharedConnections::new(1);
+        let busy = Arc::clone(&connections).enter().await;
+        busy.accept();
+        busy.begin_request();
+        let entering = tokio::spawn(Arc::clone(&connections).enter());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(!is_asked_to_close(&busy));
+        busy.end_request();
+        busy.wait_for_close().await;
+        drop(busy);
+        entering.await.expect("no panic");
+    }
+}
