@@ -37,9 +37,9 @@ use crate::backup::{BackupError, check_data_folder};
 use crate::build::Build;
 use crate::chains::FollowedChain;
 use crate::cluster::{self, ClusterInterface, Copies, MembershipError, RemovedError, StartingReplica};
-use crate::config::{Cluster, Config, StagingKey};
+use crate::config::{Cluster, Config, OperatorSocket, StagingKey};
 use crate::descriptors;
-use crate::durable_fs::make_folder;
+use crate::durable_fs::{make_folder, make_private};
 use crate::http::{
     AuditTrail, BoundUnixSocket, Listener, RouteError, Server, SharedConnections, ShutdownTrigger, UnixSocketError,
     shutdown,
@@ -60,10 +60,12 @@ const WAITING_RELOADS: usize = 8;
 pub enum DaemonError {
     /// The data folder, or the store's folder in it, cannot be created or made durable, or the mode
     /// of the store's folder cannot be set.
-    #[error("{}: {error}", path.display())]
+    #[error("data_dir: {call} of {}: {error}", path.display())]
     DataFolder {
-        /// Path of the data folder.
+        /// Path of the folder.
         path: PathBuf,
+        /// The system calls of the step that failed.
+        call: &'static str,
         /// The operating system's error.
         error: io::Error,
     },
@@ -114,7 +116,7 @@ pub enum DaemonError {
         address: SocketAddr,
     },
     /// The unix socket of the operator interface cannot be listened on.
-    #[error("operator.socket: {0}")]
+    #[error("operator.socket: {}{}", .0, socket_remedy(.0))]
     Socket(#[from] UnixSocketError),
     /// The daemon is no replica of its cluster.
     #[error(transparent)]
@@ -142,6 +144,16 @@ pub enum DaemonError {
     /// The server of an address ended before the shutdown; the text is its panic, if it panicked.
     #[error("a server ended by itself: {}", .0.as_deref().unwrap_or("it did not panic"))]
     Server(Option<String>),
+}
+
+/// What an operator can do when the operating system refuses a socket; the other errors say it.
+fn socket_remedy(error: &UnixSocketError) -> &'static str {
+    match error {
+        UnixSocketError::Refused { .. } => {
+            "; name a path on a file system that has sockets, or set operator.socket = \"off\""
+        }
+        _ => "",
+    }
 }
 
 /// How long the store may take at a stop to write its log into files. What is not written then, the
@@ -208,8 +220,7 @@ impl Daemon {
         let Prepared { tls, keys, key_cipher, appearance, wallet_links, webhooks, chains: followed, cluster } =
             prepared;
         check_data_folder(&config.data_dir)?;
-        make_folders(&config.data_dir)
-            .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
+        make_folders(&config.data_dir)?;
         let replica = config.cluster.as_ref().zip(cluster).map(|(section, read)| StartingReplica::new(section, read));
         let (store, membership) = open_store(config, random.as_ref(), replica.as_ref()).await?;
         let restored = store.restoration()?.as_ref().map(restored);
@@ -221,10 +232,7 @@ impl Daemon {
         let listeners = bind(config, inherited).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let served = PerInterface::from_fn(|interface| listeners.0.contains_key(&config.listen[interface]));
-        let socket = match config.operator_socket() {
-            Some(path) => Some(BoundUnixSocket::bind(&path).await?),
-            None => None,
-        };
+        let socket = bind_operator_socket(config).await?;
         let urls = config.public_urls(&addresses);
         let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn], key_cipher);
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
@@ -431,15 +439,37 @@ async fn flush(store: Store) {
 /// Creates the data folder and the store's folder in it, both with mode 0700. An existing data
 /// folder keeps its mode, because it may be a folder such as /var/lib. The store's folder gets its
 /// mode in any case, because it belongs to the daemon.
-fn make_folders(data: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-
+fn make_folders(data: &Path) -> Result<(), DaemonError> {
+    let refused = |path: &Path, call| {
+        let path = path.to_owned();
+        move |error| DaemonError::DataFolder { path, call, error }
+    };
     let store = store_folder(data);
-    make_folder(&store)?;
+    make_folder(&store).map_err(refused(&store, MAKE))?;
     // The data folder exists now. This call makes its name durable, also when an interrupted start
     // created the folder.
-    make_folder(data)?;
-    std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
+    make_folder(data).map_err(refused(data, MAKE))?;
+    make_private(&store).map_err(refused(&store, "chmod"))
+}
+
+/// The system calls that make a folder.
+const MAKE: &str = "mkdir or fsync";
+
+/// The operator's socket, if it is configured or its default place allows one. At its default place
+/// a data folder on a file system without sockets (some of containers' and of networks) or without
+/// modes is no reason not to start: the commands then reach the daemon by its address.
+async fn bind_operator_socket(config: &Config) -> Result<Option<BoundUnixSocket>, DaemonError> {
+    let Some(path) = config.operator_socket() else { return Ok(None) };
+    match BoundUnixSocket::bind(&path).await {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error @ UnixSocketError::Refused { .. }) if config.operator.socket == OperatorSocket::InDataFolder => {
+            let message = "the operator interface has no unix socket, so commands need --operator URL; set operator.socket to \
+                           a path on another file system, or to \"off\"";
+            tracing::warn!(%error, message);
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The connections that all listeners together may have. Logs a warning when an address may have

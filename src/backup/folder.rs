@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use selfsame_protocol::B256;
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::manifest::{FileDigest, MANIFEST};
 use super::{BackupError, ByteCount, OTHER_FILES, STORE, at};
-use crate::durable_fs::{parent_dir, sync_folder};
+use crate::durable_fs::{self, parent_dir, sync_folder};
 
 /// What the name of an unfinished folder ends with.
 pub const UNFINISHED: &str = ".unfinished";
@@ -190,7 +190,7 @@ pub fn copy(from: &Path, to: &Path, count: &ByteCount<'_>) -> Result<FileDigest,
 
 /// Makes a folder's mode 0700.
 pub fn make_private(path: &Path) -> Result<(), BackupError> {
-    std::fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(at(path))
+    durable_fs::make_private(path).map_err(at(path))
 }
 
 /// What is in a folder.

@@ -216,7 +216,8 @@ mod tests {
             address: ([127, 0, 0, 1], 1).into(),
             error: kind.into(),
         };
-        let folder = |kind: ErrorKind| DaemonError::DataFolder { path: path.clone(), error: kind.into() };
+        let folder =
+            |kind: ErrorKind| DaemonError::DataFolder { path: path.clone(), call: "mkdir", error: kind.into() };
         let other = StoreError::OtherRegistry {
             stored_chain_id: 1,
             stored_contract: Address::ZERO,

@@ -37,10 +37,12 @@ pub enum UnixSocketError {
         path: PathBuf,
     },
     /// The operating system refuses a step.
-    #[error("{}: {error}", path.display())]
+    #[error("{call} of {}: {error}", path.display())]
     Refused {
         /// The path of the socket.
         path: PathBuf,
+        /// The system call.
+        call: &'static str,
         /// The operating system's error.
         error: io::Error,
     },
@@ -89,27 +91,34 @@ impl BoundUnixSocket {
     /// See [`UnixSocketError`].
     pub async fn bind(path: &Path) -> Result<Self, UnixSocketError> {
         check_socket_path(path)?;
-        let refused = |error| UnixSocketError::Refused { path: path.to_owned(), error };
+        let refused = |call| move |error| UnixSocketError::Refused { path: path.to_owned(), call, error };
         // The lock keeps another daemon that starts now from replacing the socket between the
-        // steps.
-        let folder = File::open(parent_dir(path)).map_err(refused)?;
+        // steps. Some network file systems cannot lock a folder.
+        let folder = File::open(parent_dir(path)).map_err(refused("open of the folder"))?;
         let locking = spawn_blocking(move || folder.lock().map(|()| folder)).await;
-        let _locked = locking.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(refused)?;
-        if let Some(found) = metadata(path).map_err(refused)? {
+        let _locked = locking.unwrap_or_else(|error| Err(io::Error::other(error))).inspect_err(|error| {
+            tracing::warn!(path = %path.display(), %error, "the folder of the socket cannot be locked");
+        });
+        if let Some(found) = metadata(path).map_err(refused("stat"))? {
             if !found.file_type().is_socket() {
                 return Err(UnixSocketError::NotASocket { path: path.to_owned() });
             }
             if has_listener(path).await {
                 return Err(UnixSocketError::InUse { path: path.to_owned() });
             }
-            std::fs::remove_file(path).map_err(refused)?;
+            std::fs::remove_file(path).map_err(refused("unlink"))?;
         }
-        let socket = UnixSocket::new_stream().map_err(refused)?;
-        socket.bind(path).map_err(refused)?;
+        let socket = UnixSocket::new_stream().map_err(refused("socket"))?;
+        socket.bind(path).map_err(refused("bind"))?;
         // A socket that does not listen refuses connections, so no client comes before the mode.
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(refused)?;
-        let listener = socket.listen(BACKLOG).map_err(refused)?;
-        let file = metadata(path).map_err(refused)?.map(|found| identity(&found)).unwrap_or_default();
+        let listening = std::fs::set_permissions(path, Permissions::from_mode(0o600))
+            .map_err(refused("chmod"))
+            .and_then(|()| socket.listen(BACKLOG).map_err(refused("listen")));
+        let listener = listening.inspect_err(|_| {
+            // The file would stay, with a name that no process listens at.
+            let _ = std::fs::remove_file(path);
+        })?;
+        let file = metadata(path).map_err(refused("stat"))?.map(|found| identity(&found)).unwrap_or_default();
         Ok(Self { listener, path: path.to_owned(), file })
     }
 

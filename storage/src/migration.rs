@@ -326,8 +326,13 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn sync_folder(path: &Path) -> Result<(), StoreError> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(failed(path))
+/// Makes earlier changes of names in a folder durable. Some file systems have no sync of a folder,
+/// and answer `EINVAL`.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
+    match File::open(path).and_then(|folder| folder.sync_all()) {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        synced => synced.map_err(failed(path)),
+    }
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError {

@@ -6,7 +6,6 @@
 //! ([`StoreError::RebuildInterrupted`]), and the next rebuild begins again with the old store,
 //! which does not change. When the rebuild fails, the old store gets its name back.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +16,7 @@ use crate::database::{Changes, Database};
 use crate::error::StoreError;
 use crate::faults::FaultScope;
 use crate::hashing::AllCores;
+use crate::migration::sync_folder;
 use crate::progress::{Counter, Phase, Progress, ensure_wanted};
 use crate::recorded::put_indexes;
 use crate::schema::family;
@@ -182,10 +182,6 @@ fn remove(path: &Path) -> Result<(), StoreError> {
 fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     std::fs::rename(from, to).map_err(failed(from))?;
     sync_folder(to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-}
-
-fn sync_folder(path: &Path) -> Result<(), StoreError> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(failed(path))
 }
 
 #[cfg(test)]
