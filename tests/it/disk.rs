@@ -7,6 +7,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `space.rs` | a full disk; a write error that RocksDB keeps until it is opened again |
+//! | `errno.rs` | each error of a system call below RocksDB, and what heals it |
 //! | `failing.rs` | writes and reads that fail for a while, through fault points |
 //! | `log.rs` | a write-ahead log that is cut off or damaged |
 //! | `damage.rs` | damage in RocksDB's other files |
@@ -14,6 +15,7 @@
 //! | `missing.rs` | files that are missing or cannot be opened |
 
 mod damage;
+mod errno;
 #[cfg(feature = "fault-injection")]
 mod failing;
 mod log;
