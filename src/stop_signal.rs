@@ -8,6 +8,8 @@ use std::thread;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::logging;
+
 /// Exit status of a command that a signal stopped: what a shell shows for SIGINT.
 pub const STOPPED: u8 = 130;
 
@@ -42,9 +44,11 @@ pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
 }
 
 /// Ends the process with this status while threads of RocksDB may run. A normal end would destroy
-/// the static mutexes that they lock: the process would be aborted, and its status lost.
+/// the static mutexes that they lock: the process would be aborted, and its status lost. Only the
+/// log is waited for, for a second at most.
 pub fn end_at_once(status: u8) -> ! {
-    #[expect(unsafe_code, reason = "nothing that is buffered is lost: standard error has no buffer")]
+    logging::flush();
+    #[expect(unsafe_code, reason = "nothing else that is buffered is lost: standard error has no buffer")]
     // SAFETY: `_exit` ends the process at any time and takes any status.
     unsafe {
         libc::_exit(i32::from(status))

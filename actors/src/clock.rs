@@ -147,6 +147,8 @@ impl Random for SystemRandom {
         if let Err(error) = getrandom::fill(bytes) {
             // A process that continued would issue predictable ids and secrets.
             tracing::error!(%error, "the operating system gives no random bytes");
+            // The program may write its log on a thread of its own.
+            std::thread::sleep(Duration::from_secs(1));
             std::process::abort();
         }
     }

@@ -24,7 +24,7 @@ use crate::cluster::{MembershipError, RemovedError};
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::UnixSocketError;
-use crate::logging::InvalidFilter;
+use crate::logging::LogError;
 use crate::prepared::Problems;
 use crate::secret_file::SecretFileError;
 use crate::service_manager::InheritedSocketError;
@@ -53,7 +53,7 @@ pub fn status_of(error: &(dyn Error + 'static)) -> u8 {
         if error.is_closed_pipe() { CLOSED_PIPE } else { FAILURE }
     } else if error.is::<ConfigError>()
         || error.is::<Problems>()
-        || error.is::<InvalidFilter>()
+        || matches!(error.downcast_ref(), Some(LogError::Filter(_)))
         || error.is::<ChainSetupError>()
         || error.is::<InheritedSocketError>()
     {

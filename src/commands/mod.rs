@@ -31,12 +31,14 @@ use output::{Output, OutputError};
 
 use crate::build::Build;
 use crate::cli::{Arguments, Command};
+use crate::logging;
 use crate::stop_signal::end_at_once;
 
 /// Runs the program with its arguments. Errors go to the standard error; the result is the exit
 /// status, as `exit.rs` decides it; `serve` ends the process itself. `build` is what `--version`
 /// and the daemon's status show.
 pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode {
+    let _log = logging::FlushOnDrop;
     let mut out = Output::standard();
     let mut is_daemon = false;
     let done = match Arguments::try_parse_from(arguments) {
@@ -57,8 +59,12 @@ pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode
         Err(error) => {
             let status = exit::status_of(&*error);
             if status != exit::CLOSED_PIPE {
-                // `eprintln!` panics when standard error cannot be written; this ignores the error.
-                let _ = writeln!(std::io::stderr(), "selfsame: {error}");
+                let message = format!("selfsame: {error}\n");
+                match is_daemon {
+                    true => logging::print_last(&message),
+                    // `eprint!` panics when standard error cannot be written; this ignores the error.
+                    false => drop(std::io::stderr().write_all(message.as_bytes())),
+                }
             }
             (ExitCode::from(status), status)
         }

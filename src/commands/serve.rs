@@ -18,8 +18,7 @@ use crate::cli::Serve;
 use crate::config::{Config, Reloaded};
 use crate::daemon::Daemon;
 use crate::descriptors;
-use crate::http::AUDIT_TARGET;
-use crate::logging;
+use crate::logging::{self, AUDIT_TARGET};
 use crate::operator::ReloadRequest;
 use crate::prepared::{ConfigSource, Warning};
 use crate::reloading::Reloading;
@@ -45,7 +44,7 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let traces = start_log(&config, &runtime)?;
+    let traces = start_log(&config, &runtime, Arc::clone(&clock))?;
     let ended = runtime.block_on(async {
         // Dropped at the end: the last traces are sent while the runtime still works.
         let _traces = traces;
@@ -95,17 +94,17 @@ fn prepare_keys(daemon: &Daemon) {
 
 /// Starts the log, and what sends traces. When the result is dropped, the last traces are sent.
 #[cfg(feature = "otlp")]
-fn start_log(config: &Config, runtime: &Runtime) -> Result<impl Drop + use<>, CommandError> {
+fn start_log(config: &Config, runtime: &Runtime, clock: Arc<dyn Clock>) -> Result<impl Drop + use<>, CommandError> {
     let _entered = runtime.enter();
     let (layer, traces) = crate::traces::start(&config.traces)?;
-    logging::start(config.log.format, layer)?;
+    logging::start(config.log.format, layer, clock)?;
     Ok(traces)
 }
 
 /// Starts the log.
 #[cfg(not(feature = "otlp"))]
-fn start_log(config: &Config, _: &Runtime) -> Result<NoTraces, CommandError> {
-    logging::start(config.log.format, None)?;
+fn start_log(config: &Config, _: &Runtime, clock: Arc<dyn Clock>) -> Result<NoTraces, CommandError> {
+    logging::start(config.log.format, None, clock)?;
     Ok(NoTraces)
 }
 

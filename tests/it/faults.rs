@@ -97,6 +97,7 @@ async fn a_daemon_that_stops_serving_an_address_says_so_and_ends() {
     let text = std::fs::read_to_string(&log).expect("text");
     assert!(text.contains("a server ended by itself: task") && text.contains("panicked"), "{text}");
     assert!(text.contains("\"event\":\"stopped\",\"outcome\":\"failed\""), "{text}");
+    assert!(text.lines().last().is_some_and(|line| line.starts_with("selfsame: a server ended by itself")), "{text}");
 }
 
 /// The log is on a full disk, or goes into a pipe that has no reader.

@@ -248,6 +248,7 @@ pub struct DaemonProcess {
     pub operator: String,
     pub verification: String,
     pub sign_in: String,
+    pub bridge: String,
 }
 
 impl DaemonProcess {
@@ -305,7 +306,9 @@ impl DaemonProcess {
             // The daemon closed its output, so it is ending.
             return Err(wait_for_end(&mut child));
         };
-        Ok(Self { child, gateway, indexer, operator, verification, sign_in })
+        // A test may give the bridge an address that is taken, and then it is not served.
+        let bridge = url("bridge").unwrap_or_default();
+        Ok(Self { child, gateway, indexer, operator, verification, sign_in, bridge })
     }
 
     /// The wallet's client for this daemon.

@@ -66,6 +66,7 @@ mod sign_out;
 mod signed_heads;
 mod signed_requests;
 mod signing_algorithm;
+mod stalled_log;
 mod stored_keys;
 mod structure;
 mod test_accounts;

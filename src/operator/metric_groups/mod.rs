@@ -25,6 +25,7 @@ pub(super) use text::prometheus;
 use super::own_cluster::OwnCluster;
 use crate::backup::jobs::Backups;
 use crate::build::Build;
+use crate::logging;
 
 /// Where the numbers are read.
 pub(super) struct Sources {
@@ -44,6 +45,7 @@ pub(super) fn register(metrics: &mut Registry, sources: Sources) {
     let Sources { service, backups, nodes, data, build, cluster } = sources;
     samples::register(metrics, move |samples| process::write_build(build, samples));
     samples::register(metrics, process::write);
+    samples::register(metrics, |samples| process::write_log_losses(logging::losses(), samples));
     samples::register(metrics, move |samples| service::write(&service, samples));
     samples::register(metrics, move |samples| cluster::write(cluster.as_ref(), samples));
     samples::register(metrics, move |samples| disk::write(&data, samples));

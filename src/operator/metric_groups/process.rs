@@ -1,5 +1,5 @@
-//! The metrics of the process, under the names that Prometheus's client libraries use, and which
-//! program it is.
+//! The metrics of the process, under the names that Prometheus's client libraries use, which program
+//! it is, and what its log lacks.
 
 use std::fmt;
 
@@ -8,11 +8,21 @@ use procfs::{CurrentSI, KernelStats, ProcResult, WithCurrentSystemInfo};
 
 use super::samples::Samples;
 use crate::build::Build;
+use crate::logging::LogLosses;
 
 /// Writes which program this is. A commit that is not known is an empty label.
 pub(super) fn write_build(build: Build, samples: &mut Samples<'_>) -> fmt::Result {
     let labels = [("version", build.version), ("commit", build.commit.unwrap_or_default())];
     samples.gauges("selfsame_build_info", "Always 1; its labels say which program runs", [(labels, 1_u64)])
+}
+
+/// Writes how many lines the log of the process lacks.
+pub(super) fn write_log_losses(losses: LogLosses, samples: &mut Samples<'_>) -> fmt::Result {
+    let kinds = [("ordinary", losses.ordinary), ("audit_or_error", losses.audit_or_error)];
+    let help = "Lines that the log lacks, because they had no room or could not be written";
+    samples.counters("selfsame_log_lost_lines", help, kinds.map(|(kind, lost)| ([("kind", kind)], lost)))?;
+    let help = "1 when the log has lost events of the audit trail, or errors, within a day";
+    samples.gauge("selfsame_log_degraded", help, i64::from(losses.degraded_since.is_some()))
 }
 
 /// Writes what the operating system says about the process. Numbers that cannot be read are left

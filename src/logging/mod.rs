@@ -1,10 +1,19 @@
 //! The daemon's log: lines on a terminal, JSON objects elsewhere.
+//!
+//! A thread of its own writes it (`writer.rs`), so that a reader that stalls stops no request. The
+//! other commands have no log, and write to standard error themselves.
 
+mod writer;
+
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::{self, Debug, Write};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write as _};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
-use selfsame_actors::ACTOR_SPANS;
+use selfsame_actors::{ACTOR_SPANS, Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
@@ -17,12 +26,34 @@ use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry};
+pub use writer::{AUDIT_TARGET, LogLosses};
+use writer::{LineKind, Lines, LogWriter};
 
 /// The log filter unless `RUST_LOG` is set.
 const DEFAULT_FILTER: &str = "info";
 
 /// Bytes that hold the fields of most spans.
 const SPAN_BYTES: usize = 160;
+
+/// How long the end of the process waits until the log is written.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What writes the log of this process, once it is started.
+static WRITER: OnceLock<Arc<LogWriter>> = OnceLock::new();
+
+/// When an end of the process no longer waits for the log.
+static END: OnceLock<Instant> = OnceLock::new();
+
+/// The log cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// `RUST_LOG` is not a filter.
+    #[error(transparent)]
+    Filter(#[from] InvalidFilter),
+    /// The system refuses to start the thread that writes.
+    #[error("the thread that writes the log cannot be started: {0}")]
+    Thread(io::Error),
+}
 
 /// `RUST_LOG` is not a log filter.
 #[derive(Debug, thiserror::Error)]
@@ -51,35 +82,98 @@ pub enum LogFormat {
 pub type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Starts the log of this process, on the standard error. `RUST_LOG` sets the filter. `traces` gets
-/// the spans and events of this program, whatever the log shows.
+/// the spans and events of this program, whatever the log shows. `clock` says when lines were lost.
+/// The messages of panics take the log's way from then on.
 ///
 /// # Errors
 /// `RUST_LOG` is not a filter. A daemon that started without the log that its operator wants would
 /// be noticed too late.
-pub fn start(format: LogFormat, traces: Option<BoxedLayer>) -> Result<(), InvalidFilter> {
+pub fn start(format: LogFormat, traces: Option<BoxedLayer>, clock: Arc<dyn Clock>) -> Result<(), LogError> {
     let wanted = wanted_filter();
+    let writer = writer(clock).map_err(LogError::Thread)?;
+    print_panics(writer);
     match traces {
-        None => Registry::default().with(filter(&wanted)?).with(lines(format)).init(),
+        None => Registry::default().with(filter(&wanted)?).with(lines(format, writer)).init(),
         Some(traces) => {
             // A trace has what a client waits for. The spans of actors are for lines of the log.
             let recorded =
                 Targets::new().with_target("selfsame", LevelFilter::DEBUG).with_target(ACTOR_SPANS, LevelFilter::OFF);
             let shown = filter_of_layer(&wanted)?;
-            Registry::default().with(traces.with_filter(recorded)).with(lines(format).with_filter(shown)).init();
+            Registry::default()
+                .with(traces.with_filter(recorded))
+                .with(lines(format, writer).with_filter(shown))
+                .init();
         }
     }
     Ok(())
 }
 
-/// What writes the lines.
-fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+/// The lines of this process that its log lacks. There are none before [`start`].
+pub fn losses() -> LogLosses {
+    WRITER.get().map(|writer| writer.losses()).unwrap_or_default()
+}
+
+/// Waits until the log is written, for at most a second in the whole process: for its end.
+pub fn flush() {
+    if let Some(writer) = WRITER.get() {
+        writer.flush(end());
+    }
+}
+
+/// Flushes the log when it is dropped, also when a panic ends the process.
+pub struct FlushOnDrop;
+
+impl Drop for FlushOnDrop {
+    fn drop(&mut self) {
+        flush();
+    }
+}
+
+/// Writes the text with which the process ends behind everything else. [`flush`] follows.
+pub fn print_last(text: &str) {
+    // A process that ends before its log is started has the same reader.
+    match writer(Arc::new(SystemClock)) {
+        Ok(writer) => {
+            writer.flush(end());
+            writer.push(LineKind::AuditOrError, text.as_bytes());
+        }
+        // `eprint!` panics when standard error cannot be written; this ignores the error.
+        Err(_) => drop(io::stderr().write_all(text.as_bytes())),
+    }
+}
+
+fn end() -> Instant {
+    *END.get_or_init(|| Instant::now() + END_TIMEOUT)
+}
+
+/// What writes the log, which the first call starts.
+fn writer(clock: Arc<dyn Clock>) -> io::Result<&'static Arc<LogWriter>> {
+    match WRITER.get() {
+        Some(writer) => Ok(writer),
+        None => LogWriter::start(clock).map(|writer| WRITER.get_or_init(|| writer)),
+    }
+}
+
+/// The standard library prints the message of a panic itself, and would wait for the reader.
+fn print_panics(writer: &'static LogWriter) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = thread::current();
+        let mut text = format!("\nthread '{}' {panic}\n", thread.name().unwrap_or("<unnamed>"));
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            text.push_str(&format!("stack backtrace:\n{backtrace}"));
+        }
+        writer.push(LineKind::AuditOrError, text.as_bytes());
+    }));
+}
+
+/// The layer that formats the lines.
+fn lines<S>(format: LogFormat, writer: &Arc<LogWriter>) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
-    // By default the subscriber reports a line that it cannot write on the same stream, with a
-    // macro that panics when this fails too: a log on a full disk would end the daemon.
-    let lines = layer().with_writer(std::io::stderr).log_internal_errors(false);
-    let is_terminal = std::io::stderr().is_terminal();
+    let lines = layer().with_writer(Lines(Arc::clone(writer))).log_internal_errors(false);
+    let is_terminal = io::stderr().is_terminal();
     match format {
         // Control characters for colours belong to terminals only.
         LogFormat::Text => lines.with_ansi(is_terminal).boxed(),

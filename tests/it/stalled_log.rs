@@ -1,0 +1,201 @@
+//! A daemon whose log nobody reads, as when a collector of logs hangs: it serves, ends when it is
+//! asked to, and says afterwards what the log lacks.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, ErrorKind, PipeReader, PipeWriter, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use serde_json::{Value, json};
+
+use crate::harness::{DaemonProcess, folder, in_time, program, until, wait_for_end};
+use crate::sign_in_client::Form;
+
+/// The longest time for an answer, or for an end, that the log must not delay.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A pipe in which there is room for nothing more, once it is [`StalledPipe::fill`]ed.
+struct StalledPipe {
+    reader: PipeReader,
+    writer: PipeWriter,
+}
+
+impl StalledPipe {
+    fn new() -> Self {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        Self { reader, writer }
+    }
+
+    /// The end that a daemon writes to.
+    fn stderr(&self) -> Stdio {
+        self.writer.try_clone().expect("a descriptor").into()
+    }
+
+    /// Fills the pipe with empty lines, beside what the daemon has written. The descriptor of the
+    /// daemon stays a blocking one, because the pipe is opened anew.
+    fn fill(&self) {
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
+        let path = format!("/proc/self/fd/{}", self.writer.as_raw_fd());
+        let mut pipe = OpenOptions::new().write(true).custom_flags(flags).open(path).expect("the pipe");
+        loop {
+            match pipe.write(b"\n") {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// The lines that come from now on, until the daemon ends.
+    fn read(self) -> impl Iterator<Item = String> {
+        drop(self.writer);
+        BufReader::new(self.reader).lines().map_while(Result::ok).filter(|line| !line.is_empty())
+    }
+}
+
+/// All lines until the end, each a JSON object.
+fn parse(lines: impl Iterator<Item = String>) -> Vec<Value> {
+    lines.map(|line| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().timeout(SOON).build().expect("a client")
+}
+
+/// Asks each interface whether it serves.
+async fn expect_healthy(daemon: &DaemonProcess) {
+    let urls =
+        [&daemon.gateway, &daemon.indexer, &daemon.operator, &daemon.verification, &daemon.sign_in, &daemon.bridge];
+    for url in urls {
+        let answer =
+            client().get(format!("{url}/health")).send().await.unwrap_or_else(|error| panic!("{url}: {error}"));
+        assert_eq!(answer.status(), 200, "{url}");
+    }
+}
+
+/// A token request with a wrong secret, which leaves an event in the audit trail.
+async fn send_wrong_secret(daemon: &DaemonProcess) {
+    let form = [("grant_type", "authorization_code"), ("code", "c"), ("redirect_uri", "http://localhost/")];
+    let request = client().post(format!("{}/token", daemon.sign_in)).form(&form).basic_auth("app_0", Some("wrong"));
+    let answer = request.send().await.expect("an answer to a wrong secret");
+    assert_eq!(answer.status(), 401);
+}
+
+async fn lost_lines(daemon: &DaemonProcess, kind: &str) -> u64 {
+    let metrics = client().get(format!("{}/metrics", daemon.operator)).send().await.expect("an answer");
+    let metrics = metrics.text().await.expect("text");
+    let name = format!("selfsame_log_lost_lines_total{{kind=\"{kind}\"}} ");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&name));
+    value.unwrap_or_else(|| panic!("{name}: {metrics}")).parse().expect("a number")
+}
+
+/// In the process of another runtime, so that the requests of a test go on meanwhile.
+async fn terminate_soon(daemon: DaemonProcess) -> Option<i32> {
+    let ended = tokio::task::spawn_blocking(move || daemon.terminate());
+    tokio::time::timeout(SOON, ended).await.expect("an end in time").expect("no panic").code()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_of_the_log_that_stalls_stops_no_interface() {
+    let (data, pipe) = (folder(), StalledPipe::new());
+    let variables = [("SELFSAME_LOG__ACCESS", "network")];
+    let daemon = DaemonProcess::start_with_log(data.path(), &[], &variables, pipe.stderr());
+    pipe.fill();
+    for _ in 0..3 {
+        send_wrong_secret(&daemon).await;
+        expect_healthy(&daemon).await;
+    }
+    assert_eq!(lost_lines(&daemon, "ordinary").await, 0, "so few lines have room in memory");
+    let reading = tokio::task::spawn_blocking(move || parse(pipe.read()));
+    assert_eq!(terminate_soon(daemon).await, Some(0));
+    let lines = reading.await.expect("no panic");
+    let count = |target: &str| lines.iter().filter(|line| line["target"] == target).count();
+    // The events of the start and of the stop, too.
+    assert_eq!((count("audit"), count("access")), (5, 22), "{lines:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_the_log_lacks_are_counted_and_said() {
+    let (data, pipe) = (folder(), StalledPipe::new());
+    // Some two hundred lines for each request.
+    let daemon = DaemonProcess::start_with_log(data.path(), &[], &[("RUST_LOG", "trace")], pipe.stderr());
+    pipe.fill();
+    until("lines that are lost", async || {
+        send_wrong_secret(&daemon).await;
+        match lost_lines(&daemon, "ordinary").await {
+            0 => Err("none"),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    assert_eq!(lost_lines(&daemon, "audit_or_error").await, 0, "they have room of their own");
+    let (sender, mut said) = tokio::sync::mpsc::unbounded_channel();
+    let reading = tokio::task::spawn_blocking(move || {
+        let is_said = |line: &Value| line["fields"]["message"] == "the log lacks lines";
+        parse(pipe.read().inspect(|line| {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            if is_said(&line) {
+                let _ = sender.send(line);
+            }
+        }))
+    });
+    let line = in_time("the line about the loss", said.recv()).await.expect("a line");
+    assert_eq!((&line["level"], &line["fields"]["audit_or_error"]), (&json!("ERROR"), &json!(0)), "{line:#}");
+    assert!(line["fields"]["ordinary"].as_u64() > Some(0), "{line:#}");
+    assert_eq!(terminate_soon(daemon).await, Some(0));
+    let lines = reading.await.expect("no panic");
+    assert!(lines.iter().any(|line| line["fields"]["event"] == "stopped"), "the last event of the audit trail");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_does_not_wait_for_a_reader_of_the_log_that_stalls() {
+    let (data, pipe) = (folder(), StalledPipe::new());
+    let daemon = DaemonProcess::start_with_log(data.path(), &[], &[], pipe.stderr());
+    pipe.fill();
+    assert_eq!(terminate_soon(daemon).await, Some(0));
+}
+
+/// A panic is written by the same way.
+#[cfg(feature = "fault-injection")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_by_an_error_does_not_wait_for_a_reader_of_the_log_that_stalls() {
+    let (data, pipe) = (folder(), StalledPipe::new());
+    let variables = [("FAILPOINTS", "http.accept=10*off->return(panic)")];
+    let daemon = DaemonProcess::start_with_log(data.path(), &[], &variables, pipe.stderr());
+    pipe.fill();
+    while client().get(format!("{}/health", daemon.gateway)).send().await.is_ok() {}
+    let ended = tokio::task::spawn_blocking(move || daemon.wait());
+    assert_eq!(tokio::time::timeout(SOON, ended).await.expect("an end in time").expect("no panic").code(), Some(1));
+}
+
+#[test]
+fn a_refused_start_does_not_wait_for_a_reader_of_the_log_that_stalls() {
+    let pipe = StalledPipe::new();
+    pipe.fill();
+    let mut child = program().args(["serve", "--config", "/nowhere"]).stderr(pipe.stderr()).spawn().expect("it starts");
+    assert_eq!(wait_for_end(&mut child).code(), Some(78));
+}
+
+/// The log is on a full disk, or its reader has gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_cannot_be_written_are_counted() {
+    let full = OpenOptions::new().write(true).open("/dev/full").expect("a device that is always full");
+    let (reader, broken) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    for log in [Stdio::from(full), Stdio::from(broken)] {
+        let data = folder();
+        let daemon = DaemonProcess::start_with_log(data.path(), &[], &[], log);
+        until("lost lines of both kinds", async || {
+            send_wrong_secret(&daemon).await;
+            match (lost_lines(&daemon, "ordinary").await, lost_lines(&daemon, "audit_or_error").await) {
+                (0, _) | (_, 0) => Err("none"),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        assert_eq!(terminate_soon(daemon).await, Some(0));
+    }
+}
