@@ -1,12 +1,13 @@
 //! The audit trail: one event for each request to an audited route, with what it did or why not.
-//! All of them are counted; of requests past a limit only some are written, so that a flood does
-//! not fill the log.
+//! All of them are counted; of refused requests only some are written, by network, so that a flood
+//! neither fills the log nor hides what comes from other networks.
 //!
 //! Events have the log target `audit` and the level info; an alarm has the level warn. They are
 //! inside the request's span, so they carry the request id. They contain no secret, and no
 //! nullifier and no subject in clear.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,13 +23,21 @@ use selfsame_protocol::net::network_text;
 use super::access_log::text as source_text;
 use super::rejection::InterfaceError;
 use super::source::Source;
+use crate::logging::AUDIT_TARGET;
 
-/// The log target of audit events.
-pub const TARGET: &str = "audit";
+/// The time after which a further event of refused requests with the same name, outcome and network
+/// is written.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The shortest time between two logged events with the same name and outcome of requests past a
-/// limit. All of them are counted, but a source that is limited must not fill the log.
-const LIMITED_INTERVAL: Duration = Duration::from_secs(1);
+/// How many such events are written at once after a pause. Each may have another reason.
+const REFUSED_BURST: u32 = 10;
+
+/// The same for requests past a limit, whose events say nothing new.
+const LIMITED_BURST: u32 = 1;
+
+/// The most networks whose refused requests are told apart, for all names and outcomes together. It
+/// bounds memory, and with [`REFUSED_INTERVAL`] the lines that all networks together can cause.
+const MOST_NETWORKS: usize = 256;
 
 /// The longest text about what a request concerns, in characters. A client may have sent the text.
 const MOST_CONCERNS: usize = 200;
@@ -44,9 +53,7 @@ pub struct AuditTrail {
     key: [u8; 32],
     events: Family<Labels, Counter>,
     clock: Arc<dyn Clock>,
-    /// [`Clock::passed`] when an event of a request past a limit was last logged, by name and
-    /// outcome, of which there are few.
-    last_limited: Mutex<HashMap<Labels, Duration>>,
+    refusals: Mutex<Refusals>,
 }
 
 impl AuditTrail {
@@ -55,7 +62,7 @@ impl AuditTrail {
     pub fn register(key: [u8; 32], clock: Arc<dyn Clock>, registry: &mut Registry) -> Self {
         let events = Family::default();
         registry.register("audit_events", "Events of the audit trail by outcome", Family::clone(&events));
-        Self { key, events, clock, last_limited: Mutex::default() }
+        Self { key, events, clock, refusals: Mutex::default() }
     }
 
     /// How many events of this name and outcome there were since the start.
@@ -70,24 +77,40 @@ impl AuditTrail {
         let outcome = notes.outcome.unwrap_or_else(|| outcome_of(status));
         let labels = Labels { event, outcome };
         self.events.get_or_create(&labels).inc();
-        if !notes.is_alarm && status.is_some_and(is_past_limit) && !self.is_limited_event_due(labels) {
-            return;
-        }
+        let source = origin(source);
+        let suppressed = match is_refusal(outcome, status, notes.is_alarm) {
+            false => Suppressed::default(),
+            true => {
+                let is_limited = !notes.is_alarm && status.is_some_and(is_past_limit);
+                let burst = if is_limited { LIMITED_BURST } else { REFUSED_BURST };
+                match self.refusals().admit(labels, &source, burst, self.clock.passed()) {
+                    Some(suppressed) => suppressed,
+                    None => return,
+                }
+            }
+        };
+        let Suppressed { suppressed, suppressed_elsewhere } = suppressed;
         let person = notes.person.map(|person| self.hash(&person));
         let Notes { client, concerns, reason, .. } = notes;
         let (client, concerns, reason) = (client.as_deref(), concerns.as_deref(), reason.as_deref());
-        let (source, person, status) = (origin(source), person.as_deref(), status.map(|status| status.as_u16()));
+        let (person, status) = (person.as_deref(), status.map(|status| status.as_u16()));
         if notes.is_alarm {
-            tracing::warn!(target: TARGET, event, outcome, status, source, client, concerns, person, reason);
+            tracing::warn!(
+                target: AUDIT_TARGET, event, outcome, status, source, client, concerns, person, reason, suppressed,
+                suppressed_elsewhere
+            );
         } else {
-            tracing::info!(target: TARGET, event, outcome, status, source, client, concerns, person, reason);
+            tracing::info!(
+                target: AUDIT_TARGET, event, outcome, status, source, client, concerns, person, reason, suppressed,
+                suppressed_elsewhere
+            );
         }
     }
 
     /// Writes an event that belongs to no request: `concerns` and `reason` as in [`AuditNotes`].
     pub fn write_own(&self, event: &'static str, outcome: &'static str, concerns: &str, reason: Option<&str>) {
         self.events.get_or_create(&Labels { event, outcome }).inc();
-        tracing::info!(target: TARGET, event, outcome, concerns, reason);
+        tracing::info!(target: AUDIT_TARGET, event, outcome, concerns, reason);
     }
 
     /// The keyed hash of a person, in hex. keccak256 needs no construction against the extension of
@@ -97,14 +120,89 @@ impl AuditTrail {
         hex::encode(&hash[..16])
     }
 
-    fn is_limited_event_due(&self, labels: Labels) -> bool {
-        let mut last = self.last_limited.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.passed();
-        let is_due = last.get(&labels).is_none_or(|last| now.saturating_sub(*last) >= LIMITED_INTERVAL);
-        if is_due {
-            last.insert(labels, now);
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the event of a request is thinned: it was refused, failed or was abandoned, it has done
+/// nothing, or it is an alarm, which may be repeated at will.
+fn is_refusal(outcome: &str, status: Option<StatusCode>, is_alarm: bool) -> bool {
+    let is_success = status.is_some_and(|status| status.is_success() || status.is_redirection());
+    is_alarm || !is_success || ["refused", "limited", "no_session", "asked"].contains(&outcome)
+}
+
+/// How many events were left out before one that is written; `None` is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Suppressed {
+    /// With the same name and outcome, from the same network.
+    suppressed: Option<NonZeroU64>,
+    /// With the same name and outcome, from networks that are not told apart any more.
+    suppressed_elsewhere: Option<NonZeroU64>,
+}
+
+/// The events of refused requests that are not written.
+#[derive(Default)]
+struct Refusals {
+    by_network: HashMap<(Labels, String), Pace>,
+    /// Of networks for which there is no room, by name and outcome, of which there are few.
+    elsewhere: HashMap<Labels, Pace>,
+}
+
+/// How fast events may be written, and how many were not.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    /// When, in terms of [`Clock::passed`], a complete burst may be written again.
+    rested_at: Duration,
+    suppressed: u64,
+}
+
+impl Pace {
+    /// Counts an event; whether it may be written.
+    fn admit(&mut self, burst: u32, now: Duration) -> bool {
+        let is_due = self.rested_at <= now + REFUSED_INTERVAL * (burst - 1);
+        match is_due {
+            true => self.rested_at = self.rested_at.max(now) + REFUSED_INTERVAL,
+            false => self.suppressed += 1,
         }
         is_due
+    }
+}
+
+impl Refusals {
+    /// Counts an event; what was left out before, if this one is to be written.
+    fn admit(&mut self, labels: Labels, network: &str, burst: u32, now: Duration) -> Option<Suppressed> {
+        let key = (labels.clone(), network.to_owned());
+        if self.by_network.len() >= MOST_NETWORKS && !self.by_network.contains_key(&key) {
+            self.forget_rested(now);
+        }
+        let has_room = self.by_network.len() < MOST_NETWORKS || self.by_network.contains_key(&key);
+        let of_network = match has_room {
+            true => {
+                let pace = self.by_network.entry(key).or_default();
+                if !pace.admit(burst, now) {
+                    return None;
+                }
+                NonZeroU64::new(std::mem::take(&mut pace.suppressed))
+            }
+            false if !self.elsewhere.entry(labels.clone()).or_default().admit(burst, now) => return None,
+            false => None,
+        };
+        let elsewhere = self.elsewhere.get_mut(&labels).map(|pace| std::mem::take(&mut pace.suppressed));
+        Some(Suppressed { suppressed: of_network, suppressed_elsewhere: elsewhere.and_then(NonZeroU64::new) })
+    }
+
+    /// Forgets the networks that have been quiet; what was left out of theirs is kept without their
+    /// names.
+    fn forget_rested(&mut self, now: Duration) {
+        let Self { by_network, elsewhere } = self;
+        by_network.retain(|(labels, _), pace| {
+            let is_rested = pace.rested_at <= now;
+            if is_rested && pace.suppressed > 0 {
+                elsewhere.entry(labels.clone()).or_default().suppressed += pace.suppressed;
+            }
+            !is_rested
+        });
     }
 }
 
@@ -270,6 +368,64 @@ mod tests {
         }
         let count = |outcome| trail.events.get_or_create(&Labels { event: "token", outcome }).get();
         assert_eq!((count("code_reused"), count("refused"), count("limited")), (1, 0, 3));
+    }
+
+    #[test]
+    fn refused_requests_are_thinned_for_each_network_and_what_is_left_out_is_said() {
+        let mut refusals = Refusals::default();
+        let labels = Labels { event: "tokens_issued", outcome: "refused" };
+        let mut admit = |network: &str, seconds: u64| {
+            let admitted = refusals.admit(labels.clone(), network, REFUSED_BURST, Duration::from_secs(seconds));
+            admitted.map(|Suppressed { suppressed, suppressed_elsewhere }| {
+                (suppressed.map_or(0, NonZeroU64::get), suppressed_elsewhere.map_or(0, NonZeroU64::get))
+            })
+        };
+        let written = (0..100).filter_map(|_| admit("192.0.2.0/24", 5)).collect::<Vec<_>>();
+        assert_eq!(written, [(0, 0); 10]);
+        assert_eq!(admit("198.51.100.0/24", 5), Some((0, 0)), "another network has its own");
+        assert_eq!((admit("192.0.2.0/24", 6), admit("192.0.2.0/24", 6)), (Some((90, 0)), None));
+    }
+
+    #[test]
+    fn networks_without_room_share_a_pace_and_are_forgotten_when_they_are_quiet() {
+        let mut refusals = Refusals::default();
+        let labels = Labels { event: "tokens_issued", outcome: "refused" };
+        let mut admit = |network: usize, seconds: u64| {
+            let now = Duration::from_secs(seconds);
+            let admitted = refusals.admit(labels.clone(), &network.to_string(), REFUSED_BURST, now);
+            assert!(refusals.by_network.len() <= MOST_NETWORKS && refusals.elsewhere.len() <= 1);
+            admitted.map(|Suppressed { suppressed, suppressed_elsewhere }| (suppressed, suppressed_elsewhere))
+        };
+        let none = Some((None, None));
+        assert!((0..MOST_NETWORKS).all(|network| admit(network, 1) == none));
+        // Further networks have what one has.
+        let written = (0..100).filter(|number| admit(MOST_NETWORKS + number, 1).is_some()).count();
+        assert_eq!(written, 10);
+        assert_eq!(admit(0, 1), Some((None, NonZeroU64::new(90))));
+        for _ in 0..20 {
+            admit(7, 1);
+        }
+        // A minute later they are quiet, and there is room for others.
+        assert_eq!(admit(1000, 61), Some((None, NonZeroU64::new(11))));
+        assert_eq!(admit(7, 61), none);
+    }
+
+    #[test]
+    fn events_of_requests_that_did_something_are_all_written() {
+        let status = |status| StatusCode::from_u16(status).ok();
+        for (outcome, code, is_alarm, expected) in [
+            ("success", 200, false, false),
+            ("success", 303, false, false),
+            ("refused_by_person", 200, false, false),
+            ("refused", 303, false, true),
+            ("refused", 400, false, true),
+            ("no_session", 200, false, true),
+            ("code_reused", 400, true, true),
+            ("failed", 500, false, true),
+        ] {
+            assert_eq!(is_refusal(outcome, status(code), is_alarm), expected, "{outcome} {code}");
+        }
+        assert!(is_refusal("abandoned", None, false));
     }
 
     #[test]

@@ -71,7 +71,7 @@ mod tls;
 mod unix_socket;
 
 pub use access_log::AccessLog;
-pub use audit::{AuditNotes, AuditTrail, TARGET as AUDIT_TARGET};
+pub use audit::{AuditNotes, AuditTrail};
 pub use connections::SharedConnections;
 pub use cors::{AllowedOrigins, Cors};
 pub use event_stream::{HEARTBEAT, StreamLife, event_stream};

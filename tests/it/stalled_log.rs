@@ -8,10 +8,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
 use std::time::Duration;
 
+use reqwest::header::CONTENT_TYPE;
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
 
 use crate::harness::{DaemonProcess, folder, in_time, program, until, wait_for_end};
+use crate::logs::LoggingDaemon;
 use crate::sign_in_client::Form;
 
 /// The longest time for an answer, or for an end, that the log must not delay.
@@ -197,5 +199,29 @@ async fn lines_that_cannot_be_written_are_counted() {
         })
         .await;
         assert_eq!(terminate_soon(daemon).await, Some(0));
+    }
+}
+
+/// Each of them is refused before its client is known.
+#[tokio::test]
+async fn a_flood_of_refused_requests_does_not_flood_the_log() {
+    let daemon = LoggingDaemon::start(&[]);
+    let url = |path: &str| format!("{}{path}", daemon.process.sign_in);
+    for _ in 0..100 {
+        for path in ["/token", "/introspect", "/revoke"] {
+            let repeated = client().post(url(path)).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+            for request in [client().post(url(path)).json(&json!({})), repeated.body("client_id=a&client_id=b")] {
+                let answer = request.send().await.expect("an answer");
+                assert_eq!(answer.status(), 400, "{path}");
+            }
+        }
+    }
+    let lines = daemon.end();
+    for event in ["tokens_issued", "token_introspected", "token_revoked"] {
+        let written: Vec<_> = lines.iter().filter(|line| line["fields"]["event"] == event).collect();
+        let suppressed: u64 = written.iter().filter_map(|line| line["fields"]["suppressed"].as_u64()).sum();
+        // Ten at once, and then one each second.
+        assert!((10..100).contains(&written.len()), "{event}: {} lines", written.len());
+        assert!(written.len() as u64 + suppressed <= 200, "{event}: {} and {suppressed}", written.len());
     }
 }
