@@ -62,7 +62,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode
                 let message = format!("selfsame: {error}\n");
                 match is_daemon {
                     true => logging::print_last(&message),
-                    // `eprint!` panics when standard error cannot be written; this ignores the error.
+                    // `eprint!` panics when standard error cannot be written; this ignores it.
                     false => drop(std::io::stderr().write_all(message.as_bytes())),
                 }
             }

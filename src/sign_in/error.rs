@@ -21,6 +21,9 @@ pub enum SignInEndpointError {
     /// as in RFC 7662.
     #[error(transparent)]
     Inactive(SignInRejection),
+    /// The form or the credentials in it cannot be read, so the client is not known.
+    #[error(transparent)]
+    Unreadable(SignInRejection),
     /// The request is rejected, or the service failed.
     #[error(transparent)]
     Failed(#[from] SignInError),
@@ -60,6 +63,7 @@ impl SignInEndpointError {
     pub fn rejection(&self) -> Option<&SignInRejection> {
         match self {
             Self::Inactive(rejection)
+            | Self::Unreadable(rejection)
             | Self::Failed(SignInError::Rejected(rejection) | SignInError::CodeReused(rejection)) => Some(rejection),
             Self::Http(_) | Self::Failed(_) => None,
         }
@@ -72,11 +76,22 @@ impl SignInEndpointError {
         self.rejection().is_some_and(|rejection| kinds.contains(&rejection.kind))
     }
 
+    /// Whether the request is not one that the endpoint reads, so that it names no client that
+    /// could be held to a limit.
+    pub fn is_unreadable(&self) -> bool {
+        use Rejection::{BadRequest, PayloadTooLarge, UnsupportedMediaType};
+
+        matches!(
+            self,
+            Self::Unreadable(_) | Self::Http(BadRequest(_) | PayloadTooLarge { .. } | UnsupportedMediaType(_))
+        )
+    }
+
     /// The error that the client sees. An internal failure is logged here, and the client does not
     /// see its details.
     pub fn to_client_error(&self) -> SignInRejection {
         match self {
-            Self::Inactive(rejection) => rejection.clone(),
+            Self::Inactive(rejection) | Self::Unreadable(rejection) => rejection.clone(),
             Self::Http(rejection) => SignInRejection::new(kind_of(rejection), rejection.to_string()),
             Self::Failed(SignInError::Signing(error)) => {
                 tracing::error!(%error, "tokens cannot be signed");
@@ -99,6 +114,7 @@ impl InterfaceError for SignInEndpointError {
         match self {
             Self::Http(rejection) => rejection.reason(),
             Self::Inactive(rejection)
+            | Self::Unreadable(rejection)
             | Self::Failed(SignInError::Rejected(rejection) | SignInError::CodeReused(rejection)) => {
                 rejection.reason.map_or_else(|| rejection.detail.clone(), str::to_owned)
             }
@@ -127,7 +143,7 @@ impl InterfaceError for SignInEndpointError {
                 body["active"] = false.into();
                 json_response(StatusCode::UNAUTHORIZED, &body)
             }
-            Self::Failed(_) => answer(&self.to_client_error()),
+            Self::Unreadable(_) | Self::Failed(_) => answer(&self.to_client_error()),
         }
     }
 }

@@ -30,16 +30,20 @@ pub async fn read_form(request: &mut Request, known: &[&'static str]) -> Result<
     // Checked before the body is read.
     if !is_form(request)? {
         let detail = format!("the content type must be {FORM}");
-        return Err(SignInRejection::new(ErrorKind::InvalidContentType, detail).into());
+        return Err(unreadable(SignInRejection::new(ErrorKind::InvalidContentType, detail)));
     }
     let parameters = Parameters::parse(&request.read_body(FORM_LIMIT).await?);
     match parameters.find_repeated(known) {
         Some(name) => {
             let detail = format!("{name} occurs more than once; send it once");
-            Err(SignInRejection::of(name, ErrorKind::InvalidRequest, detail).into())
+            Err(unreadable(SignInRejection::of(name, ErrorKind::InvalidRequest, detail)))
         }
         None => Ok(parameters),
     }
+}
+
+fn unreadable(rejection: SignInRejection) -> SignInEndpointError {
+    SignInEndpointError::Unreadable(rejection)
 }
 
 /// Reads a request about a token (RFC 7009, section 2.1; RFC 7662, section 2.1): the calling client
@@ -73,13 +77,13 @@ pub fn authenticate(
     let (id, secret) = match header {
         Some(_) if form_secret.is_some() => {
             let detail = "client credentials are given in the header and in the form; use one of them";
-            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+            return Err(unreadable(SignInRejection::new(ErrorKind::InvalidRequest, detail)));
         }
         Some(header) => {
             let (id, secret) = basic(header).ok_or_else(|| unauthenticated("the Authorization header is malformed"))?;
             if form_id.is_some_and(|form_id| form_id != id) {
                 let detail = "client_id is another one than that of the header";
-                return Err(SignInRejection::of("client_id", ErrorKind::InvalidRequest, detail).into());
+                return Err(unreadable(SignInRejection::of("client_id", ErrorKind::InvalidRequest, detail)));
             }
             (id, Some(secret))
         }

@@ -72,7 +72,7 @@ async fn access_token(request: &mut Request) -> Result<String, SignInEndpointErr
     match (header, form) {
         (Some(_), Some(_)) => {
             let detail = "the access token is given in the header and in the form; use one of them";
-            Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into())
+            Err(SignInEndpointError::Unreadable(SignInRejection::new(ErrorKind::InvalidRequest, detail)))
         }
         (Some(token), None) | (None, Some(token)) => Ok(token),
         (None, None) => Err(missing().into()),

@@ -225,3 +225,26 @@ async fn a_flood_of_refused_requests_does_not_flood_the_log() {
         assert!(written.len() as u64 + suppressed <= 200, "{event}: {} and {suppressed}", written.len());
     }
 }
+
+/// They name no client, so they count for the network that they come from.
+#[tokio::test]
+async fn requests_that_cannot_be_read_count_for_their_source() {
+    let limits = [
+        ("SELFSAME_LIMITS__SIGN_INS_PER_SOURCE__REQUESTS", "6"),
+        ("SELFSAME_LIMITS__SIGN_INS_PER_SOURCE__WINDOW", "1h"),
+    ];
+    for path in ["/token", "/introspect", "/revoke"] {
+        let data = folder();
+        let daemon = DaemonProcess::start(data.path(), &[], &limits);
+        let send = async |content_type: &str, body: &'static str| {
+            let request = client().post(format!("{}{path}", daemon.sign_in)).header(CONTENT_TYPE, content_type);
+            request.body(body).send().await.expect("an answer").status().as_u16()
+        };
+        let form = "application/x-www-form-urlencoded";
+        for _ in 0..3 {
+            assert_eq!(send("application/json", "{}").await, 400);
+            assert_eq!(send(form, "client_id=a&client_id=b").await, 400);
+        }
+        assert_eq!(send("application/json", "{}").await, 429, "{path}");
+    }
+}

@@ -1,5 +1,5 @@
-//! The metrics of the process, under the names that Prometheus's client libraries use, which program
-//! it is, and what its log lacks.
+//! The metrics of the process, under the names that Prometheus's client libraries use, which
+//! program it is, and what its log lacks.
 
 use std::fmt;
 
