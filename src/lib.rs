@@ -31,6 +31,7 @@ pub mod mounting;
 mod openapi;
 pub mod operator;
 pub mod operator_client;
+pub mod pem;
 pub mod prepared;
 pub mod progress;
 mod public_interfaces;

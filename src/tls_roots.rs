@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use tokio_rustls::rustls::RootCertStore;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
+
+use crate::pem;
 
 /// Why certificate authorities cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,13 +33,14 @@ pub(crate) fn root_certificates(authorities: Option<&Path>) -> Result<RootCertSt
     match authorities {
         Some(path) => {
             let unusable = |reason: String| AuthoritiesError::File { path: path.to_owned(), reason };
-            let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.to_string()))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-                roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
-            }
-            if roots.is_empty() {
-                return Err(unusable("there is no certificate in it".to_owned()));
+            let certificates = pem::certificates(path).map_err(|error| unusable(error.problem))?;
+            for (number, certificate) in (1..).zip(certificates) {
+                let refused = |error| {
+                    format!(
+                        "certificate {number} in it cannot be an authority ({error}); give X.509 certificates in PEM"
+                    )
+                };
+                roots.add(certificate).map_err(|error| unusable(refused(error)))?;
             }
         }
         None => {

@@ -1,11 +1,9 @@
 //! What `[cluster]` names, read: passwords, secrets and certificates.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -13,6 +11,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::{EtcdAccess, EtcdTls, EtcdUser};
 use crate::config::Cluster;
 use crate::http::{Certificate, TlsError};
+use crate::pem::{self, PemError};
 use crate::secret_file::{SecretFileError, read_secret};
 use crate::tls_roots::{AuthoritiesError, root_certificates};
 
@@ -35,15 +34,13 @@ pub enum ClusterSetupError {
         /// What is wrong with it.
         error: AuthoritiesError,
     },
-    /// A file in PEM cannot be read.
-    #[error("cluster.{key}: {}: {reason}", path.display())]
+    /// A file in PEM cannot be used.
+    #[error("cluster.{key}: {error}")]
     Pem {
         /// The key that names the file.
         key: &'static str,
-        /// Its path.
-        path: PathBuf,
         /// What is wrong with it.
-        reason: String,
+        error: PemError,
     },
     /// The certificate of the replica cannot be used.
     #[error("cluster, where {0}")]
@@ -93,9 +90,13 @@ fn access(cluster: &Cluster) -> Result<EtcdAccess, ClusterSetupError> {
     let password = secret("etcd_password_file", cluster.etcd_password_file.as_deref())?;
     let user = cluster.etcd_user.clone().zip(password);
     let authorities = cluster.etcd_authorities.as_deref();
-    let authorities = authorities.map(|path| text("etcd_authorities", path)).transpose()?;
+    let authorities = authorities.map(|path| certificates("etcd_authorities", path)).transpose()?;
     let identity = match (&cluster.etcd_certificate, &cluster.etcd_private_key) {
-        (Some(chain), Some(key)) => Some((text("etcd_certificate", chain)?, text("etcd_private_key", key)?)),
+        (Some(chain), Some(key)) => {
+            let key_error = pem_error("etcd_private_key");
+            pem::private_key(key).map_err(&key_error)?;
+            Some((certificates("etcd_certificate", chain)?, text(key).map_err(key_error)?))
+        }
         _ => None,
     };
     let has_tls = cluster.etcd.iter().any(|url| url.starts_with("https://"));
@@ -111,12 +112,18 @@ fn secret(key: &'static str, path: Option<&Path>) -> Result<Option<String>, Clus
     path.map(read_secret).transpose().map_err(|error| ClusterSetupError::Secret { key, error })
 }
 
-fn text(key: &'static str, path: &Path) -> Result<String, ClusterSetupError> {
-    std::fs::read_to_string(path).map_err(|error| pem_error(key, path, &error))
+/// The text of a file that has certificates: the client of etcd reads it again, and its errors do
+/// not name the file.
+fn certificates(key: &'static str, path: &Path) -> Result<String, ClusterSetupError> {
+    pem::certificates(path).and_then(|_| text(path)).map_err(pem_error(key))
 }
 
-fn pem_error(key: &'static str, path: &Path, reason: &dyn std::fmt::Display) -> ClusterSetupError {
-    ClusterSetupError::Pem { key, path: path.to_owned(), reason: reason.to_string() }
+fn text(path: &Path) -> Result<String, PemError> {
+    std::fs::read_to_string(path).map_err(|error| PemError { path: path.to_owned(), problem: error.to_string() })
+}
+
+fn pem_error(key: &'static str) -> impl Fn(PemError) -> ClusterSetupError {
+    move |error| ClusterSetupError::Pem { key, error }
 }
 
 /// TLS for the listener. With `clients`, only callers with a certificate that descends from these.
@@ -138,10 +145,8 @@ fn connector(roots: RootCertStore, chain_path: &Path, key_path: &Path) -> Result
     let refused = |error: tokio_rustls::rustls::Error| ClusterSetupError::Tls(error.to_string());
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(refused)?.with_root_certificates(roots);
-    let chain = CertificateDer::pem_file_iter(chain_path).and_then(|chain| chain.collect());
-    let chain = chain.map_err(|error| pem_error("certificate", chain_path, &error))?;
-    let key = PrivateKeyDer::from_pem_file(key_path);
-    let key = key.map_err(|error| pem_error("private_key", key_path, &error))?;
+    let chain = pem::certificates(chain_path).map_err(pem_error("certificate"))?;
+    let key = pem::private_key(key_path).map_err(pem_error("private_key"))?;
     let mut config = builder.with_client_auth_cert(chain, key).map_err(refused)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))

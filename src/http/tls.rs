@@ -9,47 +9,61 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::CryptoProvider;
-use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
-use tokio_rustls::rustls::{self, ServerConfig};
+use tokio_rustls::rustls::{self, InconsistentKeys, ServerConfig};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::public_key::PublicKey;
+
+use crate::pem::{self, PemError};
 
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The file of the certificate chain cannot be read, or is not PEM.
-    #[error("tls.certificate: {}: {error}", path.display())]
-    Certificate {
-        /// The path in `tls.certificate`.
-        path: PathBuf,
-        /// Why the file cannot be read, or where it is not PEM.
-        error: pem::Error,
-    },
-    /// The file of the certificate chain has no certificate.
-    #[error("tls.certificate: {}: there is no certificate in it; give the chain in PEM, the server's own first", path.display())]
-    NoCertificate {
-        /// The path in `tls.certificate`.
-        path: PathBuf,
-    },
-    /// The first certificate of the chain is not an X.509 certificate.
-    #[error("tls.certificate: {}: its first certificate is not a valid X.509 certificate", path.display())]
+    /// The file of the certificate chain cannot be read, is not PEM, or has no certificate.
+    #[error("tls.certificate: {0}")]
+    Certificate(PemError),
+    /// The first certificate of the chain is not an X.509 certificate that TLS can use.
+    #[error("tls.certificate: {}: its first certificate is not a valid X.509 certificate of version 3", path.display())]
     Malformed {
         /// The path in `tls.certificate`.
         path: PathBuf,
     },
-    /// The file of the private key cannot be read, or has no private key.
-    #[error("tls.private_key: {}: {error}", path.display())]
-    PrivateKey {
+    /// The file of the private key cannot be read, is not PEM, or has no private key without
+    /// encryption.
+    #[error("tls.private_key: {0}")]
+    PrivateKey(PemError),
+    /// The private key is of a kind, or a size, that TLS is not spoken with.
+    #[error(
+        "tls.private_key: {}: the key cannot be used{}; RSA keys of 2048 to 8192 bits can, ECDSA keys on P-256, P-384 \
+         and P-521, and Ed25519 keys; `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out KEY` makes \
+         one, which needs a new certificate",
+        path.display(),
+        rsa_bits.map(|bits| format!(": it is an RSA key of {bits} bits, by its certificate")).unwrap_or_default()
+    )]
+    UnusableKey {
         /// The path in `tls.private_key`.
         path: PathBuf,
-        /// Why the file cannot be read, or has no private key in PEM.
-        error: pem::Error,
+        /// The size of the certificate's key, when that is RSA.
+        rsa_bits: Option<usize>,
     },
     /// The private key does not belong to the certificate.
-    #[error("tls: certificate and private key do not go together: {0}")]
-    Mismatch(rustls::Error),
+    #[error(
+        "tls: certificate and private key do not go together; `openssl x509 -in {} -noout -pubkey` and `openssl pkey -in \
+         {} -pubout` print the same public key when they do (the first certificate in the file is the one that counts)",
+        certificate.display(),
+        private_key.display()
+    )]
+    Mismatch {
+        /// The path in `tls.certificate`.
+        certificate: PathBuf,
+        /// The path in `tls.private_key`.
+        private_key: PathBuf,
+    },
+    /// The TLS library refuses the settings.
+    #[error("tls: TLS cannot be set up: {0}")]
+    Library(rustls::Error),
 }
 
 /// The certificate of the listeners, which can be read again while they are served.
@@ -90,6 +104,11 @@ impl Certificate {
         Ok(Arc::new(Self { current: ArcSwap::from_pointee(key), files: Mutex::new(files), expiry }))
     }
 
+    /// When the certificate expires, in Unix seconds.
+    pub fn expiry(&self) -> i64 {
+        self.expiry.get()
+    }
+
     /// Adds the time at which the certificate expires to `registry`.
     pub fn register(&self, registry: &mut Registry) {
         let help = "When the certificate of the listeners expires, in Unix time";
@@ -107,7 +126,7 @@ impl Certificate {
         clients: Arc<dyn ClientCertVerifier>,
     ) -> Result<TlsAcceptor, TlsError> {
         let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-        let builder = builder.map_err(TlsError::Mismatch)?.with_client_cert_verifier(clients);
+        let builder = builder.map_err(TlsError::Library)?.with_client_cert_verifier(clients);
         let mut config = builder.with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(TlsAcceptor::from(Arc::new(config)))
@@ -171,17 +190,29 @@ fn provider() -> Arc<CryptoProvider> {
 
 /// Reads the files; also returns when the certificate expires, in Unix seconds.
 fn read(certificate: &Path, private_key: &Path) -> Result<(CertifiedKey, i64), TlsError> {
-    let unreadable = |error| TlsError::Certificate { path: certificate.to_owned(), error };
-    let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
-        .map_err(unreadable)?
-        .collect::<Result<_, _>>()
-        .map_err(|error| TlsError::Certificate { path: certificate.to_owned(), error })?;
-    let Some(own) = chain.first() else { return Err(TlsError::NoCertificate { path: certificate.to_owned() }) };
-    let malformed = |_| TlsError::Malformed { path: certificate.to_owned() };
-    let (_, parsed) = x509_parser::parse_x509_certificate(own).map_err(malformed)?;
+    let chain = pem::certificates(certificate).map_err(TlsError::Certificate)?;
+    let malformed = || TlsError::Malformed { path: certificate.to_owned() };
+    let parsed = chain.first().and_then(|own| x509_parser::parse_x509_certificate(own).ok());
+    let Some((_, parsed)) = parsed else { return Err(malformed()) };
     let not_after = parsed.validity().not_after.timestamp();
-    let key = PrivateKeyDer::from_pem_file(private_key)
-        .map_err(|error| TlsError::PrivateKey { path: private_key.to_owned(), error })?;
-    let key = CertifiedKey::from_der(chain, key, &provider()).map_err(TlsError::Mismatch)?;
-    Ok((key, not_after))
+    let rsa_bits = rsa_bits(&parsed);
+    let key = pem::private_key(private_key).map_err(TlsError::PrivateKey)?;
+    let key = provider().key_provider.load_private_key(key);
+    let key = key.map_err(|_| TlsError::UnusableKey { path: private_key.to_owned(), rsa_bits })?;
+    let key = CertifiedKey::new(chain, key);
+    match key.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok((key, not_after)),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            Err(TlsError::Mismatch { certificate: certificate.to_owned(), private_key: private_key.to_owned() })
+        }
+        Err(_) => Err(malformed()),
+    }
+}
+
+/// The size of a certificate's key in bits, when that is RSA.
+fn rsa_bits(certificate: &X509Certificate<'_>) -> Option<usize> {
+    match certificate.public_key().parsed().ok()? {
+        PublicKey::RSA(key) => Some(key.key_size()),
+        _ => None,
+    }
 }

@@ -73,6 +73,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
                 "durable_fs",
                 "interface",
                 "logging",
+                "pem",
                 "progress",
                 "service_manager",
                 "tls_roots",

@@ -159,3 +159,112 @@ fn bad_tls_files_are_refused_with_their_key() {
         assert!(!success && parts.iter().all(|part| text.contains(part)), "{parts:?}: {text}");
     }
 }
+
+/// An RSA key of 1024 bits and its certificate.
+const SMALL_KEY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIICdwIBADANBgkqhkiG9w0BAQEFAASCAmEwggJdAgEAAoGBALFJ5zD12amwZpnD
+pXB9OHqKfIguvkbHmhPKzzmjH0NRN4R1g++v9LbjsPt4qQar6d2H3Hn9xrHyjEv1
+/Bk2mg9EDaRZjKjjnJCAxjWnQjerPL2JRfn+zeJnEyqJvmY3E7k/JPWh3VFTyQwf
+Ck5ODRIi2AJR7s4bHoO6p/uWh+qJAgMBAAECgYEAqG6U5Y/83dkIcPdOGwPsf4dI
+br0x6t7BRCJ/I7wU/IiRnRdkZHgfnw3M2+yzcPIs+lmUHpX6ip7rqVMm0fFtBJTN
+8OtQ6IeaEfayREPVoDAMtRMdbx5+TMx0YqqXB7SYZeNZWYWdCn1STJqd2657x1Sl
+/dgyXkxQhPfCdhUuRQECQQDcu8v37HWIgQg/WbNEPGECr/g+aXhGr1bdXnTB1Ouh
+TWsMmilUfFiuAuGHhhigCaZCF8EZVxnYlDYsyC/mp0LhAkEAzZ0rtK9LfjGCr3Dd
+GKgrC8iYBC1JQ2TFFKTfKgc2cOr7pE8WAK/kkbTOuyVFlglqt3o+o2HPvS55N9h6
+SHlEqQJBAMnrZP+rqCyx1IiXFr0x+pBJxu3Y73TBytWAJZB2pQIOXwHNOEeX5Ety
+STr/OSGVEijdr//tRLBxjElU6zS1ByECQBnpW6+qg6YEkUaQv5wy3THf9qBYIKp4
+kYmXeXQvcoHqawn62Xf+spxWH9Nf0BQnXaZ/plMqqWZa6/XItyhY9/kCQFPC7wHJ
+Jv1L+ruutX3Zw16eitgrB6T9WlnA0ddXnGyyPaLG0g7eyhiepVLgs8sdhB7K80gk
+TyfO0Yr/fK1CVoo=
+-----END PRIVATE KEY-----
+";
+const SMALL_CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIB/jCCAWegAwIBAgIUZDtcNC0IlkFpUP+Wxwf9Fl32npAwDQYJKoZIhvcNAQEL
+BQAwEDEOMAwGA1UEAwwFc21hbGwwIBcNMjYxMTI3MDM0NzIwWhgPMjEyNjExMDMw
+MzQ3MjBaMBAxDjAMBgNVBAMMBXNtYWxsMIGfMA0GCSqGSIb3DQEBAQUAA4GNADCB
+iQKBgQCxSecw9dmpsGaZw6VwfTh6inyILr5Gx5oTys85ox9DUTeEdYPvr/S247D7
+eKkGq+ndh9x5/cax8oxL9fwZNpoPRA2kWYyo45yQgMY1p0I3qzy9iUX5/s3iZxMq
+ib5mNxO5PyT1od1RU8kMHwpOTg0SItgCUe7OGx6Duqf7lofqiQIDAQABo1MwUTAd
+BgNVHQ4EFgQUg+S+lrgrC/XD/Mt1rjsHwSJrKccwHwYDVR0jBBgwFoAUg+S+lrgr
+C/XD/Mt1rjsHwSJrKccwDwYDVR0TAQH/BAUwAwEB/zANBgkqhkiG9w0BAQsFAAOB
+gQBAR5YNE9L3mb0buTow347uONk9xPxikw4/dLDUXYcxKm7e8n+B+aosWA5mBpDA
+/2UGlEonbKsaVReuqM3/wQTArZIFjZRseqWuDM7UDRsiLBfq1Qb3COv+HiQuMcj8
+TmkD0MgEpYSDebV1mjRW8EjOCR1PfA64WvP+VIA0O250gw==
+-----END CERTIFICATE-----
+";
+
+/// A name, the files of certificate and private key, how the message begins, and what is in it.
+type BadFiles = (&'static str, Vec<u8>, Vec<u8>, &'static str, &'static [&'static str]);
+
+/// What OpenSSL writes that the daemon cannot use, and what each message says.
+#[test]
+fn pem_files_that_cannot_be_used_are_refused_in_words_that_help() {
+    const CHAIN: &str = "tls.certificate: ";
+    const KEY: &str = "tls.private_key: ";
+    let folder = folder();
+    let (good, _) = certificate(&folder);
+    let chain = std::fs::read_to_string(&good.certificate).expect("text");
+    let key = std::fs::read_to_string(&good.private_key).expect("text");
+    let other = tempfile::tempdir().expect("a folder for temporary files");
+    let others = std::fs::read_to_string(certificate(&other).0.private_key).expect("text");
+    let base64 = |pem: &str| -> Vec<u8> {
+        use base64::Engine;
+        let lines: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+        base64::engine::general_purpose::STANDARD.decode(lines).expect("base64")
+    };
+    let with_bom = |text: &str| [b"\xef\xbb\xbf", text.as_bytes()].concat();
+    let relabelled = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    let old_encrypted = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,F2787A88A707D78\n\n\
+                         T7q/AOfqVE53CgzOrMFp\n-----END EC PRIVATE KEY-----\n";
+    let cut = |text: &str| text.as_bytes()[..text.len() / 2].to_vec();
+    let damaged = chain.replacen("\nMII", "\nM*I", 1);
+    let utf_16: Vec<u8> = [0xff, 0xfe].into_iter().chain(chain.bytes().flat_map(|byte| [byte, 0])).collect();
+    let rows: [BadFiles; 15] = [
+        ("PKCS #8, encrypted", chain.clone().into(), relabelled.into(), KEY, &["encrypted", "openssl pkey -in"]),
+        ("PEM, encrypted", chain.clone().into(), old_encrypted.into(), KEY, &["encrypted", "openssl pkey -in"]),
+        ("small", SMALL_CERTIFICATE.into(), SMALL_KEY.into(), KEY, &["1024 bits", "2048", "openssl genpkey"]),
+        ("another's key", chain.clone().into(), others.into(), "tls: ", &["do not go together", "openssl pkey -in"]),
+        ("cut key", chain.clone().into(), cut(&key), KEY, &["cut", "-----END PRIVATE KEY-----"]),
+        ("cut chain", cut(&chain), key.clone().into(), CHAIN, &["cut", "-----END CERTIFICATE-----"]),
+        ("key in DER", chain.clone().into(), base64(&key), KEY, &["DER", "openssl pkey -inform DER"]),
+        ("chain in DER", base64(&chain), key.clone().into(), CHAIN, &["DER", "openssl x509 -inform DER"]),
+        ("no certificate", key.clone().into(), key.clone().into(), CHAIN, &["no certificate", "a private key"]),
+        ("no key", chain.clone().into(), chain.clone().into(), KEY, &["no private key", "a certificate"]),
+        ("empty", Vec::new(), key.clone().into(), CHAIN, &["no certificate", "it is empty"]),
+        ("text", b"hello\n".to_vec(), key.clone().into(), CHAIN, &["no certificate", "-----BEGIN CERTIFICATE-----"]),
+        ("not base64", damaged.into(), key.clone().into(), CHAIN, &["line 2", "base64"]),
+        ("UTF-16", utf_16, key.clone().into(), CHAIN, &["UTF-16", "ASCII"]),
+        (
+            "public key",
+            chain.clone().into(),
+            key.replace("PRIVATE", "PUBLIC").into(),
+            KEY,
+            &["no private key", "a public key"],
+        ),
+    ];
+    for (name, certificate, private_key, starts, parts) in rows {
+        std::fs::write(&good.certificate, certificate).expect("written");
+        std::fs::write(&good.private_key, private_key).expect("written");
+        let refused = selfsame::http::Certificate::load(&good.certificate, &good.private_key);
+        let text = refused.err().unwrap_or_else(|| panic!("{name} was accepted")).to_string();
+        assert!(text.starts_with(starts) && parts.iter().all(|part| text.contains(part)), "{name}: {text}");
+        let file = if starts == CHAIN { &good.certificate } else { &good.private_key };
+        assert!(text.contains(&file.display().to_string()), "{name}: {text}");
+    }
+    // What editors and `openssl ecparam -genkey` add does not matter.
+    for (certificate, private_key) in [
+        (with_bom(&chain), with_bom(&key)),
+        (
+            [b"Bag Attributes\n    friendlyName: x\n", chain.as_bytes()].concat(),
+            [b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n", key.as_bytes()]
+                .concat(),
+        ),
+        (chain.replace('\n', "\r\n").into(), key.replace('\n', "\r\n").into()),
+    ] {
+        std::fs::write(&good.certificate, certificate).expect("written");
+        std::fs::write(&good.private_key, private_key).expect("written");
+        selfsame::http::Certificate::load(&good.certificate, &good.private_key).expect("a certificate");
+    }
+}
