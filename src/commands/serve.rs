@@ -34,23 +34,29 @@ const CERTIFICATE_WATCH: Duration = Duration::from_secs(60);
 
 /// Runs the daemon until SIGTERM or SIGINT.
 pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode, CommandError> {
+    // They are in variables, which are removed before there are other threads.
+    let inherited = inherited_listeners()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Before anything is read: until then SIGHUP ends the process, and afterwards one that comes
+    // during the start is taken when the daemon runs.
+    let hangup = {
+        let _entered = runtime.enter();
+        signal(SignalKind::hangup())?
+    };
     let clock: Arc<dyn Clock> = match options.clock {
         Some(time) => Arc::new(ShiftedClock::starting_at(time)),
         None => Arc::new(SystemClock),
     };
     let (config, prepared) = options.source.prepare(clock.unix_seconds())?;
     descriptors::raise_limit();
-    let inherited = inherited_listeners()?;
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let traces = start_log(&config, &runtime, Arc::clone(&clock))?;
     let ended = runtime.block_on(async {
         // Dropped at the end: the last traces are sent while the runtime still works.
         let _traces = traces;
         // A signal that comes during the start is taken when the daemon runs.
         let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let hangup = signal(SignalKind::hangup())?;
         let random = Arc::new(SystemRandom);
         let starting = Daemon::start_prepared(&config, prepared, inherited, build, Arc::clone(&clock), random);
         let mut daemon = starting.await?;

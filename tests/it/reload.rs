@@ -1,13 +1,19 @@
 //! Reading the configuration again while the daemon runs: by command, by SIGHUP, and what is not
 //! taken over.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use reqwest::Certificate;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{DaemonProcess, TestDaemon, exclusive, folder, operator_token, run_for_status, until_true};
+use crate::harness::{
+    DaemonProcess, TestDaemon, exclusive, folder, in_time, operator_token, program, run_for_status, until, until_true,
+    wait_for_end,
+};
 use crate::tls::certificate;
 
 /// A daemon with a configuration file.
@@ -202,4 +208,107 @@ async fn a_daemon_without_its_message_bridge_takes_no_application_over_that_need
     daemon.write("[[apps]]\nid = 'app_more'\nwallet_link = 'wallet:{request}'\n");
     assert_eq!(daemon.run(&["reload"]).0, 0);
     assert!(daemon.process.terminate().success());
+}
+
+/// A daemon of which nothing is known but its process.
+struct StartingDaemon {
+    child: Child,
+    log: PathBuf,
+}
+
+impl StartingDaemon {
+    /// Starts it with a configuration file, its data and its log in this folder.
+    fn start(folder: &Path) -> Self {
+        let log = folder.join("log");
+        let mut command = program();
+        command.args(["serve", "--dev", "--config"]).arg(folder.join("selfsame.toml"));
+        command.arg("--data").arg(folder.join("data"));
+        for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
+            command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
+        }
+        let errors = std::fs::File::create(&log).expect("a file");
+        let child = command.stdout(Stdio::null()).stderr(errors).spawn().expect("the program starts");
+        Self { child, log }
+    }
+
+    fn hang_up(&self) {
+        let process = Pid::from_child(&self.child);
+        kill_process(process, Signal::HUP).expect("the process is not waited for yet");
+    }
+
+    /// Whether SIGHUP would not end the process now.
+    fn handles_hangup(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default();
+        u64::from_str_radix(caught.trim(), 16).is_ok_and(|caught| caught & 1 == 1)
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).expect("text")
+    }
+
+    fn terminate(mut self) -> ExitStatus {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the process is not waited for yet");
+        wait_for_end(&mut self.child)
+    }
+}
+
+impl Drop for StartingDaemon {
+    fn drop(&mut self) {
+        // Both fail only when the process has already ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The configuration is a pipe, so the start waits for the test while it reads.
+#[tokio::test]
+async fn a_hangup_while_the_start_reads_its_configuration_is_a_reload_after_it() {
+    let folder = folder();
+    let file = folder.path().join("selfsame.toml");
+    assert!(Command::new("mkfifo").arg(&file).status().expect("mkfifo runs").success());
+    let mut daemon = StartingDaemon::start(folder.path());
+    let open = {
+        let file = file.clone();
+        // This returns when the daemon reads.
+        tokio::task::spawn_blocking(move || std::fs::File::options().write(true).open(file).expect("opened"))
+    };
+    let mut pipe = in_time("a daemon that reads its configuration", open).await.expect("no panic");
+    daemon.hang_up();
+    assert!(daemon.child.try_wait().expect("waited for").is_none(), "the signal ended the start");
+    // The daemon may have ended.
+    let _ = pipe.write_all(b"limits.in_flight = 7\n");
+    drop(pipe);
+    let second = tokio::task::spawn_blocking(move || std::fs::write(file, "limits.in_flight = 8\n"));
+    until("a reload", async || {
+        if let Some(status) = daemon.child.try_wait().expect("waited for") {
+            panic!("the daemon ended: {status}: {}", daemon.log());
+        }
+        let log = daemon.log();
+        let is_reloaded = log.lines().any(|line| line.contains("read again") && line.contains("limits.in_flight"));
+        if is_reloaded { Ok(()) } else { Err(log) }
+    })
+    .await;
+    second.await.expect("no panic").expect("written");
+    assert!(daemon.terminate().success());
+}
+
+/// From the first moment at which the program handles it on, whatever the start does.
+#[tokio::test]
+async fn hangups_all_through_a_start_do_not_end_it() {
+    let folder = folder();
+    std::fs::write(folder.path().join("selfsame.toml"), "").expect("written");
+    let mut daemon = StartingDaemon::start(folder.path());
+    until_true("a daemon that handles SIGHUP", async || daemon.handles_hangup()).await;
+    assert!(!folder.path().join("data").exists(), "the signal is handled before anything else is done");
+    until("a reload", async || {
+        daemon.hang_up();
+        if let Some(status) = daemon.child.try_wait().expect("waited for") {
+            panic!("the daemon ended: {status}: {}", daemon.log());
+        }
+        let log = daemon.log();
+        if log.contains("configuration was read again") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    assert!(daemon.terminate().success());
 }
