@@ -6,7 +6,7 @@
 //! | 1 | failure, or the answer of a command that checks something is no |
 //! | 2 | the command line is wrong (by clap) |
 //! | 75 | the daemon cannot start or go on now, and a later start may succeed (`EX_TEMPFAIL` of sysexits.h) |
-//! | 78 | the configuration is wrong; a start cannot succeed until it is changed (`EX_CONFIG`) |
+//! | 78 | a start cannot succeed until an operator changes something: mostly the configuration (`EX_CONFIG`) |
 //! | 130 | SIGINT or SIGTERM stopped a command that works long before its end: what a shell shows for SIGINT |
 //! | 141 | the reader of the output closed its end: what a shell shows for a process that ends by SIGPIPE |
 
@@ -34,7 +34,7 @@ use crate::stop_signal::STOPPED;
 pub const FAILURE: u8 = 1;
 /// A later start may succeed without a change.
 pub const TEMPORARY: u8 = 75;
-/// The configuration has to be changed.
+/// The operator has to change something: the configuration, a permission, the data folder.
 pub const CONFIGURATION: u8 = 78;
 /// The reader of the output has closed its end.
 pub const CLOSED_PIPE: u8 = 141;
@@ -82,9 +82,13 @@ fn of_daemon(error: &DaemonError) -> u8 {
     match error {
         // The configured data folder is a backup.
         DaemonError::Prepare(_) | DaemonError::Backup(BackupError::Target { .. }) => CONFIGURATION,
-        DaemonError::StraySocket { .. } | DaemonError::StoreLost { .. } => CONFIGURATION,
-        DaemonError::Backup(_) | DaemonError::Inherited(_) => FAILURE,
-        DaemonError::Store(error) => of_store(error),
+        // Another start has the same sockets, and the same addresses.
+        DaemonError::StraySocket { .. }
+        | DaemonError::StoreLost { .. }
+        | DaemonError::Inherited(_)
+        | DaemonError::Routes(_) => CONFIGURATION,
+        DaemonError::Backup(_) => FAILURE,
+        DaemonError::Store(error) => of_start(error),
         DaemonError::Service(error) => of_service(error),
         DaemonError::Socket(error) => of_socket(error),
         DaemonError::DataFolder { error, .. }
@@ -99,14 +103,38 @@ fn of_daemon(error: &DaemonError) -> u8 {
         DaemonError::Removed(
             RemovedError::Removed | RemovedError::ClusterLost | RemovedError::NameTaken(_) | RemovedError::Apart { .. },
         ) => CONFIGURATION,
-        DaemonError::Routes(_) | DaemonError::Server(_) => FAILURE,
+        DaemonError::Server(_) => FAILURE,
+    }
+}
+
+/// For a store that a daemon does not start with. What an operator has to mend or confirm first
+/// would be the same after each restart.
+fn of_start(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Unconfirmed { .. }
+        | StoreError::NotRestored { .. }
+        | StoreError::OtherLayout { .. }
+        | StoreError::NeedsMigration { .. }
+        | StoreError::RebuildInterrupted { .. }
+        | StoreError::NotRebuildable { .. }
+        | StoreError::Damaged { .. }
+        | StoreError::Missing { .. }
+        | StoreError::Gap { .. }
+        | StoreError::LedgerDiverged { .. } => CONFIGURATION,
+        // The reason of the operating system is there as text only.
+        StoreError::Database(_) | StoreError::Open { .. } | StoreError::Folder { .. }
+            if error.to_string().contains("Permission denied") =>
+        {
+            CONFIGURATION
+        }
+        error => of_store(error),
     }
 }
 
 fn of_membership(error: &MembershipError) -> u8 {
     match error {
         MembershipError::Etcd(_) | MembershipError::NoPeer(_) => TEMPORARY,
-        MembershipError::Store(error) => of_store(error),
+        MembershipError::Store(error) => of_start(error),
         MembershipError::Folder { error, .. } => of_io(error),
         MembershipError::OtherCluster { .. }
         | MembershipError::LostCluster { .. }
@@ -164,11 +192,14 @@ fn of_store(error: &StoreError) -> u8 {
 
 fn of_service(error: &ServiceError) -> u8 {
     match error {
-        ServiceError::Store(error) => of_store(error),
+        ServiceError::Store(error) => of_start(error),
         // The next start opens the store again.
         ServiceError::WritesRefused { .. } => TEMPORARY,
-        // The file of the key that the stored keys were encrypted with is not the configured one.
-        ServiceError::SigningKeys(SigningError::Encrypted(_) | SigningError::Decrypt(_)) => CONFIGURATION,
+        // The file of the key that the stored keys were encrypted with is not the configured one, or
+        // the stored keys are damaged.
+        ServiceError::SigningKeys(
+            SigningError::Encrypted(_) | SigningError::Decrypt(_) | SigningError::Unreadable(_),
+        ) => CONFIGURATION,
         ServiceError::SigningKeys(_)
         | ServiceError::Parts { .. }
         | ServiceError::Start { .. }
@@ -186,7 +217,7 @@ fn of_socket(error: &UnixSocketError) -> u8 {
 }
 
 /// An address that is in use is given up by another process, one that is not there yet comes with
-/// its network, and room on a disk can be made.
+/// its network, and room on a disk can be made. A permission that is missing stays so.
 fn of_io(error: &io::Error) -> u8 {
     match error.kind() {
         ErrorKind::AddrInUse
@@ -195,6 +226,7 @@ fn of_io(error: &io::Error) -> u8 {
         | ErrorKind::QuotaExceeded
         | ErrorKind::ResourceBusy
         | ErrorKind::OutOfMemory => TEMPORARY,
+        ErrorKind::PermissionDenied | ErrorKind::NotADirectory => CONFIGURATION,
         _ => FAILURE,
     }
 }
@@ -225,6 +257,8 @@ mod tests {
             contract: Address::ZERO,
         };
         let full = StoreError::Open { path: path.clone(), reason: "IO error: No space left on device: x".to_owned() };
+        let forbidden =
+            StoreError::Open { path: path.clone(), reason: "IO error: Permission denied: x/LOCK".to_owned() };
         let damaged = StoreError::Open { path: path.clone(), reason: "Corruption: x".to_owned() };
         let no_room = StoreError::NoRoom { folder: path.clone(), needed: 2, free: 1 };
         let found = Layout { schema: 9, draft: None };
@@ -236,25 +270,31 @@ mod tests {
             (Box::new(ChainSetupError::TooFewNodes { chain: String::new(), agree: 2, nodes: 1 }), 78),
             (Box::new(listen(ErrorKind::AddrInUse)), 75),
             (Box::new(listen(ErrorKind::AddrNotAvailable)), 75),
-            (Box::new(listen(ErrorKind::PermissionDenied)), 1),
+            (Box::new(listen(ErrorKind::PermissionDenied)), 78),
             (Box::new(folder(ErrorKind::StorageFull)), 75),
-            (Box::new(folder(ErrorKind::PermissionDenied)), 1),
+            (Box::new(folder(ErrorKind::PermissionDenied)), 78),
+            (Box::new(folder(ErrorKind::NotFound)), 1),
             (Box::new(DaemonError::Store(StoreError::InUse { path: path.clone() })), 75),
             (Box::new(StoreError::InUse { path: path.clone() }), 75),
             (Box::new(no_room), 75),
             (Box::new(StoreError::Stopped), 130),
             (Box::new(BackupError::Stopped), 130),
             (Box::new(RestoreError::Backup(BackupError::Store(StoreError::Stopped))), 130),
-            (Box::new(DaemonError::Store(StoreError::OtherLayout { found, known: Layout::PRESENT })), 1),
+            (Box::new(DaemonError::Store(StoreError::OtherLayout { found, known: Layout::PRESENT })), 78),
+            (Box::new(StoreError::OtherLayout { found, known: Layout::PRESENT }), 1),
+            (Box::new(DaemonError::Store(StoreError::RebuildInterrupted { path: path.clone() })), 78),
+            (Box::new(DaemonError::Service(ServiceError::Store(StoreError::Gap { height: 2 }))), 78),
             (Box::new(StoreError::NeedsMigration { found: 1, known: 2 }), 1),
             (Box::new(DaemonError::Store(other)), 78),
             (Box::new(DaemonError::Store(full)), 75),
             (Box::new(DaemonError::Store(damaged)), 1),
+            (Box::new(DaemonError::Store(forbidden)), 78),
             (Box::new(DaemonError::Socket(UnixSocketError::InUse { path: path.clone() })), 75),
             (Box::new(DaemonError::Socket(UnixSocketError::NotASocket { path })), 78),
             (Box::new(DaemonError::Service(ServiceError::WritesRefused { error: StoreError::Closing })), 75),
             (Box::new(signing(SigningError::Decrypt("k".to_owned()))), 78),
-            (Box::new(signing(SigningError::Unreadable("k".to_owned()))), 1),
+            (Box::new(signing(SigningError::Unreadable("k".to_owned()))), 78),
+            (Box::new(signing(SigningError::Load("k".to_owned()))), 1),
             (Box::new(DaemonError::Server(None)), 1),
             (Box::new(OutputError(ErrorKind::BrokenPipe.into())), 141),
             (Box::new(OutputError(ErrorKind::StorageFull.into())), 1),

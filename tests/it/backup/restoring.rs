@@ -50,6 +50,9 @@ async fn a_restored_store_is_started_only_when_the_seen_block_is_known() {
     for part in ["was restored on 20", "which ends at block 2 (0x", "--clients-have-seen HEIGHT"] {
         assert!(message.contains(part), "{message:?} should contain {part:?}");
     }
+    // A service manager that started it again would do so for ever.
+    let (status, _) = workplace.run(&["serve", "--dev", "--data", "@restored"]);
+    assert_eq!(status, 78);
     // The check of a store that is not confirmed works, and another restore does not go over it.
     assert!(workplace.run_ok(&["registry", "fsck", "--data", "@restored"]).contains(", 0 findings"));
     workplace.expect_refused(&["restore", "@backup", "--data", "@restored"], "it is not empty");
