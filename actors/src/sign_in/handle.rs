@@ -18,7 +18,7 @@ use selfsame_protocol::time::UnixSeconds;
 
 use super::error::SignInError;
 use super::ids::TransactionId;
-use super::keys::PUBLISHED_AFTER_RETIREMENT;
+use super::keys::{PUBLISHED_AFTER_RETIREMENT, rotation_due};
 use super::messages::{Rotation, SessionRegistryMessage};
 use super::settings::{SignInClient, SignInLimits};
 use super::signing_keys::{KeyState, PublicJwk};
@@ -190,6 +190,12 @@ impl SignInHandle {
         let keys = self.state.signing_keys().await?;
         let now = self.state.clock.unix_seconds();
         Ok(keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
+    }
+
+    /// When the current signing key is due to be rotated; `None` while no keys are published. Makes
+    /// no keys.
+    pub fn rotation_due(&self) -> Option<UnixSeconds> {
+        rotation_due(&self.state)
     }
 
     /// Removes a signing key at once; when it is the current one, the next key signs from now on.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
-use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_storage::{Decision, RecordKey, RecordKind};
 use tokio::sync::Mutex;
 use tracing::Instrument;
@@ -59,13 +59,21 @@ impl KeyKeeper {
         self.spawn(move |state| async move { KeysChanged::Revoked(revoke(&state, &id, end_sessions).await, reply) });
     }
 
+    /// Begins to correct times from the future. [`KeysChanged::Corrected`] reports the outcome.
+    pub fn correct_times(&self) {
+        self.spawn(|state| async move { KeysChanged::Corrected(correct_times(&state).await) });
+    }
+
     /// Whether the current key has signed for as long as the settings allow. `false` while no keys
     /// are published.
     pub fn is_rotation_due(&self) -> bool {
-        let Some(keys) = self.state.keys.load_full() else { return false };
-        let promoted = keys.stored.current().and_then(|key| key.promoted_at).unwrap_or_default();
-        let due = promoted.plus(self.state.settings.key_rotation.as_secs());
-        self.state.clock.unix_seconds() >= due
+        rotation_due(&self.state).is_some_and(|due| self.state.clock.unix_seconds() >= due)
+    }
+
+    /// Whether published keys have times from the future.
+    pub fn have_times_from_the_future(&self) -> bool {
+        let (keys, now) = (self.state.keys.load(), self.state.clock.unix_seconds());
+        keys.as_ref().is_some_and(|keys| keys.stored.time_from_the_future(now).is_some())
     }
 
     fn spawn<Change: Future<Output = KeysChanged> + Send + 'static>(
@@ -80,6 +88,14 @@ impl KeyKeeper {
         };
         tokio::spawn(changing_keys.in_current_span());
     }
+}
+
+/// When the current key has signed for as long as the settings allow; `None` while no keys are
+/// published.
+pub(super) fn rotation_due(state: &SignInState) -> Option<UnixSeconds> {
+    let keys = state.keys.load_full()?;
+    let promoted = keys.stored.current().and_then(|key| key.promoted_at).unwrap_or_default();
+    Some(promoted.plus(state.settings.key_rotation.as_secs()))
 }
 
 /// Publishes the stored keys, if there are any, and the time up to which all sign-ins have ended.
@@ -132,8 +148,28 @@ async fn check_readable(state: &SignInState, keys: &SigningKeys) -> Result<(), S
     Ok(read.map_err(|error| SigningError::Load(error.to_string()))??)
 }
 
+/// Writes the present time in place of times from the future.
+async fn correct_times(state: &SignInState) -> Result<(), SignInError> {
+    let Some(ReadRecord { value, stored }) = stored_keys(state)? else { return Ok(()) };
+    let now = state.clock.unix_seconds();
+    let Some(latest) = value.time_from_the_future(now) else { return Ok(()) };
+    let corrected = value.with_times_until(now);
+    // When another writer has stored keys first, those keys are looked at the next time.
+    if state.write(vec![write(KEYS, Some(&stored), &corrected, UnixSeconds::NEVER)]).await? == Decision::Written {
+        let time = |time: UnixSeconds| UnixMillis(time.0.saturating_mul(1000)).to_iso_8601();
+        tracing::warn!(
+            clock = time(now),
+            latest = time(latest),
+            "signing keys have times in the future: the clock was wrong when they were made, or is wrong now; they \
+             count as published now, and are rotated as usual from now on"
+        );
+    }
+    Ok(())
+}
+
 async fn rotate(state: &SignInState, force: bool) -> Rotation {
     make_first(state).await?;
+    correct_times(state).await?;
     let missing = || SignInError::from(SigningError::Missing);
     // This check comes before the new key is made, because making a key is slow.
     let stored = stored_keys(state)?.ok_or_else(missing)?;

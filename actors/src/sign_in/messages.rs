@@ -55,6 +55,8 @@ pub(crate) enum KeysChanged {
     Made(Result<(), SignInError>, RpcReplyPort<Result<Arc<LoadedKeys>, SignInError>>),
     /// The task rotated the keys. There is no reply port when the sweep began the rotation.
     Rotated(Rotation, Option<RpcReplyPort<Rotation>>),
+    /// The task corrected times from the future, if there were any.
+    Corrected(Result<(), SignInError>),
     /// The task revoked a key.
     Revoked(Revocation, RpcReplyPort<Revocation>),
 }

@@ -26,7 +26,7 @@ use super::state::SignInState;
 use crate::support::notify::Notifiers;
 use crate::support::traced::{Opened, Traced};
 
-/// Time between two sweeps, which delete expired records and rotate due keys.
+/// Time between two sweeps, which delete expired records, rotate due keys and correct their times.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Time to the next sweep when there is more to delete.
@@ -56,8 +56,8 @@ pub(crate) struct SessionRegistryState {
     followers: Notifiers<TransactionId>,
     open: OpenSignIns,
     keys: KeyKeeper,
-    /// Whether a task that a sweep began is rotating the keys.
-    is_rotating: bool,
+    /// Whether a task that a sweep began is rotating the keys, or correcting their times.
+    is_changing_keys: bool,
     /// Whether a task is deleting expired records.
     is_sweeping: bool,
 }
@@ -83,7 +83,7 @@ impl Actor for SessionRegistry {
         }
         myself.send_interval(SWEEP_INTERVAL, || SessionRegistryMessage::Sweep.into());
         let (followers, open) = (Notifiers::default(), OpenSignIns::new(shared.settings.transaction_lifetime));
-        Ok(SessionRegistryState { shared, followers, open, keys, is_rotating: false, is_sweeping: false })
+        Ok(SessionRegistryState { shared, followers, open, keys, is_changing_keys: false, is_sweeping: false })
     }
 
     async fn handle(
@@ -162,8 +162,15 @@ impl SessionRegistryState {
             KeysChanged::Rotated(rotation, Some(reply)) => {
                 drop(reply.send(rotation.and_then(|rotation| published.map(|_| rotation))));
             }
+            KeysChanged::Corrected(corrected) => {
+                self.is_changing_keys = false;
+                if let Err(error) = corrected.and(published) {
+                    // The next sweep tries again.
+                    tracing::error!(%error, "the times of the signing keys could not be corrected");
+                }
+            }
             KeysChanged::Rotated(rotation, None) => {
-                self.is_rotating = false;
+                self.is_changing_keys = false;
                 match rotation.and_then(|rotation| published.map(|_| rotation)) {
                     Ok(Ok(())) => tracing::info!("the signing keys were rotated"),
                     Ok(Err(error)) => tracing::warn!(%error, "the signing keys are due but not rotated yet"),
@@ -181,8 +188,11 @@ impl SessionRegistryState {
         if !self.shared.records.leads() {
             return;
         }
-        if !self.is_rotating && self.keys.is_rotation_due() {
-            self.is_rotating = true;
+        if !self.is_changing_keys && self.keys.have_times_from_the_future() {
+            self.is_changing_keys = true;
+            self.keys.correct_times();
+        } else if !self.is_changing_keys && self.keys.is_rotation_due() {
+            self.is_changing_keys = true;
             self.keys.rotate(false, None);
         }
         if std::mem::replace(&mut self.is_sweeping, true) {

@@ -5,7 +5,7 @@ use super::claims::{Person, Scopes};
 use super::proof_request::{Initiator, SignInRequest};
 use super::response::ResponseType;
 use super::signing_algorithm::SigningAlgorithm;
-use crate::time::UnixSeconds;
+use crate::time::{LONGEST_CLOCK_STEP, UnixSeconds};
 use crate::verification::{Environment, ProofKind};
 use crate::{B256, encode_fields};
 
@@ -387,6 +387,28 @@ impl SigningKeys {
         if published_for < LEAST_PUBLICATION { Err(KeyTooYoung { published_for }) } else { Ok(()) }
     }
 
+    /// The latest of the keys' times, if it lies more than [`LONGEST_CLOCK_STEP`] after `now`: the
+    /// clock was wrong when it was written, or is wrong now.
+    pub fn time_from_the_future(&self, now: UnixSeconds) -> Option<UnixSeconds> {
+        let times =
+            |key: &SigningKey| key.promoted_at.into_iter().chain(key.retired_at).chain([key.published_at]).max();
+        let latest = self.keys.iter().filter_map(times).max();
+        latest.filter(|latest| latest.since(now) > LONGEST_CLOCK_STEP.as_secs())
+    }
+
+    /// The same keys, with `now` in place of later times. Without it, keys of a clock that was years
+    /// ahead would not be rotated for years. When they were really published is not known, so the
+    /// next key counts as published now.
+    pub fn with_times_until(&self, now: UnixSeconds) -> Self {
+        let keys = self.keys.iter().cloned().map(|key| SigningKey {
+            published_at: key.published_at.min(now),
+            promoted_at: key.promoted_at.map(|time| time.min(now)),
+            retired_at: key.retired_at.map(|time| time.min(now)),
+            ..key
+        });
+        Self { keys: keys.collect(), ..*self }
+    }
+
     /// The key that is published and does not sign yet.
     pub fn next(&self) -> Option<&SigningKey> {
         self.keys.iter().find(|key| key.promoted_at.is_none())
@@ -458,6 +480,22 @@ mod tests {
             keys = keys.rotate(key(new, 5), UnixSeconds(5), 3600, true).expect("forced");
             assert_eq!(keys.keys.iter().map(|key| key.private_key.is_some()).collect::<Vec<_>>(), has_private);
         }
+    }
+
+    #[test]
+    fn keys_of_a_clock_that_was_ahead_count_from_now_on() {
+        let keys = SigningKeys::first(key("a", 90_000), key("b", 90_000), UnixSeconds(90_000));
+        let keys = keys.rotate(key("c", 90_100), UnixSeconds(90_100), 3600, true).expect("forced");
+        assert_eq!(keys.time_from_the_future(UnixSeconds(89_799)), Some(UnixSeconds(90_100)));
+        // A correction of the clock.
+        assert_eq!(keys.time_from_the_future(UnixSeconds(89_800)), None);
+        let now = UnixSeconds(1000);
+        let corrected = keys.with_times_until(now);
+        assert_eq!((ids(&corrected), corrected.time_from_the_future(now)), (ids(&keys), None));
+        assert_eq!(corrected.check_due(now), Err(KeyTooYoung { published_for: 0 }));
+        assert_eq!(corrected.check_due(UnixSeconds(4600)), Ok(()));
+        assert_eq!(ids(&corrected.without_expired(UnixSeconds(4601), 3600)), ["b", "c"]);
+        assert_eq!(corrected.with_times_until(UnixSeconds(5000)).keys, corrected.keys, "past times stay");
     }
 
     #[test]
