@@ -68,7 +68,7 @@ pub enum Command {
     Backup(Backup),
     /// Make a data folder from a backup
     Restore(Restore),
-    /// How a running daemon is doing; exit status 1 when it is not ready
+    /// How a running daemon is doing; exit status 1 when it is not ready, or something needs attention
     Status {
         /// Print JSON
         #[arg(long)]

@@ -73,12 +73,13 @@ pub(crate) struct ForReplicas {
 /// What serves, until the shutdown.
 pub(crate) struct Servers {
     pub servers: Vec<(Server, Listener)>,
-    /// Takes the samples of the operator's curves.
+    /// Takes the samples of the operator's curves, and looks for what needs attention.
     pub sampling: BoxFuture<'static, ()>,
 }
 
 /// A server for each address, with the interfaces that share it, and one for the operator's socket;
-/// and what takes the samples of the operator's curves, until the shutdown.
+/// and what takes the samples of the operator's curves and looks for what needs attention, until the
+/// shutdown.
 pub(crate) fn servers(
     config: &Config,
     operator: operator::Setup,
@@ -138,7 +139,9 @@ pub(crate) fn servers(
             tls,
         }
     };
-    let sampling = history.run(move || clock.unix_seconds(), shutdown.clone()).boxed();
+    let sampling = history.run(move || clock.unix_seconds(), shutdown.clone());
+    let watching = operator::watch_attention(Arc::clone(&operator), shutdown.clone());
+    let sampling = async move { _ = tokio::join!(sampling, watching) }.boxed();
     let mut servers = Vec::new();
     for (address, (listener, _)) in listeners.0 {
         let here = routes.extract_if(.., |(interface, _)| config.listen[*interface] == address);

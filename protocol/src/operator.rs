@@ -400,6 +400,68 @@ pub struct BackupContent {
     pub took_ms: u64,
 }
 
+/// Something that needs the operator's attention, in the answer of `/status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attention {
+    /// The part of the daemon that it is about.
+    pub subject: AttentionSubject,
+    /// Since when (RFC 3339), as far as this run of the daemon knows.
+    #[schema(example = "2026-07-01T12:00:00Z")]
+    pub since: String,
+    /// What is wrong.
+    #[schema(
+        example = "the last backup, in /backups/selfsame-2026-07-01T12-00-00Z, failed: /backups: No such file or directory (os error 2)"
+    )]
+    pub text: String,
+    /// What the operator can do.
+    #[schema(example = "mend the cause, then make one at once: `selfsame backup FOLDER`; the next good one ends this")]
+    pub remedy: String,
+}
+
+/// The parts of the daemon that can need attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionSubject {
+    /// Something cannot be written.
+    Store,
+    /// The room on the disk of the data folder.
+    Disk,
+    /// The clock, compared with the time of the last block.
+    Clock,
+    /// Backups that fail, or are overdue.
+    Backups,
+    /// What is followed from chains.
+    Chains,
+    /// Events that receivers do not accept.
+    Webhooks,
+    /// The rotation of the signing keys.
+    Keys,
+    /// The certificate of the listeners.
+    Certificate,
+    /// A configuration that was refused.
+    Configuration,
+    /// The other replicas.
+    Cluster,
+}
+
+impl AttentionSubject {
+    /// The text in answers and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Disk => "disk",
+            Self::Clock => "clock",
+            Self::Backups => "backups",
+            Self::Chains => "chains",
+            Self::Webhooks => "webhooks",
+            Self::Keys => "keys",
+            Self::Certificate => "certificate",
+            Self::Configuration => "configuration",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
 /// That the store of a daemon was restored from a backup, in the answer of `/status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Restored {

@@ -62,6 +62,49 @@ pub struct BackupStatistics {
     pub last: Option<(UnixSeconds, Duration, u64)>,
 }
 
+/// What is wrong with the backups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackupHealth {
+    /// The last backup, if it failed.
+    pub failing: Option<FailedBackup>,
+    /// The schedule, if there is one.
+    pub schedule: Option<ScheduleProgress>,
+}
+
+/// A backup that failed, after which none was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedBackup {
+    /// When the first of the failed ones since the last good one began.
+    pub since: UnixSeconds,
+    /// The folder of the last one.
+    pub folder: String,
+    /// Why it failed.
+    pub message: String,
+}
+
+/// How scheduled backups stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScheduleProgress {
+    /// Time from one backup to the next.
+    pub every: Duration,
+    /// When the schedule began, with the start of the daemon.
+    pub began: UnixSeconds,
+    /// When the newest good backup was begun; `None` when there is none.
+    pub newest: Option<UnixSeconds>,
+}
+
+impl ScheduleProgress {
+    /// When the next backup is due, or was.
+    pub fn due(&self) -> UnixSeconds {
+        self.newest.map_or(self.began, |newest| newest.plus(self.every.as_secs()))
+    }
+
+    /// When the next backup is overdue: one after the one that is due would be due, too.
+    pub fn overdue_at(&self) -> UnixSeconds {
+        self.due().plus(self.every.as_secs())
+    }
+}
+
 /// Makes the backups of a daemon.
 pub struct Backups {
     /// `None` once the daemon is stopping, so that the store can be closed.
@@ -106,6 +149,7 @@ struct State {
     known: Vec<Backup>,
     begun: u64,
     statistics: BackupStatistics,
+    health: BackupHealth,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -195,6 +239,16 @@ impl Backups {
         lock(&self.state).statistics
     }
 
+    /// What is wrong with the backups.
+    pub fn health(&self) -> BackupHealth {
+        lock(&self.state).health.clone()
+    }
+
+    /// Takes over the schedule, and when the newest of its backups was begun that are there already.
+    pub fn note_schedule(&self, schedule: ScheduleProgress) {
+        lock(&self.state).health.schedule = Some(schedule);
+    }
+
     /// Waits until a backup has ended; returns at once when it is not running, or not known.
     pub async fn wait_until_ended(&self, id: u64) {
         let mut changes = self.changes.subscribe();
@@ -253,8 +307,18 @@ impl State {
             Ok(manifest) => {
                 self.statistics.made += 1;
                 self.statistics.last = Some((begun_at, took, manifest.total_size()));
+                self.health.failing = None;
+                if let Some(schedule) = &mut self.health.schedule {
+                    schedule.newest = schedule.newest.max(Some(begun_at));
+                }
             }
-            Err(_) => self.statistics.failed += 1,
+            Err(message) => {
+                self.statistics.failed += 1;
+                let since = self.health.failing.as_ref().map_or(begun_at, |failing| failing.since);
+                let known = self.known.iter().find(|backup| backup.id == id);
+                let folder = known.map(|backup| backup.folder.clone()).unwrap_or_default();
+                self.health.failing = Some(FailedBackup { since, folder, message: message.clone() });
+            }
         }
         let Some(backup) = self.known.iter_mut().find(|backup| backup.id == id) else { return };
         match made {

@@ -12,7 +12,7 @@ use selfsame_protocol::time::UnixSeconds;
 use tokio::time::MissedTickBehavior;
 
 use super::folder::{UNFINISHED, list, remove_unfinished};
-use super::jobs::{Backups, BeginError, BegunBy};
+use super::jobs::{Backups, BeginError, BegunBy, ScheduleProgress};
 use super::make::time_text;
 use super::manifest::{MANIFEST, Manifest};
 use super::{BackupError, at};
@@ -44,7 +44,10 @@ impl Schedule {
     /// Makes backups until the daemon stops. The first is due when the newest one in the folder is
     /// old enough, so a restart does not make one more.
     pub async fn run(self, backups: Arc<Backups>, clock: Arc<dyn Clock>, shutdown: Shutdown) {
-        let mut due = self.first_due(clock.unix_seconds()).await;
+        let began = clock.unix_seconds();
+        let progress = ScheduleProgress { every: self.every, began, newest: self.newest(began).await };
+        backups.note_schedule(progress);
+        let mut due = progress.due();
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -64,13 +67,13 @@ impl Schedule {
         }
     }
 
-    async fn first_due(&self, now: UnixSeconds) -> UnixSeconds {
+    /// When the newest backup in the folder was begun.
+    async fn newest(&self, now: UnixSeconds) -> Option<UnixSeconds> {
         let schedule = self.clone();
         let own = tokio::task::spawn_blocking(move || schedule.own_backups()).await;
         // A folder that cannot be read is an error of the first backup.
         let own = own.ok().and_then(Result::ok).unwrap_or_default();
-        let newest = own.into_iter().map(|(time, _)| time).filter(|time| *time <= now).max();
-        newest.map_or(now, |newest| newest.plus(self.every.as_secs()))
+        own.into_iter().map(|(time, _)| time).filter(|time| *time <= now).max()
     }
 
     /// Makes a backup, then removes old ones. Returns whether it was made; `None` when another one

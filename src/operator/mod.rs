@@ -7,6 +7,7 @@
 //! | `metrics.rs` | `GET /metrics` |
 //! | `actors.rs` | `GET /actors` |
 //! | `status.rs` | `GET /status` |
+//! | `attention.rs` | its `attention`: what fails, since when, and what to do |
 //! | `history.rs` | `GET /history` |
 //! | `blocks.rs` | `GET /blocks` |
 //! | `apps.rs` | `GET /apps` |
@@ -25,6 +26,7 @@
 mod access;
 mod actors;
 mod apps;
+mod attention;
 mod backups;
 mod blocks;
 mod cluster;
@@ -51,6 +53,7 @@ mod webhooks;
 use std::sync::Arc;
 
 use access::{with_token, without_token};
+pub use attention::watch_attention;
 pub use description::Description;
 use error::OperatorError;
 use hyper::Method;

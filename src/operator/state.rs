@@ -14,6 +14,7 @@ use selfsame_protocol::operator::{Restored, Simulation};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::attention::AttentionList;
 use super::error::OperatorError;
 use super::metric_groups::{self, FollowedNode};
 use super::newest_blocks::NewestBlocks;
@@ -22,7 +23,7 @@ use super::recorder::History;
 use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::backup::jobs::Backups;
 use crate::build::Build;
-use crate::http::{Metrics, Request};
+use crate::http::{Certificate, Metrics, Request};
 use crate::webhooks::stream::EventStreams;
 
 /// The parts from which the operator interface is made.
@@ -59,6 +60,8 @@ pub struct Setup {
     pub build: Build,
     /// The cluster that the daemon is a replica of; `None` when it is alone.
     pub cluster: Option<OwnCluster>,
+    /// The certificate of the listeners; `None` for plain HTTP.
+    pub certificate: Option<Arc<Certificate>>,
 }
 
 /// What the operator's handlers share.
@@ -99,6 +102,12 @@ pub struct Operator {
     pub build: Build,
     /// The cluster that the daemon is a replica of; `None` when it is alone.
     pub cluster: Option<OwnCluster>,
+    /// The certificate of the listeners; `None` for plain HTTP.
+    pub certificate: Option<Arc<Certificate>>,
+    /// The data folder.
+    pub data: PathBuf,
+    /// What needs attention, and since when.
+    pub attention: AttentionList,
     /// The streams of events.
     pub streams: EventStreams,
     /// Everything that `/metrics` shows.
@@ -114,7 +123,8 @@ impl Operator {
     /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`. The
     /// caller runs `history`.
     pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics, history: History) -> Self {
-        let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, .. } = setup;
+        let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, certificate, .. } =
+            setup;
         let Setup { draining, nodes, data, reloads, reload_status, backups, restored, build, cluster, .. } = setup;
         reload_status.register(&mut metrics);
         let ready = Gauge::default();
@@ -123,7 +133,7 @@ impl Operator {
             service: Arc::clone(&service),
             backups: Arc::clone(&backups),
             nodes,
-            data,
+            data: data.clone(),
             build,
             cluster: cluster.clone(),
         };
@@ -148,6 +158,9 @@ impl Operator {
             restored,
             build,
             cluster,
+            certificate,
+            data,
+            attention: AttentionList::default(),
             streams,
             metrics,
             ready,

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
 use selfsame_protocol::gateway::ServiceApiError;
-use selfsame_protocol::operator::{Backup, ClusterStatus, ReloadReport, Restored};
+use selfsame_protocol::operator::{Attention, Backup, ClusterStatus, ReloadReport, Restored, WebhookStatus};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::actors::{Actor, all_actors};
-use super::cluster::cluster_status;
+use super::attention::Parts;
 use super::error::OperatorError;
 use super::ready::reasons;
 use super::state::Operator;
+use super::webhooks;
 use crate::build::Build;
 use crate::http::{Request, Response, json};
 
@@ -28,6 +29,10 @@ struct Status {
     /// Whether the daemon can do its work, and if not, why.
     ready: bool,
     reasons: Vec<String>,
+    /// Whether something needs the operator's attention, also while the daemon is ready.
+    degraded: bool,
+    /// What does, since when, and what to do; empty when nothing does.
+    attention: Vec<Attention>,
     /// The registry's numbers since the start.
     #[schema(value_type = Object)]
     registry: RegistryStatistics,
@@ -37,6 +42,8 @@ struct Status {
     /// What is followed from chains; empty when nothing is.
     #[schema(value_type = Vec<Object>)]
     chains: Vec<ChainStatus>,
+    /// The webhooks of the configuration.
+    webhooks: Vec<WebhookStatus>,
     /// The last backups since the start, the newest last.
     backups: Vec<Backup>,
     /// That the store was restored from a backup; null when it was not.
@@ -50,8 +57,8 @@ struct Status {
 
 /// How the daemon is doing
 ///
-/// Readiness, the registry's numbers and the actors. The status is 200 also when the daemon is not
-/// ready.
+/// Readiness, what needs attention, the registry's numbers and the actors. The status is 200 also
+/// when the daemon is not ready.
 #[utoipa::path(
     get, path = "/status", tag = "operator", operation_id = "daemon_status", security(("operatorToken" = [])),
     responses(
@@ -62,18 +69,23 @@ struct Status {
 )]
 pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     let reasons = reasons(&operator, &request);
+    let parts = Parts::read(&operator).await;
+    let attention = operator.attention.list(&parts);
     let status = Status {
         build: operator.build,
         uptime_seconds: operator.started.elapsed().as_secs(),
         ready: reasons.is_empty(),
         reasons,
+        degraded: !attention.is_empty(),
+        attention,
         registry: operator.service.registry().statistics(),
         verifier: operator.service.verification().statistics(),
-        chains: operator.service.chain().status(operator.clock.unix_seconds()),
+        chains: parts.chains,
+        webhooks: parts.webhooks.into_iter().map(webhooks::status).collect(),
         backups: operator.backups.known(),
         restored: operator.restored.clone(),
         actors: all_actors(&operator),
-        cluster: cluster_status(&operator),
+        cluster: parts.cluster,
         reload: operator.reload_status.last().as_deref().cloned(),
     };
     Ok(json(StatusCode::OK, &status))

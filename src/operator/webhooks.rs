@@ -103,8 +103,9 @@ pub async fn discard(operator: Arc<Operator>, request: Request) -> Result<Respon
     Ok(json(StatusCode::OK, &ChangedDeadLetters { count }))
 }
 
-fn status(status: ReceiverStatus) -> WebhookStatus {
-    let ReceiverStatus { settings, behind, waiting, dead, lost, counts, last_failure } = status;
+/// How a webhook is doing.
+pub(super) fn status(status: ReceiverStatus) -> WebhookStatus {
+    let ReceiverStatus { settings, behind, waiting, dead, lost, counts, last_failure, .. } = status;
     WebhookStatus {
         id: settings.id.clone(),
         url: settings.url.clone(),

@@ -9,10 +9,11 @@ use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
-use crate::harness::{operator_token, until, until_true};
+use crate::harness::{folder, in_time, operator_token, program, until, until_true};
 use crate::registry_client::{RegistryClient, hold};
 use crate::sign_in_client::{APP, parameters};
 use crate::test_accounts::key;
+use crate::webhook_receiver::SECRET as WEBHOOK_SECRET;
 
 /// The samples of `/metrics` by name and labels.
 pub async fn metrics(client: &RegistryClient) -> BTreeMap<String, f64> {
@@ -327,4 +328,94 @@ async fn refusals_by_limits_of_a_source_are_counted_by_limit_and_endpoints() {
     ];
     let expected: Vec<_> = expected.map(|(limit, endpoints, count)| (sample(limit, endpoints), count)).into();
     assert_eq!(grown, expected.iter().map(|(name, count)| (name.as_str(), *count)).collect::<Vec<_>>());
+}
+
+/// A daemon whose backups and webhooks fail serves its clients, so it is ready; its operator is told
+/// all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_status_says_what_needs_attention_since_when_and_what_to_do() {
+    let files = folder();
+    let secret = files.path().join("secret");
+    std::fs::write(&secret, WEBHOOK_SECRET).expect("written");
+    let webhook = format!(
+        "id = 'orders'\nurl = 'http://127.0.0.1:1/'\nsecret_file = '{}'\nevents = ['request.finalized']",
+        secret.display()
+    );
+    let backups = files.path().join("backups");
+    let client = RegistryClient::start_with(|config| {
+        config.backup.every = Some(Duration::from_secs(3600));
+        config.backup.folder = Some(backups.clone());
+        config.webhooks = vec![toml::from_str(&webhook).expect("a webhook")];
+    })
+    .await;
+    client.create(&[&key("alice")], Address::ZERO).await;
+    let data = client.folder.path().to_str().expect("text").to_owned();
+    let subjects = async || {
+        let status = client.operator("/status").await.body;
+        let list = status["attention"].as_array().unwrap_or_else(|| panic!("no list: {status}")).clone();
+        assert_eq!(status["degraded"], json!(!list.is_empty()), "{status}");
+        assert_eq!((&status["ready"], &status["reasons"]), (&json!(true), &json!([])), "{status}");
+        for reason in &list {
+            for (name, least) in [("subject", 4), ("since", 20), ("text", 10), ("remedy", 10)] {
+                assert!(reason[name].as_str().is_some_and(|text| text.len() >= least), "{name}: {reason}");
+            }
+        }
+        list
+    };
+    // A webhook that has failed once may only wait for a receiver that restarts.
+    let list = until("a failed backup", async || {
+        let list = subjects().await;
+        if list.iter().any(|reason| reason["subject"] == "backups") { Ok(list) } else { Err(list) }
+    })
+    .await;
+    let backup = list.iter().find(|reason| reason["subject"] == "backups").expect("a failed backup");
+    let text = backup["text"].as_str().expect("text");
+    assert!(text.contains(backups.to_str().expect("text")), "{backup}");
+    assert_eq!(backup["since"], "2026-07-01T00:00:00Z", "{backup}");
+    until("webhooks that wait", async || {
+        let listed = client.operator("/webhooks").await.body;
+        if listed[0]["waiting"] == 1 { Ok(()) } else { Err(listed) }
+    })
+    .await;
+    subjects().await;
+    client.daemon.clock.advance(Duration::from_secs(60));
+    let list = until("a webhook that needs attention", async || {
+        let list = subjects().await;
+        if list.iter().any(|reason| reason["subject"] == "webhooks") { Ok(list) } else { Err(list) }
+    })
+    .await;
+    let webhook = list.iter().find(|reason| reason["subject"] == "webhooks").expect("a reason");
+    assert!(webhook["text"].as_str().is_some_and(|text| text.contains("orders")), "{webhook}");
+    assert_eq!(client.get(client.daemon.operator("/ready")).await.status, 200);
+
+    let command = async |arguments: &[&str]| {
+        let mut command = tokio::process::Command::from(program());
+        let operator = client.daemon.operator("");
+        command.args(arguments).args(["--data", &data, "--operator", &operator]).kill_on_drop(true);
+        let output = in_time("the end of the command", command.output()).await.expect("the program runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (status, text) = command(&["status"]).await;
+    assert!(status == Some(1) && text.starts_with("ready, and needs attention\n"), "{status:?} {text}");
+    for part in ["  backups since 2026-07-01T00:00:00Z: ", "\nwebhooks\n  orders ", "\nlast backup\n"] {
+        assert!(text.contains(part), "{text:?} should contain {part:?}");
+    }
+
+    // The cause is gone.
+    std::fs::create_dir(&backups).expect("a folder");
+    client.daemon.clock.advance(Duration::from_secs(300));
+    until("a good backup", async || {
+        let list = subjects().await;
+        if list.iter().all(|reason| reason["subject"] != "backups") { Ok(()) } else { Err(list) }
+    })
+    .await;
+}
+
+/// A daemon that does well is not said to need anything.
+#[tokio::test]
+async fn a_daemon_that_does_well_needs_no_attention() {
+    let client = RegistryClient::start().await;
+    client.create(&[&key("alice")], Address::ZERO).await;
+    let status = client.operator("/status").await.body;
+    assert_eq!((&status["degraded"], &status["attention"]), (&json!(false), &json!([])), "{status}");
 }

@@ -52,6 +52,8 @@ pub struct ReceiverStatus {
     pub waiting: usize,
     /// Events that are not sent any more, until the operator wants them to be.
     pub dead: usize,
+    /// When the last attempt of the oldest of them failed; `None` when there are none.
+    pub oldest_dead: Option<UnixMillis>,
     /// Events that were given up and are not kept.
     pub lost: u64,
     /// What became of its webhooks since the start.
@@ -227,6 +229,7 @@ fn status(state: &EventsState, settings: &Arc<ReceiverSettings>, last: u64) -> R
         behind: record.as_ref().map_or(0, |record| (last + 1).saturating_sub(record.next.sequence)),
         waiting: waiting.len(),
         dead: dead.len(),
+        oldest_dead: dead.iter().map(|delivery| delivery.failed_at).min(),
         lost: record.map_or(0, |record| record.lost),
         counts: state.counts(&settings.id),
         last_failure: newest.map(|delivery| delivery.failure.clone()),

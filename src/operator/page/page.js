@@ -38,6 +38,13 @@ function code(text) {
   return made;
 }
 
+// Text in which commands stand between backticks.
+function withCommands(tag, text, className) {
+  const made = make(tag, "", className);
+  made.append(...text.split("`").map((part, index) => index % 2 ? make("code", part) : part));
+  return made;
+}
+
 function row(head, ...cells) {
   const made = document.createElement("tr");
   const first = document.createElement("th");
@@ -67,7 +74,7 @@ function list(id, rows) {
   element(id).replaceChildren(...rows.map(([name, value, detail, className]) => {
     const made = document.createElement("div");
     const data = make("dd", value, className);
-    if (detail) data.append(make("small", detail));
+    for (const line of [detail].flat().filter(Boolean)) data.append(make("small", line));
     made.append(make("dt", name), data);
     return made;
   }));
@@ -150,18 +157,60 @@ function showCluster(cluster) {
   )));
 }
 
+function showWebhooks(webhooks) {
+  element("webhooks-section").hidden = webhooks.length === 0;
+  element("webhooks").replaceChildren(...webhooks.map((webhook) => {
+    const name = make("span", webhook.id);
+    name.title = webhook.url;
+    const number = (value, isBad) => [count(value), isBad ? "bad" : undefined];
+    return row(
+      name,
+      webhook.last_delivered ? since(webhook.last_delivered) : "not since the start",
+      count(webhook.delivered),
+      number(webhook.waiting, webhook.waiting > 0),
+      number(webhook.dead_letters, webhook.dead_letters > 0),
+      count(webhook.behind),
+      [webhook.last_failure ?? "", webhook.last_failure ? "bad" : undefined],
+    );
+  }));
+}
+
+// What of the list is shown, so that a status that does not change is not read out again.
+let shownAttention = "";
+
+function showAttention(list) {
+  element("attention-section").hidden = list.length === 0;
+  const minute = Math.floor(Date.now() / 60000);
+  const now = JSON.stringify([list, minute]);
+  if (now === shownAttention) return;
+  shownAttention = now;
+  element("attention").replaceChildren(...list.map((reason) => {
+    const item = document.createElement("li");
+    const head = make("p", "", "subject");
+    const began = make("time", "since " + since(reason.since));
+    began.dateTime = began.title = reason.since;
+    head.append(make("strong", reason.subject[0].toUpperCase() + reason.subject.slice(1)), " ", began);
+    item.append(head, withCommands("p", reason.text, "text"), withCommands("p", reason.remedy, "remedy"));
+    return item;
+  }));
+}
+
 function show(status) {
   element("status").hidden = false;
   element("version").textContent = status.version;
   element("uptime").textContent = "running for " + passed(status.uptime_seconds);
-  document.title = (status.ready ? "" : "Not ready – ") + "Selfsame";
+  const [words, className] = !status.ready ? ["Not ready", "bad"]
+    : status.degraded ? ["Ready, needs attention", "warn"] : ["Ready", "good"];
+  document.title = (status.ready && !status.degraded ? "" : words + " – ") + "Selfsame";
   const readiness = element("readiness");
-  const words = status.ready ? "Ready" : "Not ready";
   // A status that does not change is not read out again.
   if (readiness.textContent !== words) readiness.textContent = words;
-  readiness.className = status.ready ? "good" : "bad";
-  element("reasons").hidden = status.ready;
-  element("reasons").replaceChildren(...status.reasons.map((reason) => make("li", reason)));
+  readiness.className = className;
+  // What also needs attention stands there, with what to do.
+  const reasons = status.reasons.filter((reason) => status.attention.every(({ text }) => text !== reason));
+  element("reasons").hidden = reasons.length === 0;
+  element("reasons").replaceChildren(...reasons.map((reason) => make("li", reason)));
+  showAttention(status.attention);
 
   const { registry, verifier } = status;
   const proofs = verifier.proofs_inside + verifier.sign_in_proofs_inside;
@@ -177,6 +226,7 @@ function show(status) {
   drawTree(status.actors);
   showChains(status.chains);
   showCluster(status.cluster);
+  showWebhooks(status.webhooks);
 
   const reload = status.reload;
   const backup = status.backups[status.backups.length - 1];
@@ -184,7 +234,7 @@ function show(status) {
     ["Last reload", reload ? reload.outcome : "none since the start",
       reload && [...(reload.problems ?? []), ...(reload.needs_restart ?? []).map((key) => key + " waits for a restart")].join("; "),
       reload && reload.outcome !== "success" ? "bad" : undefined],
-    ["Last backup", backup ? backup.state : "none since the start", backup && backup.folder,
+    ["Last backup", backup ? backup.state : "none since the start", backup && [backup.message, backup.folder],
       backup && backup.state === "failed" ? "bad" : undefined],
     ...(status.restored ? [["Restored from a backup", status.restored.restored_at, "at height " + count(status.restored.height)]] : []),
   ]);
@@ -224,10 +274,15 @@ function showRoots(roots) {
 // The token stays in this tab.
 const TOKEN = "operator-token";
 
-function askForToken() {
+function askForToken(problem) {
   sessionStorage.removeItem(TOKEN);
   element("status").hidden = true;
-  element("readiness").textContent = "The status needs the operator token.";
+  const readiness = element("readiness");
+  readiness.textContent = "The status needs the operator token.";
+  readiness.className = "";
+  document.title = "Selfsame";
+  element("token-problem").hidden = !problem;
+  element("token-problem").textContent = problem ?? "";
   element("sign-in").hidden = false;
   element("token").focus();
 }
@@ -272,7 +327,9 @@ async function look() {
       looked.set(path, now);
     }
   } catch (error) {
-    if (error instanceof Unauthorized) return askForToken();
+    if (error instanceof Unauthorized) {
+      return askForToken("That is not the token of this daemon: it is wrong, or was replaced since.");
+    }
     const readiness = element("readiness");
     readiness.textContent = "No answer from the daemon: " + error.message;
     readiness.className = "bad";
