@@ -398,10 +398,12 @@ fn time_of(text: &str) -> Option<UnixSeconds> {
     Some(UnixSeconds(since_epoch.as_secs()))
 }
 
-/// A span of time in its greatest units, as `9years 361days`.
+/// A span of time as `3650 days`, or a short one as `1h 30m`.
 fn span(seconds: u64) -> String {
-    let whole = if seconds > 2 * DAY { seconds - seconds % DAY } else { seconds };
-    humantime::format_duration(Duration::from_secs(whole)).to_string()
+    match seconds >= 2 * DAY {
+        true => format!("{} days", seconds / DAY),
+        false => humantime::format_duration(Duration::from_secs(seconds)).to_string(),
+    }
 }
 
 #[cfg(test)]

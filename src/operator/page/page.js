@@ -187,10 +187,10 @@ function showAttention(list) {
   element("attention").replaceChildren(...list.map((reason) => {
     const item = document.createElement("li");
     const head = make("p", "", "subject");
-    const began = make("time", "since " + since(reason.since));
+    const began = make("time", "for " + passed((Date.now() - new Date(reason.since).getTime()) / 1000));
     began.dateTime = began.title = reason.since;
     head.append(make("strong", reason.subject[0].toUpperCase() + reason.subject.slice(1)), " ", began);
-    item.append(head, withCommands("p", reason.text, "text"), withCommands("p", reason.remedy, "remedy"));
+    item.append(head, withCommands("p", reason.text, "text"), withCommands("p", "What to do: " + reason.remedy, "remedy"));
     return item;
   }));
 }
