@@ -73,6 +73,10 @@ pub enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Exit status 1 only when the daemon is not ready, whatever needs attention: for probes, which
+        /// must not end a daemon whose backups fail
+        #[arg(long)]
+        ready: bool,
         /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,

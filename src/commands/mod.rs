@@ -99,7 +99,7 @@ fn run(arguments: Arguments, build: Build, out: &mut Output) -> Result<ExitCode,
         Command::Backup(command) => backup::run(command, out),
         Command::Store(command) => store::run(command, out),
         Command::Restore(options) => restore::run(options, out),
-        Command::Status { json, options } => block_on(status::run(json, options, out)),
+        Command::Status { json, ready, options } => block_on(status::run(json, ready, options, out)),
         Command::Completions { shell } => help::print_completions(shell, out),
         Command::Man { folder } => help::write_man_pages(&folder),
         #[cfg(feature = "wallet")]

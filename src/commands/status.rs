@@ -8,14 +8,20 @@ use super::error::CommandError;
 use super::output::Output;
 use crate::operator_client::OperatorOptions;
 
-/// Runs the command; exit status 1 when the daemon is not ready, or something needs attention.
-pub async fn run(json: bool, options: OperatorOptions, out: &mut Output) -> Result<ExitCode, CommandError> {
+/// Runs the command; exit status 1 when the daemon is not ready, or, unless only readiness counts,
+/// something needs attention.
+pub async fn run(
+    json: bool,
+    only_ready: bool,
+    options: OperatorOptions,
+    out: &mut Output,
+) -> Result<ExitCode, CommandError> {
     let status: Value = options.get("/status").await?;
     match json {
         true => out.print_json(&status)?,
         false => out.print(&text(&status))?,
     }
-    let is_well = status["ready"] == true && status["degraded"] != true;
+    let is_well = status["ready"] == true && (only_ready || status["degraded"] != true);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

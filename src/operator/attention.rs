@@ -4,27 +4,19 @@
 //! `/ready` is for load balancers: a daemon whose backups fail serves its clients. This list is for
 //! people.
 //!
-//! Another source takes three lines: what it looks at as a field of [`Parts`], the reading of that
-//! in [`Parts::read`], and its function in [`SOURCES`].
+//! Another source takes three lines and a rule: what it looks at as a field of [`Parts`], the reading
+//! of that in `status.rs`, and the rule's name in [`SOURCES`].
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use selfsame_actors::{ChainStatus, ReceiverStatus};
 use selfsame_protocol::operator::{Attention, AttentionSubject, ClusterStatus, ReloadOutcome, ReloadReport, Replica};
 use selfsame_protocol::time::{LONGEST_CLOCK_STEP, UnixSeconds};
-use tokio::time::{MissedTickBehavior, interval};
 
-use super::cluster::cluster_status;
-use super::state::Operator;
 use crate::backup::jobs::BackupHealth;
 use crate::backup::make::time_text;
-use crate::http::Shutdown;
-
-/// Time between two looks, so that a reason is known and logged soon after it begins.
-const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Seconds for which something that heals by itself may last before it needs attention.
 const PATIENCE: u64 = 30;
@@ -82,52 +74,6 @@ struct Reason {
 const SOURCES: [fn(&Parts) -> Vec<Reason>; 10] =
     [store, disk, clock, backups, chains, webhooks, keys, certificate, configuration, cluster];
 
-impl Parts {
-    /// Reads the states.
-    pub async fn read(operator: &Operator) -> Self {
-        let now = operator.clock.unix_seconds();
-        let service = &operator.service;
-        let last = service.registry().snapshot().tip().seal;
-        let receivers = service.events().receivers().await;
-        let (webhooks, webhooks_error) = match receivers {
-            Ok(receivers) => (receivers, None),
-            Err(error) => (Vec::new(), Some(error.to_string())),
-        };
-        Self {
-            now,
-            failures: service.failures(),
-            disk: room(&operator.data),
-            last_block: (last.height > 0).then_some(last.time),
-            backups: operator.backups.health(),
-            webhooks,
-            webhooks_error,
-            chains: service.chain().status(now),
-            rotation_due: service.sign_in().rotation_due(),
-            certificate_expiry: operator.certificate.as_ref().map(|certificate| certificate.expiry()),
-            reload: operator.reload_status.last(),
-            cluster: cluster_status(operator),
-        }
-    }
-}
-
-/// The free bytes and all bytes of the disk that a folder is on.
-fn room(folder: &Path) -> Option<(u64, u64)> {
-    let disk = rustix::fs::statvfs(folder).ok()?;
-    Some((disk.f_bavail.saturating_mul(disk.f_frsize), disk.f_blocks.saturating_mul(disk.f_frsize)))
-}
-
-/// Looks every few seconds until the daemon stops, and logs what begins and ends.
-pub async fn watch_attention(operator: Arc<Operator>, shutdown: Shutdown) {
-    let mut ticks = interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = shutdown.triggered() => return,
-            _ = ticks.tick() => drop(operator.attention.list(&Parts::read(&operator).await)),
-        }
-    }
-}
-
 /// The reasons that hold, with the time since when.
 #[derive(Default)]
 pub struct AttentionList(Mutex<BTreeMap<(AttentionSubject, String), Seen>>);
@@ -171,8 +117,8 @@ impl AttentionList {
 fn store(parts: &Parts) -> Vec<Reason> {
     let reason = |failure: &String| Reason {
         subject: AttentionSubject::Store,
-        // The step that fails; what follows may change from one attempt to the next.
-        about: failure.split(':').next().unwrap_or_default().to_owned(),
+        // The step that fails. Its reason may change from one attempt to the next, and numbers grow.
+        about: failure.chars().take_while(|c| *c != ':').filter(|c| !c.is_ascii_digit()).collect(),
         text: failure.clone(),
         remedy: "until it succeeds nothing is accepted or answered that has to be written; see the log, and \
                  docs/operations/incidents.md"

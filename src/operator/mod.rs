@@ -53,7 +53,6 @@ mod webhooks;
 use std::sync::Arc;
 
 use access::{with_token, without_token};
-pub use attention::watch_attention;
 pub use description::Description;
 use error::OperatorError;
 use hyper::Method;
@@ -64,6 +63,7 @@ pub use recorder::{History, HistorySources};
 pub use reload_status::{ReloadRequest, ReloadStatus};
 pub use simulator::simulation;
 pub use state::{Operator, Setup};
+pub use status::watch_attention;
 
 use crate::http::{Router, Routes};
 use crate::interface::Interface;

@@ -1,22 +1,29 @@
 //! `GET /status`: how the daemon is doing, in one answer; what the page shows.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::operator::{Attention, Backup, ClusterStatus, ReloadReport, Restored, WebhookStatus};
 use serde::Serialize;
+use tokio::time::{MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
 use super::actors::{Actor, all_actors};
 use super::attention::Parts;
+use super::cluster::cluster_status;
 use super::error::OperatorError;
 use super::ready::reasons;
 use super::state::Operator;
 use super::webhooks;
 use crate::build::Build;
-use crate::http::{Request, Response, json};
+use crate::http::{Request, Response, Shutdown, json};
+
+/// Time between two looks for what needs attention, so that it is logged soon after it begins.
+const LOOK: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OperatorStatus)]
@@ -69,7 +76,7 @@ struct Status {
 )]
 pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     let reasons = reasons(&operator, &request);
-    let parts = Parts::read(&operator).await;
+    let parts = parts(&operator).await;
     let attention = operator.attention.list(&parts);
     let status = Status {
         build: operator.build,
@@ -89,4 +96,48 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         reload: operator.reload_status.last().as_deref().cloned(),
     };
     Ok(json(StatusCode::OK, &status))
+}
+
+/// Looks every few seconds for what needs attention until the daemon stops, so that the log has what
+/// begins and ends.
+pub async fn watch_attention(operator: Arc<Operator>, shutdown: Shutdown) {
+    let mut ticks = interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.triggered() => return,
+            _ = ticks.tick() => drop(operator.attention.list(&parts(&operator).await)),
+        }
+    }
+}
+
+/// The states of the parts.
+async fn parts(operator: &Operator) -> Parts {
+    let now = operator.clock.unix_seconds();
+    let service = &operator.service;
+    let last = service.registry().snapshot().tip().seal;
+    let (webhooks, webhooks_error) = match service.events().receivers().await {
+        Ok(receivers) => (receivers, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    Parts {
+        now,
+        failures: service.failures(),
+        disk: room(&operator.data),
+        last_block: (last.height > 0).then_some(last.time),
+        backups: operator.backups.health(),
+        webhooks,
+        webhooks_error,
+        chains: service.chain().status(now),
+        rotation_due: service.sign_in().rotation_due(),
+        certificate_expiry: operator.certificate.as_ref().map(|certificate| certificate.expiry()),
+        reload: operator.reload_status.last(),
+        cluster: cluster_status(operator),
+    }
+}
+
+/// The free bytes and all bytes of the disk that a folder is on.
+fn room(folder: &Path) -> Option<(u64, u64)> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    Some((disk.f_bavail.saturating_mul(disk.f_frsize), disk.f_blocks.saturating_mul(disk.f_frsize)))
 }

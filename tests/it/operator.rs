@@ -401,6 +401,8 @@ async fn the_status_says_what_needs_attention_since_when_and_what_to_do() {
         assert!(text.contains(part), "{text:?} should contain {part:?}");
     }
 
+    assert_eq!(command(&["status", "--ready"]).await.0, Some(0));
+
     // The cause is gone.
     std::fs::create_dir(&backups).expect("a folder");
     client.daemon.clock.advance(Duration::from_secs(300));

@@ -67,13 +67,13 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "src",
         &[
+            &["pem"],
             &[
                 "build",
                 "descriptors",
                 "durable_fs",
                 "interface",
                 "logging",
-                "pem",
                 "progress",
                 "service_manager",
                 "tls_roots",

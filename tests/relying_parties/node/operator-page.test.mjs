@@ -1,8 +1,10 @@
 // The operator's page in Chromium: what it draws, with the keyboard, and on a phone.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { startBrowser } from "./browser.mjs";
@@ -27,14 +29,14 @@ after(async () => {
 });
 
 // Opens the page and gives it the token, by the keyboard alone.
-async function open(viewport, options) {
+async function open(viewport, options, to = daemon) {
   const page = await (await browser.newContext({ viewport, ...options })).newPage();
   const problems = [];
   page.on("console", (message) => problems.push(message.text()));
   page.on("pageerror", (error) => problems.push(error.message));
-  await page.goto(daemon.operator);
+  await page.goto(to.operator);
   await page.waitForSelector("#sign-in:not([hidden])");
-  await page.keyboard.type(daemon.token);
+  await page.keyboard.type(to.token);
   await page.keyboard.press("Enter");
   await page.waitForSelector("#tree li li li");
   return { page, problems };
@@ -77,18 +79,73 @@ test("the page fits on a phone, and its tables can be scrolled with the keyboard
   }
 });
 
+async function axeFindings(page) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
+}
+
 for (const colorScheme of ["light", "dark"]) {
   for (const viewport of [DESKTOP, PHONE]) {
     test(`axe finds nothing, ${viewport.width} wide and ${colorScheme}`, async () => {
       const { page } = await open(viewport, { colorScheme, reducedMotion: "reduce" });
       await page.waitForSelector("#blocks code");
       await page.waitForSelector("figure svg polygon");
-      await page.evaluate(AXE);
-      const { violations } = await page.evaluate(() => globalThis.axe.run());
-      assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`), []);
+      assert.deepEqual(await axeFindings(page), []);
     });
   }
 }
+
+test("what needs attention stands first, also on a phone, and the webhooks are listed", async (context) => {
+  const files = mkdtempSync(join(tmpdir(), "selfsame-"));
+  context.after(() => rmSync(files, { recursive: true }));
+  const secret = join(files, "secret");
+  writeFileSync(secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+  const config = `
+[backup]
+every = "1h"
+folder = ${JSON.stringify(join(files, "missing"))}
+
+[[webhooks]]
+id = "orders"
+url = "http://127.0.0.1:1/"
+secret_file = ${JSON.stringify(secret)}
+events = ["request.finalized"]
+`;
+  const failing = await start({ config });
+  context.after(() => failing.stop());
+  for (const [viewport, colorScheme] of [[DESKTOP, "light"], [PHONE, "dark"]]) {
+    const { page } = await open(viewport, { colorScheme, reducedMotion: "reduce" }, failing);
+    await page.waitForSelector("#attention li");
+    assert.equal(await page.textContent("#readiness"), "Ready, needs attention");
+    const list = await page.textContent("#attention");
+    assert.match(list, /^Backups for .*the last backup, in .*missing.*What to do: mend the cause/s);
+    // Before everything else, and on the first screen.
+    const first = await page.locator("#status > :not([hidden])").first().getAttribute("id");
+    assert.equal(first, "attention-section");
+    const box = await page.locator("#attention li").first().boundingBox();
+    assert.ok(box.y + box.height < viewport.height, JSON.stringify(box));
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), viewport.width);
+    assert.match(await page.textContent("#webhooks tr"), /^ordersnot since the start0/);
+    assert.match(await page.textContent("#upkeep"), /Last backupfailed.*missing/);
+    assert.deepEqual(await axeFindings(page), []);
+  }
+});
+
+test("a wrong token is said to be wrong", async () => {
+  const page = await browser.newPage();
+  await page.goto(daemon.operator);
+  await page.waitForSelector("#sign-in:not([hidden])");
+  assert.equal(await page.isVisible("#token-problem"), false);
+  await page.fill("#token", "wrong");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#token-problem:not([hidden])");
+  assert.match(await page.textContent("#token-problem"), /not the token of this daemon/);
+  await page.fill("#token", daemon.token);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#tree li li li");
+  assert.equal(await page.isVisible("#token-problem"), false);
+});
 
 test("the page says when the daemon is gone", async () => {
   const gone = await start();
