@@ -129,9 +129,11 @@ impl EventsHandle {
     /// # Errors
     /// [`EventError::Store`].
     pub async fn receivers(&self) -> Result<Vec<ReceiverStatus>, EventError> {
-        let state = Arc::clone(&self.state);
+        let (state, settings) = (Arc::clone(&self.state), self.state.settings.load_full());
+        if settings.receivers.is_empty() {
+            return Ok(Vec::new());
+        }
         let read = move || {
-            let settings = state.settings.load_full();
             let last = state.records.progress()?.unwrap_or_default().last;
             settings.receivers.iter().map(|settings| status(&state, settings, last)).collect()
         };
