@@ -68,13 +68,14 @@ pub enum Command {
     Backup(Backup),
     /// Make a data folder from a backup
     Restore(Restore),
-    /// How a running daemon is doing; exit status 1 when it is not ready, or something needs attention
+    /// How a running daemon is doing; exit status 1 when it is not ready, or something needs
+    /// attention
     Status {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Exit status 1 only when the daemon is not ready, whatever needs attention: for probes, which
-        /// must not end a daemon whose backups fail
+        /// Exit status 1 only when the daemon is not ready, whatever needs attention: for probes,
+        /// which must not end a daemon whose backups fail
         #[arg(long)]
         ready: bool,
         /// Address of the operator interface, and the folder of its token

@@ -172,8 +172,8 @@ pub struct Daemon {
     reloading: Reloading,
     reload_requests: Option<mpsc::Receiver<ReloadRequest>>,
     backups: Arc<Backups>,
-    /// What else runs until the shutdown: what the operator's page needs, and the scheduled backups,
-    /// if there are any.
+    /// What else runs until the shutdown: what the operator's page needs, and the scheduled
+    /// backups, if there are any.
     background: Vec<BoxFuture<'static, ()>>,
     /// Returns when the daemon is no replica any more; `None` for one that is alone.
     removal: Option<BoxFuture<'static, RemovedError>>,

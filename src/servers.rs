@@ -78,8 +78,8 @@ pub(crate) struct Servers {
 }
 
 /// A server for each address, with the interfaces that share it, and one for the operator's socket;
-/// and what takes the samples of the operator's curves and looks for what needs attention, until the
-/// shutdown.
+/// and what takes the samples of the operator's curves and looks for what needs attention, until
+/// the shutdown.
 pub(crate) fn servers(
     config: &Config,
     operator: operator::Setup,

@@ -244,7 +244,7 @@ impl Backups {
         lock(&self.state).health.clone()
     }
 
-    /// Takes over the schedule, and when the newest of its backups was begun that are there already.
+    /// Takes over the schedule, with the newest of its backups that are there already.
     pub fn note_schedule(&self, schedule: ScheduleProgress) {
         lock(&self.state).health.schedule = Some(schedule);
     }

@@ -39,6 +39,11 @@ use crate::stop_signal::end_at_once;
 /// and the daemon's status show.
 pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode {
     let _log = logging::FlushOnDrop;
+    let arguments: Vec<OsString> = arguments.collect();
+    // Before anything else, because until here SIGHUP ends the process.
+    if arguments.get(1).is_some_and(|command| command == "serve") {
+        serve::ignore_hangup();
+    }
     let mut out = Output::standard();
     let mut is_daemon = false;
     let done = match Arguments::try_parse_from(arguments) {

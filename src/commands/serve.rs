@@ -32,13 +32,22 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two looks at the files of the certificate.
 const CERTIFICATE_WATCH: Duration = Duration::from_secs(60);
 
+/// Ignores SIGHUP until [`serve`] handles it. Nothing is lost: the configuration is not read
+/// before.
+pub fn ignore_hangup() {
+    #[expect(unsafe_code, reason = "the standard library has no function for it")]
+    // SAFETY: a signal that is ignored runs no code, and there is no other thread yet.
+    unsafe {
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
+    }
+}
+
 /// Runs the daemon until SIGTERM or SIGINT.
 pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode, CommandError> {
     // They are in variables, which are removed before there are other threads.
     let inherited = inherited_listeners()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // Before anything is read: until then SIGHUP ends the process, and afterwards one that comes
-    // during the start is taken when the daemon runs.
+    // Before anything is read: a signal that comes during the start is taken when the daemon runs.
     let hangup = {
         let _entered = runtime.enter();
         signal(SignalKind::hangup())?

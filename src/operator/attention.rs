@@ -4,8 +4,8 @@
 //! `/ready` is for load balancers: a daemon whose backups fail serves its clients. This list is for
 //! people.
 //!
-//! Another source takes three lines and a rule: what it looks at as a field of [`Parts`], the reading
-//! of that in `status.rs`, and the rule's name in [`SOURCES`].
+//! Another source takes three lines and a rule: what it looks at as a field of [`Parts`], the
+//! reading of that in `status.rs`, and the rule's name in [`SOURCES`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,8 +24,8 @@ const PATIENCE: u64 = 30;
 const DAY: u64 = 24 * 3600;
 const YEAR: u64 = 365 * DAY;
 
-/// How late a rotation of the signing keys may be, in seconds: the next key may have to be published
-/// for an hour first.
+/// How late a rotation of the signing keys may be, in seconds: the next key may have to be
+/// published for an hour first.
 const LATE_ROTATION: u64 = 2 * 3600;
 
 /// Records of the log of events that a webhook may be behind.
@@ -117,7 +117,8 @@ impl AttentionList {
 fn store(parts: &Parts) -> Vec<Reason> {
     let reason = |failure: &String| Reason {
         subject: AttentionSubject::Store,
-        // The step that fails. Its reason may change from one attempt to the next, and numbers grow.
+        // The step that fails. Its reason may change from one attempt to the next, and numbers
+        // grow.
         about: failure.chars().take_while(|c| *c != ':').filter(|c| !c.is_ascii_digit()).collect(),
         text: failure.clone(),
         remedy: "until it succeeds nothing is accepted or answered that has to be written; see the log, and \

@@ -98,8 +98,8 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
     Ok(json(StatusCode::OK, &status))
 }
 
-/// Looks every few seconds for what needs attention until the daemon stops, so that the log has what
-/// begins and ends.
+/// Looks every few seconds for what needs attention until the daemon stops, so that the log has
+/// what begins and ends.
 pub async fn watch_attention(operator: Arc<Operator>, shutdown: Shutdown) {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -330,8 +330,8 @@ async fn refusals_by_limits_of_a_source_are_counted_by_limit_and_endpoints() {
     assert_eq!(grown, expected.iter().map(|(name, count)| (name.as_str(), *count)).collect::<Vec<_>>());
 }
 
-/// A daemon whose backups and webhooks fail serves its clients, so it is ready; its operator is told
-/// all the same.
+/// A daemon whose backups and webhooks fail serves its clients, so it is ready; its operator is
+/// told all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_says_what_needs_attention_since_when_and_what_to_do() {
     let files = folder();

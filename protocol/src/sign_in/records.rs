@@ -396,9 +396,9 @@ impl SigningKeys {
         latest.filter(|latest| latest.since(now) > LONGEST_CLOCK_STEP.as_secs())
     }
 
-    /// The same keys, with `now` in place of later times. Without it, keys of a clock that was years
-    /// ahead would not be rotated for years. When they were really published is not known, so the
-    /// next key counts as published now.
+    /// The same keys, with `now` in place of later times. Without it, keys of a clock that was
+    /// years ahead would not be rotated for years. When they were really published is not
+    /// known, so the next key counts as published now.
     pub fn with_times_until(&self, now: UnixSeconds) -> Self {
         let keys = self.keys.iter().cloned().map(|key| SigningKey {
             published_at: key.published_at.min(now),
