@@ -440,6 +440,8 @@ pub enum AttentionSubject {
     Certificate,
     /// A configuration that was refused.
     Configuration,
+    /// Lines that the log lacks.
+    Log,
     /// The other replicas.
     Cluster,
 }
@@ -457,6 +459,7 @@ impl AttentionSubject {
             Self::Keys => "keys",
             Self::Certificate => "certificate",
             Self::Configuration => "configuration",
+            Self::Log => "log",
             Self::Cluster => "cluster",
         }
     }

@@ -72,7 +72,7 @@ pub struct LogLosses {
     /// Since when these are lost; `None` when there was none, or the last one was lost a day ago. A
     /// service whose audit trail has such a gap is degraded.
     pub degraded_since: Option<UnixSeconds>,
-    last: UnixSeconds,
+    pub(crate) last: UnixSeconds,
 }
 
 impl LogLosses {

@@ -17,6 +17,7 @@ use selfsame_protocol::time::{LONGEST_CLOCK_STEP, UnixSeconds};
 
 use crate::backup::jobs::BackupHealth;
 use crate::backup::make::time_text;
+use crate::logging::LogLosses;
 
 /// Seconds for which something that heals by itself may last before it needs attention.
 const PATIENCE: u64 = 30;
@@ -54,6 +55,8 @@ pub(super) struct Parts {
     /// When the certificate of the listeners expires, in Unix time.
     pub certificate_expiry: Option<i64>,
     pub reload: Option<Arc<ReloadReport>>,
+    /// The lines that the log lacks.
+    pub log: LogLosses,
     pub cluster: Option<ClusterStatus>,
 }
 
@@ -71,8 +74,8 @@ struct Reason {
 }
 
 /// The rule of each source, in the order of the list.
-const SOURCES: [fn(&Parts) -> Vec<Reason>; 10] =
-    [store, disk, clock, backups, chains, webhooks, keys, certificate, configuration, cluster];
+const SOURCES: [fn(&Parts) -> Vec<Reason>; 11] =
+    [store, disk, clock, backups, chains, webhooks, keys, certificate, configuration, log, cluster];
 
 /// The reasons that hold, with the time since when.
 #[derive(Default)]
@@ -224,6 +227,11 @@ fn chains(parts: &Parts) -> Vec<Reason> {
                 let remedy = "set the address in the configuration to the one that is right, or leave it out";
                 add(format!("{name} elsewhere"), text, remedy, None, 0);
             }
+            if let Some(warning) = &source.warning {
+                let remedy = "a proof against an older root is refused until then; name nodes that keep the history, and \
+                              `start_block` (docs/chain.md)";
+                add(format!("{name} history"), format!("{name}: {warning}"), remedy, None, 0);
+            }
             let failure = source.failure.as_deref().map(|failure| format!(": {failure}")).unwrap_or_default();
             if source.failure.is_some() || !source.is_usable() {
                 let text = format!("{name} is {}{failure}", source.state);
@@ -324,6 +332,21 @@ fn configuration(parts: &Parts) -> Vec<Reason> {
     refused.map(reason).into_iter().collect()
 }
 
+fn log(parts: &Parts) -> Vec<Reason> {
+    let lost = parts.log.degraded_since.map(|since| Reason {
+        subject: AttentionSubject::Log,
+        about: String::new(),
+        text: format!("the log lacks {} lines of the audit trail or errors", parts.log.audit_or_error),
+        remedy:
+            "find out why the reader of standard error stalls, or its disk is full (docs/operations/running.md); the \
+                 lines cannot be had again, and this ends a day after the last loss"
+                .to_owned(),
+        since: Some(since),
+        patience: 0,
+    });
+    lost.into_iter().collect()
+}
+
 fn cluster(parts: &Parts) -> Vec<Reason> {
     let silent = parts.cluster.iter().flat_map(|cluster| &cluster.replicas).filter(|replica| !replica.running);
     let reason = |replica: &Replica| Reason {
@@ -396,6 +419,7 @@ mod tests {
             failure: failure.map(str::to_owned),
             implementation: None,
             alarm: None,
+            warning: None,
             reorganizations: 0,
             data: SourceData::Keys { keys: Vec::new() },
         };
@@ -474,6 +498,11 @@ mod tests {
         }
 
         assert!(is_well(&Parts { chains: source("following", None), ..at_now() }));
+        let mut short = source("following", None);
+        short[0].sources[0].warning = Some("roots are known only from block 1000 on".to_owned());
+        let (subject, text, _) = only(&Parts { chains: short, ..at_now() });
+        assert_eq!(subject, AttentionSubject::Chains);
+        assert_eq!(text, "ethereum/orb: roots are known only from block 1000 on");
         for (state, failure) in [("stale", None), ("reading", Some("no answer")), ("following", Some("no answer"))] {
             let (subject, text, began) = only(&Parts { chains: source(state, failure), ..at_now() });
             assert_eq!((subject, began), (AttentionSubject::Chains, since(90)));
@@ -501,6 +530,14 @@ mod tests {
         assert!(is_well(&Parts { reload: report(ReloadOutcome::Success), ..at_now() }));
         let refused = Parts { reload: report(ReloadOutcome::Refused), ..at_now() };
         assert_eq!((only(&refused).0, only(&refused).2), (AttentionSubject::Configuration, since(5)));
+
+        // Ordinary lines are lost without harm to the trail.
+        let log = LogLosses { ordinary: 9, ..LogLosses::default() };
+        assert!(is_well(&Parts { log, ..at_now() }));
+        let log = LogLosses { audit_or_error: 3, degraded_since: Some(NOW.minus(7)), ..log };
+        let (subject, text, began) = only(&Parts { log, ..at_now() });
+        assert_eq!((subject, began), (AttentionSubject::Log, since(7)));
+        assert_eq!(text, "the log lacks 3 lines of the audit trail or errors");
     }
 
     /// A receiver that restarts is not worth a word; the time is that of the beginning.

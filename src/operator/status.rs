@@ -21,6 +21,7 @@ use super::state::Operator;
 use super::webhooks;
 use crate::build::Build;
 use crate::http::{Request, Response, Shutdown, json};
+use crate::logging;
 
 /// Time between two looks for what needs attention, so that it is logged soon after it begins.
 const LOOK: Duration = Duration::from_secs(5);
@@ -132,6 +133,7 @@ async fn parts(operator: &Operator) -> Parts {
         rotation_due: service.sign_in().rotation_due(),
         certificate_expiry: operator.certificate.as_ref().map(|certificate| certificate.expiry()),
         reload: operator.reload_status.last(),
+        log: logging::losses(),
         cluster: cluster_status(operator),
     }
 }

@@ -108,7 +108,7 @@ struct StoreInner {
     recent_siblings: Recent<[Node; PAGE_LEVELS]>,
     /// See [`Store::claim`].
     claimed_by: Arc<Mutex<Option<String>>>,
-    /// See [`Store::check_files`]; `None` for a store in memory, and for one that is only read.
+    /// See [`Store::check_files`]; `None` unless [`Store::open`] has opened it on a disk.
     files: Option<StoreFiles>,
 }
 
@@ -125,23 +125,14 @@ impl Drop for StoreClaim {
     }
 }
 
-/// Which folder and which lock file RocksDB has opened.
-struct StoreFiles {
-    folder: PathBuf,
-    ids: [FileId; 2],
-}
-
-/// Device and inode of a file.
-type FileId = (u64, u64);
+/// Device and inode of the store's folder and of its lock file.
+#[derive(PartialEq, Eq)]
+struct StoreFiles([(u64, u64); 2]);
 
 impl StoreFiles {
     fn of(folder: &Path) -> io::Result<Self> {
-        Ok(Self { folder: folder.to_owned(), ids: Self::ids(folder)? })
-    }
-
-    fn ids(folder: &Path) -> io::Result<[FileId; 2]> {
         let id = |file: Metadata| (file.dev(), file.ino());
-        Ok([id(fs::metadata(folder)?), id(fs::metadata(folder.join("LOCK"))?)])
+        Ok(Self([id(fs::metadata(folder)?), id(fs::metadata(folder.join("LOCK"))?)]))
     }
 }
 
@@ -329,12 +320,12 @@ impl Store {
     /// # Errors
     /// [`StoreError::Replaced`] when the folder was removed, renamed or replaced.
     pub fn check_files(&self) -> Result<(), StoreError> {
-        let Some(StoreFiles { folder, ids }) = &self.inner.files else { return Ok(()) };
-        let is_there = match StoreFiles::ids(folder) {
-            Ok(found) => found == *ids,
+        let Some((files, folder)) = self.inner.files.as_ref().zip(self.folder()) else { return Ok(()) };
+        let is_there = match StoreFiles::of(folder) {
+            Ok(found) => found == *files,
             Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         };
-        if is_there { Ok(()) } else { Err(StoreError::Replaced { path: folder.clone() }) }
+        if is_there { Ok(()) } else { Err(StoreError::Replaced { path: folder.to_owned() }) }
     }
 
     /// The scope in which the fault points of the store, of its group commit and of its ledger are

@@ -1,5 +1,5 @@
 //! Watches the store: one that takes no writes after an error has to be opened again, when its disk
-//! takes writes again.
+//! takes writes again; one whose folder is gone writes what no later start would find.
 //!
 //! RocksDB resumes by itself after few errors, and has no call that makes it resume. Until the
 //! cause is gone the service reads; then it ends, and the next start opens the store.
@@ -30,6 +30,8 @@ pub(super) struct StoreWatch {
 /// What one look at the store finds.
 enum Look {
     TakesWrites,
+    /// The store's path leads to other files than those that are open.
+    Replaced(StoreError),
     /// Why the store refuses writes, what ends that, and whether the disk takes writes.
     Refuses {
         error: StoreError,
@@ -63,9 +65,13 @@ impl StoreWatch {
             let Ok(look) = spawn_blocking(move || look(&store)).await else { continue };
             let refusal = match &look {
                 Look::TakesWrites => None,
-                Look::Refuses { error, .. } => Some(error.clone()),
+                Look::Replaced(error) | Look::Refuses { error, .. } => Some(error.clone()),
             };
             *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+            if let Look::Replaced(error) = look {
+                tracing::error!(%error, "the service ends");
+                return ServiceError::Store(error);
+            }
             if let Some(error) = refusing.judge(look, Instant::now()) {
                 return ServiceError::WritesRefused { error };
             }
@@ -75,6 +81,9 @@ impl StoreWatch {
 
 /// Looks at the store once. Blocks the thread.
 fn look(store: &Store) -> Look {
+    if let Err(error) = store.check_files() {
+        return Look::Replaced(error);
+    }
     match store.refused_write() {
         None => Look::TakesWrites,
         Some(error) => Look::Refuses { healing: error.healing(), disk: store.try_disk(&error), error },
@@ -94,7 +103,7 @@ impl Refusing {
     /// writes, and RocksDB does not resume by itself.
     fn judge(&mut self, look: Look, now: Instant) -> Option<StoreError> {
         let (error, healing, disk) = match look {
-            Look::TakesWrites => {
+            Look::TakesWrites | Look::Replaced(_) => {
                 if self.is_known {
                     tracing::info!("the store takes writes again");
                 }
