@@ -537,8 +537,13 @@ async fn open_store(
 /// store, at the first start.
 fn check_store_is_not_lost(data: &Path) -> Result<(), DaemonError> {
     let folder = store_folder(data);
-    // RocksDB makes CURRENT last. A rebuild keeps the old store beside the folder, and says so.
-    if folder.join("CURRENT").exists() || replaced_store(&folder).exists() {
+    let has_files = match std::fs::read_dir(&folder) {
+        // RocksDB makes its lock and its own log first.
+        Ok(files) => files.flatten().any(|file| !matches!(file.file_name().to_str(), Some("LOCK" | "LOG"))),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    // A rebuild keeps the old store beside the folder, and says so.
+    if has_files || replaced_store(&folder).exists() {
         return Ok(());
     }
     let left = [TOKEN_FILE, AUDIT_KEY].map(|name| data.join(name)).into_iter().find(|path| path.exists());

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use selfsame::daemon::store_folder;
 use tempfile::TempDir;
+use tokio::task::block_in_place;
 
 use super::{DiskTestDaemon, assert_sound, copy, fsck, store_files};
 use crate::harness::{PATIENCE, folder};
@@ -179,4 +180,65 @@ async fn a_store_that_cannot_be_opened_is_refused() {
         eprintln!("SKIPPED: a store of another user; only root can make one");
     }
     assert_sound(lived.path());
+}
+
+/// The next start would find none of what was acknowledged from then on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_whose_store_is_taken_away_ends() {
+    type Change = fn(&Path, &Path);
+    let changes: [(&str, Change); 4] = [
+        ("the store is removed", |data, _| std::fs::remove_dir_all(store_folder(data)).expect("removed")),
+        ("the data folder is removed", |data, _| std::fs::remove_dir_all(data).expect("removed")),
+        ("the data folder is renamed", |data, other| std::fs::rename(data, other).expect("renamed")),
+        ("the data folder is replaced by a copy", |data, other| {
+            std::fs::rename(data, other).expect("renamed");
+            let copied = Command::new("cp").arg("-r").args([other, data]).status().expect("cp runs");
+            assert!(copied.success());
+        }),
+    ];
+    for (what, change) in changes {
+        let folder = folder();
+        let (data, other) = (folder.path().join("data"), folder.path().join("other"));
+        let daemon = DiskTestDaemon::start(&data);
+        daemon.wait_until_final(&daemon.submit(1).await.expect("accepted")).await;
+        change(&data, &other);
+        let status = block_in_place(|| daemon.process.wait());
+        let log = std::fs::read_to_string(daemon.log.path()).expect("the log is text");
+        assert_eq!(status.code(), Some(78), "{what}: {log}");
+        let last = log.lines().last().unwrap_or_default();
+        let expected = format!("selfsame: the store's folder {} was removed", store_folder(&data).display());
+        assert!(last.starts_with(&expected), "{what}: {last}");
+        if other.exists() {
+            // Nothing that was acknowledged before is lost.
+            let daemon = DiskTestDaemon::start(&other);
+            assert_eq!(daemon.accounts().await, 1, "{what}");
+            daemon.stop();
+        }
+    }
+}
+
+/// A disk that is not mounted, or a folder that was removed, must not become an empty registry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_folder_whose_store_is_gone_is_refused() {
+    let lived = data_with_accounts().await;
+    let (token, audit_key) = (lived.path().join("operator.token"), lived.path().join("audit.key"));
+    std::fs::remove_dir_all(store_folder(lived.path())).expect("removed");
+    let expect_refusal = |left: &Path| {
+        let message = refusal(lived.path());
+        let expected = format!(
+            "selfsame: {} is there, so this data folder had a store, and {} has none",
+            left.display(),
+            store_folder(lived.path()).display()
+        );
+        assert!(message.starts_with(&expected), "{message}");
+    };
+    expect_refusal(&token);
+    std::fs::create_dir(store_folder(lived.path())).expect("an empty folder, as of a mount");
+    expect_refusal(&token);
+    delete(&token);
+    expect_refusal(&audit_key);
+    delete(&audit_key);
+    let daemon = DiskTestDaemon::start(lived.path());
+    assert_eq!(daemon.accounts().await, 0);
+    daemon.stop();
 }
