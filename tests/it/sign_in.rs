@@ -175,6 +175,22 @@ async fn codes_work_once_for_their_client_and_their_request() {
     client.exchange(&late).await.expect_error(400, "invalid_grant", "invalid_grant");
 }
 
+/// As at a replica whose clock is wrong.
+#[tokio::test]
+async fn a_second_use_ends_the_token_whatever_the_clock_shows() {
+    let client = SignInTestClient::start().await;
+    let right = START;
+    for ahead in [Duration::from_secs(600), Duration::from_secs(4000)] {
+        let code = client.code("alice", &[]).await;
+        let first = client.exchange(&code).await;
+        let token = first.body["access_token"].as_str().expect("a token");
+        client.daemon.clock.set(right + ahead);
+        client.exchange(&code).await.expect_error(400, "invalid_grant", "invalid_grant");
+        client.daemon.clock.set(right);
+        client.post("/introspect", &[("token", token)]).await.expect_error(401, "invalid_token", "invalid_token");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn racing_token_requests_redeem_a_code_once() {
     let mut client = SignInTestClient::start().await;

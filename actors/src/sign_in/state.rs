@@ -133,7 +133,12 @@ impl SignInState {
     /// A record; `None` when it does not exist or has expired.
     pub fn get<T: Encoding>(&self, key: &RecordKey) -> Result<Option<ReadRecord<T>>, StoreError> {
         let now = self.clock.unix_seconds();
-        let Some(stored) = self.records.get(key)?.filter(|stored| stored.expires_at > now) else { return Ok(None) };
+        Ok(self.get_also_expired(key)?.filter(|read| read.stored.expires_at > now))
+    }
+
+    /// A record, also an expired one that is not deleted yet.
+    pub fn get_also_expired<T: Encoding>(&self, key: &RecordKey) -> Result<Option<ReadRecord<T>>, StoreError> {
+        let Some(stored) = self.records.get(key)? else { return Ok(None) };
         let value = decode(&stored.value).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
         Ok(Some(ReadRecord { value, stored }))
     }
