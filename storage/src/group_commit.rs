@@ -474,6 +474,12 @@ impl Committer {
 
     fn finish(&self, taken: TakenGroup, outcome: Outcome) {
         let TakenGroup { group, begun, .. } = taken;
+        if let (Some(replica), Err(error)) = (&self.replica, &outcome.local)
+            && !matches!(error, StoreError::Replica(_))
+        {
+            // The store takes no writes: another replica has a disk of its own.
+            replica.step_down();
+        }
         self.measured.seconds.observe_duration(begun.elapsed());
         self.measured.changes.observe(group.len() as f64);
         // Set before the callbacks run, so that a caller that gets an error finds its reason here.

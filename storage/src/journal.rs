@@ -183,7 +183,7 @@ pub enum ReplicaError {
     /// The journal lacks entries that the store has: it is another one's, or lost them.
     #[error(
         "the store has the journal's entries up to {position}, and the journal ends at {end}: it is another journal, or an \
-         older copy of this one"
+         older copy of this one; see \"etcd has an older copy of its data\" in docs/cluster.md"
     )]
     Behind {
         /// The last entry that the store has.
@@ -194,7 +194,7 @@ pub enum ReplicaError {
     /// The journal has another entry than the store at the place of the store's last one.
     #[error(
         "entry {position} of the journal is another one than the store's: it is another journal, or went on from an older \
-         copy of this one"
+         copy of this one; see \"etcd has an older copy of its data\" in docs/cluster.md"
     )]
     Apart {
         /// The last entry that the store has.

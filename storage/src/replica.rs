@@ -17,7 +17,9 @@
 #[cfg(feature = "fault-injection")]
 mod tests;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::B256;
 use bytes::Bytes;
@@ -45,14 +47,46 @@ pub(crate) const LARGEST_ENTRY: usize = 1 << 20;
 /// share it.
 pub struct Replica {
     journal: Arc<dyn Journal>,
-    /// Held while an entry is written to the store.
+    /// Held while an entry is written to the store. Only threads that may wait for a disk take it.
     applying: Mutex<()>,
+    applying_since: Since,
     /// Never held during work on the store: tasks that must not wait look at it.
     state: Mutex<State>,
     /// The position of `state`, for those who wait for it.
     applied: Reached,
-    /// What the last sync made durable. The lock is held during a sync.
-    synced: Mutex<Synced>,
+    /// What the last sync made durable. Held during a sync, so [`Replica::sync`] alone takes it.
+    syncing: Mutex<Synced>,
+    syncing_since: Since,
+    /// The position in `syncing`, for tasks that must not wait for a disk.
+    synced: AtomicU64,
+}
+
+/// When the work began that a thread does on the store; `None` while it does none.
+#[derive(Default)]
+struct Since(Mutex<Option<Instant>>);
+
+/// Work on the store, which ends with the value.
+struct Work<'a>(&'a Since);
+
+impl Since {
+    fn begin(&self) -> Work<'_> {
+        *self.lock() = Some(Instant::now());
+        Work(self)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.lock().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() = None;
+    }
 }
 
 #[derive(Clone)]
@@ -124,18 +158,29 @@ impl Replica {
     /// The store cannot be read.
     pub fn open(store: &Store, journal: Arc<dyn Journal>) -> Result<Self, StoreError> {
         let last = facts::last_journal_entry(store.database())?.unwrap_or_default();
-        let synced = Mutex::new(facts::journal_synced(store.database())?);
+        let synced = facts::journal_synced(store.database())?;
         let applied = Reached::new(last.position);
         let state = Mutex::new(State { last, is_compared: false, leading: None, apart: None, held: None });
-        Ok(Self { journal, applying: Mutex::default(), state, applied, synced })
+        Ok(Self {
+            journal,
+            applying: Mutex::default(),
+            applying_since: Since::default(),
+            state,
+            applied,
+            synced: AtomicU64::new(synced.position),
+            syncing: Mutex::new(synced),
+            syncing_since: Since::default(),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_applying(&self) -> MutexGuard<'_, ()> {
-        self.applying.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The work ends before the lock is given back.
+    fn lock_applying(&self) -> (Work<'_>, MutexGuard<'_, ()>) {
+        let locked = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.applying_since.begin(), locked)
     }
 
     /// The store has the journal's entries up to this position.
@@ -145,7 +190,13 @@ impl Replica {
 
     /// The last entry that a power failure of the machine leaves in the store.
     pub fn synced(&self) -> Position {
-        Position(self.synced.lock().unwrap_or_else(PoisonError::into_inner).position)
+        Position(self.synced.load(Ordering::Relaxed))
+    }
+
+    /// How long the entry that is being written, or the sync that runs, has taken: on a disk that
+    /// gives no answer, neither ends. Zero when nothing is being done.
+    pub fn busy_for(&self) -> Duration {
+        self.applying_since.elapsed().max(self.syncing_since.elapsed())
     }
 
     /// Waits until the store has the journal's entries up to a position.
@@ -270,7 +321,8 @@ impl Replica {
     /// # Errors
     /// The store cannot be written.
     pub fn sync(&self, store: &Store) -> Result<Position, StoreError> {
-        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut synced = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _syncing = self.syncing_since.begin();
         let position = self.position();
         let applied: AppliedTip = store.database().get(&family::APPLIED, &())?.unwrap_or_default();
         let now = Synced { position: position.0, height: applied.tip.seal.height };
@@ -285,6 +337,7 @@ impl Replica {
             store.database().write(changes, sync)?;
         }
         *synced = now;
+        self.synced.store(now.position, Ordering::Relaxed);
         Ok(position)
     }
 

@@ -697,3 +697,17 @@ proptest! {
 fn histories() -> u32 {
     std::env::var("TEST_REPLICA_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
 }
+
+/// A sync of a disk that gives no answer does not end.
+#[test]
+fn the_synced_position_is_known_while_a_sync_runs() {
+    let machine = Machine::new(&MemoryJournal::default());
+    let replica = &machine.process.as_ref().expect("a process runs").replica;
+    assert_eq!(replica.busy_for(), Duration::ZERO);
+    let running = replica.syncing.lock().expect("no panic");
+    let work = replica.syncing_since.begin();
+    assert_eq!(replica.synced(), Position(0));
+    assert!(replica.busy_for() > Duration::ZERO);
+    drop((work, running));
+    assert_eq!(replica.busy_for(), Duration::ZERO);
+}
