@@ -46,12 +46,26 @@ pub struct EtcdElection {
     /// no leader.
     left: Arc<AtomicI64>,
     lease_seconds: i64,
+    /// Whether another replica runs that could lead.
+    has_successor: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl EtcdElection {
     /// The election, for the replica that is described.
     pub fn new(etcd: Arc<Etcd>, record: LeaderRecord) -> Self {
-        Self { etcd, record, seen: ArcSwapOption::empty(), left: Arc::default(), lease_seconds: LEASE_SECONDS }
+        Self {
+            etcd,
+            record,
+            seen: ArcSwapOption::empty(),
+            left: Arc::default(),
+            lease_seconds: LEASE_SECONDS,
+            has_successor: Box::new(|| true),
+        }
+    }
+
+    /// The election, for a replica that sees whether another one runs that could lead.
+    pub fn with_successors(self, has_successor: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { has_successor: Box::new(has_successor), ..self }
     }
 
     /// The election, with another lease than that of the program.
@@ -171,6 +185,10 @@ impl Election for EtcdElection {
             Ok(seen.map(|record| record.name.clone()))
         }
         .boxed()
+    }
+
+    fn has_successor(&self) -> bool {
+        (self.has_successor)()
     }
 }
 

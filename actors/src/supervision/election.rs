@@ -26,6 +26,10 @@ pub trait Election: Send + Sync + 'static {
     /// # Errors
     /// Those who decide cannot be reached.
     fn leader(&self) -> BoxFuture<'_, Result<Option<String>, ElectionError>>;
+
+    /// Whether another replica runs that could lead in place of this one. A leader that cannot do
+    /// its work keeps the leadership while there is none: an election would change nothing.
+    fn has_successor(&self) -> bool;
 }
 
 /// A leadership that was given out.

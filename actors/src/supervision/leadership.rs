@@ -31,8 +31,13 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which a replica that could not lead does not stand for election.
 const ABSTENTION: Duration = Duration::from_secs(5);
 
-/// A leader whose writes fail for this long gives the leadership up.
+/// A leader that could not write, seal or apply blocks for this long gives the leadership up, and so
+/// does one whose disk has given no answer for this long.
 const FAILING_LIMIT: Duration = Duration::from_secs(10);
+
+/// Time for which the others do not count on a replica that could not do a leader's work. Without
+/// it, replicas with the same trouble would pass the leadership around.
+const UNFIT_TIME: Duration = Duration::from_secs(300);
 
 /// Time between two looks at whether this replica still leads.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -72,10 +77,12 @@ enum NotLeading {
     Ended(ElectionError),
     #[error(transparent)]
     Lead(#[from] LeadError),
-    #[error("a write failed, or another replica began to lead")]
+    #[error("a write failed, another replica began to lead, or this one was told to step down")]
     SteppedDown,
-    #[error("writes have failed for {seconds} s: {0}", seconds = FAILING_LIMIT.as_secs())]
-    Failing(StoreError),
+    #[error("for {seconds} s: {0}", seconds = FAILING_LIMIT.as_secs())]
+    Failing(String),
+    #[error("the disk has given no answer for {} s", .0.as_secs())]
+    Hanging(Duration),
 }
 
 impl NotLeading {
@@ -83,8 +90,13 @@ impl NotLeading {
     fn pause(&self) -> Duration {
         match self {
             Self::Election(_) | Self::Store(_) | Self::Ended(_) => RETRY_INTERVAL,
-            Self::Lead(_) | Self::SteppedDown | Self::Failing(_) => ABSTENTION,
+            Self::Lead(_) | Self::SteppedDown | Self::Failing(_) | Self::Hanging(_) => ABSTENTION,
         }
+    }
+
+    /// Whether this replica was elected and could not do a leader's work.
+    fn is_unfitness(&self) -> bool {
+        matches!(self, Self::Failing(_) | Self::Hanging(_) | Self::Lead(LeadError::Store(StoreError::Database(_))))
     }
 }
 
@@ -98,6 +110,9 @@ impl Candidate {
         let mut is_known = false;
         while *self.is_candidate.borrow() {
             let Err(error) = self.lead_once().await else { continue };
+            if error.is_unfitness() {
+                self.parts.note_unfit_until(Instant::now() + UNFIT_TIME);
+            }
             // While the election cannot be held, the texts differ by the member of etcd at most.
             let is_undecided = matches!(error, NotLeading::Election(_) | NotLeading::Store(_));
             if !(is_undecided && is_known) {
@@ -134,30 +149,54 @@ impl Candidate {
 
     async fn await_recent_state(&self) -> Result<(), NotLeading> {
         let replica = &self.parts.replica;
-        while replica.end().await.map_err(StoreError::from)?.0 > replica.position().0 + MOST_BEHIND {
+        while replica.end().await.map_err(StoreError::from)?.0 > replica.position().0 + MOST_BEHIND
+            || self.parts.busy_for() >= FAILING_LIMIT
+        {
             sleep(BEHIND_INTERVAL).await;
         }
         Ok(())
     }
 
-    /// Leads in a term; returns when this replica found that it does not.
+    /// Leads in a term; returns when this replica found that it does not, or should not.
     async fn lead(&self, term: Term) -> NotLeading {
-        if let Err(error) = self.parts.lead(term).await {
-            return error.into();
+        let leading = async {
+            if let Err(error) = self.parts.lead(term).await {
+                return error.into();
+            }
+            while self.parts.replica.leading() == Some(term) {
+                sleep(CHECK_INTERVAL).await;
+            }
+            NotLeading::SteppedDown
+        };
+        tokio::select! {
+            biased;
+            outcome = leading => outcome,
+            // Also before this replica leads: a disk that gives no answer keeps it from that, too.
+            failing = self.failing() => failing,
         }
+    }
+
+    /// Returns when this replica could not do a leader's work for a while, and another one runs.
+    async fn failing(&self) -> NotLeading {
         let mut failing_since = None;
-        while self.parts.replica.leading() == Some(term) {
-            match self.parts.group_commit.failure() {
-                None => failing_since = None,
-                Some(error) => {
-                    if failing_since.get_or_insert_with(Instant::now).elapsed() >= FAILING_LIMIT {
-                        return NotLeading::Failing(error);
-                    }
+        loop {
+            let failure = self.parts.registry.failures().into_iter().next();
+            let failure = failure.map(|reason| (*failing_since.get_or_insert_with(Instant::now), reason));
+            let busy = self.parts.busy_for();
+            let not_leading = match failure {
+                _ if busy >= FAILING_LIMIT => Some(NotLeading::Hanging(busy)),
+                Some((since, reason)) if since.elapsed() >= FAILING_LIMIT => Some(NotLeading::Failing(reason)),
+                Some(_) => None,
+                None => {
+                    failing_since = None;
+                    None
                 }
+            };
+            if let Some(not_leading) = not_leading.filter(|_| self.election.has_successor()) {
+                return not_leading;
             }
             sleep(CHECK_INTERVAL).await;
         }
-        NotLeading::SteppedDown
     }
 
     async fn withdrawn(&self) {

@@ -19,6 +19,7 @@ use tracing::{Instrument, Span};
 
 use super::election::Election;
 use crate::events::handle::EventsHandle;
+use crate::registry::handle::RegistryHandle;
 use crate::registry::messages::{BatcherMessage, RequestTrackerMessage};
 use crate::registry::reader::Reader;
 use crate::registry::state::RegistrySlots;
@@ -63,6 +64,7 @@ pub(super) struct ReplicationParts {
     pub replica: Arc<Replica>,
     pub reader: Arc<Reader>,
     pub slots: RegistrySlots,
+    pub registry: RegistryHandle,
     pub sign_in: Arc<SignInState>,
     pub verification: VerificationHandle,
     pub events: EventsHandle,
@@ -97,6 +99,8 @@ pub struct ReplicaStatus {
     /// The name of the replica that leads; an error text when it is not known. `None` when no
     /// replica leads, and without an election.
     pub leader: Option<Result<String, String>>,
+    /// It was elected within the last minutes, and could not do a leader's work.
+    pub is_unfit: bool,
 }
 
 /// What was seen of the journal and the election.
@@ -104,6 +108,7 @@ pub struct ReplicaStatus {
 pub(super) struct Seen {
     end: Option<Position>,
     leader: Option<Result<String, String>>,
+    unfit_until: Option<Instant>,
 }
 
 /// The running tasks of a replica. They continue when this is dropped, as the service does.
@@ -134,7 +139,7 @@ impl Replication {
 
     /// See [`crate::Service::replica_status`].
     pub fn status(&self) -> ReplicaStatus {
-        let Seen { end, leader } = lock(&self.parts.seen).clone();
+        let Seen { end, leader, unfit_until } = lock(&self.parts.seen).clone();
         ReplicaStatus {
             position: self.parts.replica.position(),
             synced: self.parts.replica.synced(),
@@ -143,6 +148,7 @@ impl Replication {
             leading: self.parts.replica.leading(),
             held: self.parts.replica.held(),
             leader,
+            is_unfit: unfit_until.is_some_and(|until| Instant::now() < until),
         }
     }
 
@@ -171,6 +177,17 @@ fn ready(actor: &'static str, answer: Result<Result<(), StoreError>, CallError>)
 }
 
 impl ReplicationParts {
+    /// How long the work on the store that is being done has taken: on a disk that gives no
+    /// answer, it does not end.
+    pub fn busy_for(&self) -> Duration {
+        self.group_commit.busy_for().max(self.replica.busy_for())
+    }
+
+    /// Until then, the others do not count on this replica as a leader.
+    pub fn note_unfit_until(&self, time: Instant) {
+        lock(&self.seen).unfit_until = Some(time);
+    }
+
     /// See [`crate::Service::lead`]. When the future is dropped before it returned, this replica
     /// does not lead.
     pub async fn lead(self: &Arc<Self>, term: Term) -> Result<(), LeadError> {
@@ -332,6 +349,8 @@ impl ReplicationParts {
             let synced = self.blocking.run(move || replica.sync(&store)).await;
             if let Err(error) = synced.unwrap_or(Err(StoreError::Panicked)) {
                 tracing::warn!(%error, "the store of this replica cannot be synced");
+                // What a leader cannot make durable, another replica should decide.
+                self.replica.step_down();
             }
         }
     }

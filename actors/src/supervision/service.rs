@@ -258,6 +258,7 @@ impl Service {
                 replica,
                 reader: Arc::clone(&state.reader),
                 slots: state.slots.clone(),
+                registry: registry.clone(),
                 sign_in: Arc::clone(&sign_in_state),
                 verification: verification.clone(),
                 events: events.clone(),
@@ -398,7 +399,8 @@ impl Service {
         self.replication.as_ref().ok_or(LeadError::NoJournal)?.lead(term).await
     }
 
-    /// Stops leading. What is being written may still become durable.
+    /// Stops leading. What is being written may still become durable. With an election, the
+    /// leadership is given up, and this replica does not stand for some seconds.
     pub fn step_down(&self) {
         if let Some(replication) = &self.replication {
             replication.replica().step_down();

@@ -13,7 +13,7 @@ use selfsame_storage::{JournalCall, JournalFault, MemoryJournal, Term};
 use tokio::sync::watch;
 
 use super::replicas::{RunningReplica, expect_everywhere, start_with_client};
-use super::{create, expect_struck, lock_exclusive, submit, wait_until, work_under};
+use super::{create, expect_finalized, expect_struck, lock_exclusive, submit, wait_until, work_under};
 
 /// Who leads in a test.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ struct TestElection {
     resigned: Arc<AtomicU64>,
     /// How many candidates panic.
     panics: Arc<AtomicU64>,
+    /// Whether each candidate knows of another one.
+    has_successor: Arc<AtomicBool>,
 }
 
 struct Candidacy {
@@ -39,7 +41,8 @@ struct TestLeadership {
 impl TestElection {
     fn new(journal: &MemoryJournal) -> Self {
         let (resigned, panics) = Default::default();
-        Self { journal: journal.clone(), leader: watch::Sender::new(None), resigned, panics }
+        let has_successor = Arc::new(AtomicBool::new(true));
+        Self { journal: journal.clone(), leader: watch::Sender::new(None), resigned, panics, has_successor }
     }
 
     async fn start(&self, name: &str) -> RunningReplica {
@@ -82,6 +85,10 @@ impl Election for Candidacy {
 
     fn leader(&self) -> BoxFuture<'_, Result<Option<String>, ElectionError>> {
         async { Ok(self.election.leader.borrow().as_ref().map(|(name, _)| name.clone())) }.boxed()
+    }
+
+    fn has_successor(&self) -> bool {
+        self.election.has_successor.load(Ordering::Relaxed)
     }
 }
 
@@ -212,6 +219,62 @@ async fn a_leader_whose_appends_get_no_answer_gives_the_leadership_up() {
     expect_everywhere(&replicas, &request_id).await;
     let error = unanswered.await.expect("no panic").expect_err("the entry was lost");
     assert!(matches!(error, SubmitError::Unknown { .. } | SubmitError::Unavailable { .. }), "{error:?}");
+    for replica in replicas {
+        replica.stop().await;
+    }
+}
+
+/// The lease of such a leader lives, too: what keeps it does not touch the disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_disk_gives_no_answer_gives_the_leadership_up_when_another_replica_runs() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let election = TestElection::new(&journal);
+    let mut replicas = vec![election.start("a").await];
+    assert_eq!(leader_of(&election, &replicas).await, 0);
+    replicas.push(election.start("b").await);
+    election.has_successor.store(false, Ordering::Relaxed);
+    let plan = Plan::for_instance(replicas[0].service.instance());
+    let plan = plan.strike_times(FaultPoint::GroupCommitAfter, Fault::Stall, 0, 1).run();
+    let registry = replicas[0].registry();
+    let unanswered = tokio::spawn(async move { registry.submit(Submission::from(create(0))).await });
+    let is_delayed = || replicas[0].service.failures().iter().any(|failure| failure.contains("a commit has been"));
+    wait_until("the commit is seen to take long", is_delayed).await;
+    // No other replica is known to it that could write.
+    assert!(replicas[0].service.leading().is_some());
+    assert!(!replicas[0].service.replica_status().expect("a replica").is_unfit);
+    election.has_successor.store(true, Ordering::Relaxed);
+    let led_by_other = || election.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == "b");
+    wait_until("the other one leads", led_by_other).await;
+    assert_eq!(leader_of(&election, &replicas).await, 1);
+    let request_id = submit(&replicas[1].registry(), 1).await;
+    expect_finalized(&replicas[1].registry(), &request_id).await;
+    assert!(replicas[0].service.replica_status().expect("a replica").is_unfit);
+    // The disk answers again: the store gets what the journal has.
+    drop(plan);
+    expect_everywhere(&replicas, &request_id).await;
+    let _ = unanswered.await.expect("no panic");
+    for replica in replicas {
+        replica.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_clock_was_set_forward_gives_the_leadership_up() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let election = TestElection::new(&journal);
+    let mut replicas = vec![election.start("a").await];
+    assert_eq!(leader_of(&election, &replicas).await, 0);
+    replicas.push(election.start("b").await);
+    let request_id = submit(&replicas[0].registry(), 0).await;
+    expect_everywhere(&replicas, &request_id).await;
+    replicas[0].clock.step_forward(Duration::from_secs(600));
+    // It is admitted, and a leader with the right time seals it.
+    let request_id = submit(&replicas[0].registry(), 1).await;
+    let led_by_other = || election.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == "b");
+    wait_until("the other one leads", led_by_other).await;
+    expect_everywhere(&replicas, &request_id).await;
     for replica in replicas {
         replica.stop().await;
     }

@@ -26,6 +26,7 @@ use super::{DOMAIN, PATIENCE, create, expect_finalized, lock_exclusive, start, s
 
 pub struct RunningReplica {
     pub service: Service,
+    pub clock: Arc<ManualClock>,
     store: Store,
     folder: TempDir,
 }
@@ -56,8 +57,8 @@ pub async fn start_changed(
     change(&mut settings);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let cluster = ClusterParts { election, ..alone(journal) };
-    let service = Service::start(ServiceParts::new(settings, store.clone()).replica_of(cluster).clock(clock));
-    RunningReplica { service: service.await.expect("the service starts"), store, folder }
+    let service = Service::start(ServiceParts::new(settings, store.clone()).replica_of(cluster).clock(clock.clone()));
+    RunningReplica { service: service.await.expect("the service starts"), clock, store, folder }
 }
 
 impl RunningReplica {
@@ -254,7 +255,7 @@ async fn a_replica_starts_where_it_stopped() {
     let journal = MemoryJournal::default();
     let leader = start_replica(&journal).await;
     leader.service.lead(journal.begin_term()).await.expect("it leads");
-    let RunningReplica { service, store, folder } = start_replica(&journal).await;
+    let RunningReplica { service, store, folder, .. } = start_replica(&journal).await;
     let first = submit(&leader.registry(), 0).await;
     leader.expect_final(&first).await;
     timeout(PATIENCE, service.stop()).await.expect("the service stops");
@@ -264,8 +265,9 @@ async fn a_replica_starts_where_it_stopped() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let settings = Settings::for_instance("replica-again");
     let client = journal.client(|_| JournalFault::None);
-    let service = Service::start(ServiceParts::new(settings, store.clone()).replica_of(alone(client)).clock(clock));
-    let again = RunningReplica { service: service.await.expect("the service starts"), store, folder };
+    let parts = ServiceParts::new(settings, store.clone()).replica_of(alone(client)).clock(clock.clone());
+    let service = Service::start(parts);
+    let again = RunningReplica { service: service.await.expect("the service starts"), clock, store, folder };
     again.expect_final(&second).await;
     let replicas = [leader, again];
     expect_everywhere(&replicas, &second).await;
@@ -297,7 +299,7 @@ async fn a_replica_of_another_journal_neither_applies_nor_leads() {
     before.service.lead(lost.begin_term()).await.expect("it leads");
     let request_id = submit(&before.registry(), 0).await;
     before.expect_final(&request_id).await;
-    let RunningReplica { service, store, folder } = before;
+    let RunningReplica { service, store, folder, .. } = before;
     timeout(PATIENCE, service.stop()).await.expect("the service stops");
     let other = start_replica(&journal).await;
     other.service.lead(journal.begin_term()).await.expect("it leads");
@@ -309,8 +311,9 @@ async fn a_replica_of_another_journal_neither_applies_nor_leads() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let settings = Settings::for_instance("replica-apart");
     let client = journal.client(|_| JournalFault::None);
-    let service = Service::start(ServiceParts::new(settings, store.clone()).replica_of(alone(client)).clock(clock));
-    let apart = RunningReplica { service: service.await.expect("the service starts"), store, folder };
+    let parts = ServiceParts::new(settings, store.clone()).replica_of(alone(client)).clock(clock.clone());
+    let service = Service::start(parts);
+    let apart = RunningReplica { service: service.await.expect("the service starts"), clock, store, folder };
     let position = apart.service.position();
     let refused = apart.service.lead(journal.begin_term()).await.expect_err("the entries differ");
     assert!(refused.to_string().contains("is another one than the store's"), "{refused}");
