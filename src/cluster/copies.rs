@@ -81,6 +81,14 @@ enum Held {
         announced: Box<AnnouncedCopy>,
         last_used: Instant,
     },
+    Removing,
+}
+
+impl Held {
+    /// Whether it is the copy with an id.
+    fn is(&self, id: &str) -> bool {
+        matches!(self, Self::Copy { announced, .. } if announced.id == id)
+    }
 }
 
 fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
@@ -107,7 +115,7 @@ impl Copies {
         {
             let mut held = lock(&self.held);
             match &*held {
-                Held::Making => return Err(CopyError::Busy),
+                Held::Making | Held::Removing => return Err(CopyError::Busy),
                 Held::Copy { last_used, .. } if last_used.elapsed() < ABANDONED_AFTER => return Err(CopyError::Busy),
                 Held::Nothing | Held::Copy { .. } => *held = Held::Making,
             }
@@ -140,16 +148,18 @@ impl Copies {
     ///
     /// # Errors
     /// [`CopyError::Unknown`].
-    pub fn send(&self, id: &str, file: &str) -> Result<Response, CopyError> {
+    pub async fn send(&self, id: &str, file: String) -> Result<Response, CopyError> {
         {
             let mut held = lock(&self.held);
             let Held::Copy { announced, last_used } = &mut *held else { return Err(CopyError::Unknown) };
-            if announced.id != id || !announced.manifest.files.contains_key(file) {
+            if announced.id != id || !announced.manifest.files.contains_key(&file) {
                 return Err(CopyError::Unknown);
             }
             *last_used = Instant::now();
         }
-        let mut opened = File::open(self.folder().join(file)).map_err(|_| CopyError::Unknown)?;
+        let path = self.folder().join(file);
+        let opening = spawn_blocking(move || File::open(path)).await.map_err(|_| CopyError::Panicked)?;
+        let mut opened = opening.map_err(|_| CopyError::Unknown)?;
         let (sender, pieces) = channel(READ_AHEAD);
         let held = Arc::clone(&self.held);
         spawn_blocking(move || {
@@ -180,16 +190,21 @@ impl Copies {
     ///
     /// # Errors
     /// [`CopyError::Unknown`].
-    pub fn remove(&self, id: &str) -> Result<(), CopyError> {
-        let mut held = lock(&self.held);
-        match &*held {
-            Held::Copy { announced, .. } if announced.id == id => {
-                remove(&self.folder());
-                *held = Held::Nothing;
-                Ok(())
-            }
-            _ => Err(CopyError::Unknown),
+    pub async fn remove(&self, id: &str) -> Result<(), CopyError> {
+        match &mut *lock(&self.held) {
+            // No other copy is begun before this one is gone. The lock is not held until then.
+            held @ Held::Copy { .. } if held.is(id) => *held = Held::Removing,
+            _ => return Err(CopyError::Unknown),
         }
+        let (held, folder) = (Arc::clone(&self.held), self.folder());
+        let removing = spawn_blocking(move || {
+            remove(&folder);
+            *lock(&held) = Held::Nothing;
+        });
+        if removing.await.is_err() {
+            *lock(&self.held) = Held::Nothing;
+        }
+        Ok(())
     }
 }
 

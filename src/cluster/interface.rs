@@ -4,6 +4,7 @@
 //! | endpoint | what it does |
 //! |---|---|
 //! | `POST /leader` | decides what another replica may not decide |
+//! | `GET /alive` | says that this replica is reached |
 //! | `POST /bridge` | asks the message bridge of this replica for an entry that it holds |
 //! | `POST /copies` | makes a copy of the data folder for a new replica; answers with its manifest |
 //! | `GET /copies/{id}?file=` | a file of the copy |
@@ -26,6 +27,9 @@ use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Request, Res
 
 /// Where the leader is asked.
 pub const LEADER_PATH: &str = "/leader";
+
+/// Where a replica is asked whether it is reached.
+pub const ALIVE_PATH: &str = "/alive";
 
 /// Where the message bridge is asked.
 pub const BRIDGE_PATH: &str = "/bridge";
@@ -133,6 +137,7 @@ pub fn routes(interface: ClusterInterface) -> Routes {
     Router::<ClusterInterface, ClusterInterfaceError>::new("cluster", Arc::new(interface))
         .without_proxy()
         .route_within(ANSWER_LIMIT, Method::POST, LEADER_PATH, with_secret(answer))
+        .route(Method::GET, ALIVE_PATH, with_secret(say_alive))
         .route_within(BRIDGE_LIMIT, Method::POST, BRIDGE_PATH, with_secret(answer_bridge))
         .route_within(COPY_LIMIT, Method::POST, COPIES_PATH, with_secret(make_copy))
         .route_within(COPY_LIMIT, Method::GET, "/copies/{id}", with_secret(send_file))
@@ -144,6 +149,10 @@ async fn answer(interface: Arc<ClusterInterface>, mut request: Request) -> Resul
     let message = request.read_body(LONGEST_MESSAGE).await?;
     let answer = interface.service.answer_replica(&message).await;
     Ok(content(StatusCode::OK, "application/octet-stream", answer))
+}
+
+async fn say_alive(_: Arc<ClusterInterface>, _: Request) -> Result<Response, ClusterInterfaceError> {
+    Ok(crate::http::empty(StatusCode::NO_CONTENT))
 }
 
 async fn answer_bridge(
@@ -166,10 +175,10 @@ async fn make_copy(interface: Arc<ClusterInterface>, _: Request) -> Result<Respo
 async fn send_file(interface: Arc<ClusterInterface>, request: Request) -> Result<Response, ClusterInterfaceError> {
     let id = request.param("id")?.into_owned();
     let file = request.query_parameter("file")?.unwrap_or_default().into_owned();
-    Ok(interface.copies.send(&id, &file)?)
+    Ok(interface.copies.send(&id, file).await?)
 }
 
 async fn remove_copy(interface: Arc<ClusterInterface>, request: Request) -> Result<Response, ClusterInterfaceError> {
-    interface.copies.remove(&request.param("id")?)?;
+    interface.copies.remove(&request.param("id")?).await?;
     Ok(crate::http::empty(StatusCode::NO_CONTENT))
 }

@@ -10,6 +10,8 @@
 //!
 //! Positions have 20 decimal digits, so that etcd's order of keys is theirs.
 
+use std::collections::BTreeMap;
+
 use alloy_primitives::{Address, B256};
 use bytes::Bytes;
 use selfsame_storage::{JournalEntry, Position, Term};
@@ -44,7 +46,7 @@ pub struct ClusterRecord {
 }
 
 /// The value of a replica's key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicaRecord {
     /// The replica's name.
     pub name: String,
@@ -67,6 +69,13 @@ pub struct ReplicaRecord {
     /// Grows each time that the replica writes this: one that does not write it is not running, or
     /// cut off.
     pub beat: u64,
+    /// For each other replica that runs, the seconds since this one could last reach it; 0 for one
+    /// that the last attempt reached. Empty for a program that does not attempt it.
+    #[serde(default)]
+    pub unreached: BTreeMap<String, u64>,
+    /// It was elected within the last minutes, and could not do a leader's work.
+    #[serde(default)]
+    pub unfit: bool,
 }
 
 impl Keys {

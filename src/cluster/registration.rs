@@ -1,8 +1,8 @@
 //! A replica's place among the others: it publishes how far it is, sees how far the others are,
 //! and the leader forgets the part of the journal that enough of them have.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::{B256, hex};
@@ -24,6 +24,10 @@ const TRUNCATE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A replica that has written no record for this long is not running, or cut off.
 pub const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// A leader that no other replica has reached for this long leaves the leadership to one that is
+/// reached.
+const UNREACHED_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a daemon watches a record of its name before it takes the name over.
 const NAME_PATIENCE: Duration = Duration::from_secs(3);
@@ -61,7 +65,7 @@ pub enum RemovedError {
     #[error(
         "the result of block {height} is {own:#x} here and {other:#x} at {replica}: the store of this replica, or its \
          program, is not like that of the others. Nothing more is served from it. Compare the versions, run `selfsame \
-         store fsck`, keep the data folder for the investigation, and start with an empty one"
+         registry fsck`, keep the data folder for the investigation, and start with an empty one"
     )]
     Apart {
         /// Height of the block.
@@ -89,6 +93,9 @@ pub struct ClusterView {
     etcd: Arc<Etcd>,
     name: String,
     replicas: Mutex<Vec<SeenReplica>>,
+    /// The other replicas that run. Of one that the last attempt did not reach: since when, and
+    /// why.
+    reached: Mutex<BTreeMap<String, Option<(Instant, String)>>>,
     /// When this replica found itself among the replicas in etcd first.
     listed_at: OnceLock<Instant>,
 }
@@ -120,6 +127,48 @@ impl ClusterView {
         self.listed_at.get()?;
         let seen = self.replicas().into_iter().filter(|seen| seen.changed_at.elapsed() <= SILENT_AFTER);
         Some(seen.map(|seen| seen.record.name).collect())
+    }
+
+    /// Whether another replica runs that could lead in place of this one.
+    pub fn has_successor(&self) -> bool {
+        self.running_others().iter().any(|record| !record.unfit)
+    }
+
+    /// How long this replica has not reached another one, and why; `None` when it has, and for one
+    /// that does not run.
+    pub fn unreached(&self, name: &str) -> Option<(Duration, String)> {
+        let (since, reason) = self.reached().get(name)?.clone()?;
+        Some((since.elapsed(), reason))
+    }
+
+    /// Takes over the outcome of an attempt to reach each of the other replicas that run.
+    pub(super) fn note_reached(&self, outcomes: impl Iterator<Item = (String, Result<(), String>)>) {
+        let mut reached = self.reached();
+        let now = Instant::now();
+        let noted = outcomes.map(|(name, outcome)| {
+            let failing_since = reached.get(&name).and_then(Option::as_ref).map_or(now, |(since, _)| *since);
+            (name, outcome.err().map(|reason| (failing_since, reason)))
+        });
+        *reached = noted.collect();
+    }
+
+    /// [`ReplicaRecord::unreached`] of this replica.
+    fn unreached_seconds(&self) -> BTreeMap<String, u64> {
+        let seconds = |failing: &Option<(Instant, String)>| {
+            // An attempt that has just failed is no success.
+            failing.as_ref().map_or(0, |(since, _)| since.elapsed().as_secs().max(1))
+        };
+        self.reached().iter().map(|(name, failing)| (name.clone(), seconds(failing))).collect()
+    }
+
+    fn reached(&self) -> MutexGuard<'_, BTreeMap<String, Option<(Instant, String)>>> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the other replicas that run have published.
+    fn running_others(&self) -> Vec<ReplicaRecord> {
+        let others = self.replicas().into_iter().filter(|seen| seen.changed_at.elapsed() <= SILENT_AFTER);
+        others.map(|seen| seen.record).filter(|record| record.name != self.name).collect()
     }
 
     /// The replicas, in the order of their names.
@@ -180,17 +229,14 @@ impl Registration {
             store_id: hex::encode(membership.store),
             address,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            position: 0,
-            synced: 0,
-            height: 0,
-            result: B256::ZERO,
-            beat: 0,
+            ..ReplicaRecord::default()
         };
         let journal = EtcdJournal::new(Arc::clone(&etcd));
         let view = ClusterView {
             etcd: Arc::clone(&etcd),
             name: name.to_owned(),
             replicas: Mutex::default(),
+            reached: Mutex::default(),
             listed_at: OnceLock::new(),
         };
         let (ends, alike, view) = (Vec::new(), HashSet::new(), Arc::new(view));
@@ -242,6 +288,8 @@ impl Registration {
         self.record.height = snapshot.tip().seal.height;
         self.record.result = snapshot.tip().result_hash;
         self.record.beat += 1;
+        self.record.unreached = self.view.unreached_seconds();
+        self.record.unfit = status.is_unfit;
         drop(snapshot);
         if let Some(end) = status.end {
             self.note_end(end);
@@ -256,6 +304,11 @@ impl Registration {
             return Ok(Some(removed));
         }
         self.view.update(replicas(&self.etcd).await?);
+        if status.leading.is_some() && should_give_way(&self.record, &self.view.running_others()) {
+            let seconds = UNREACHED_LIMIT.as_secs();
+            tracing::warn!(seconds, "no other replica reaches this one, which leads: it leaves that to another one");
+            service.step_down();
+        }
         if let Some(apart) = self.compare(service, status.leading.is_some()) {
             return Ok(Some(apart));
         }
@@ -388,6 +441,20 @@ impl Registration {
     }
 }
 
+/// Whether another replica should lead, because none of the others that run has reached the leader
+/// for a while, and one of them is reached. Where no replica reaches any other one, a new leader
+/// would be cut off like the old one.
+fn should_give_way(leader: &ReplicaRecord, others: &[ReplicaRecord]) -> bool {
+    let misses = |record: &ReplicaRecord| {
+        record.unreached.get(&leader.name).is_some_and(|seconds| *seconds >= UNREACHED_LIMIT.as_secs())
+    };
+    let is_reached = |record: &ReplicaRecord| {
+        let from = others.iter().chain([leader]).filter(|from| from.name != record.name);
+        from.into_iter().any(|from| from.unreached.get(&record.name) == Some(&0))
+    };
+    !others.is_empty() && others.iter().all(misses) && others.iter().any(|record| !record.unfit && is_reached(record))
+}
+
 /// Whether the store has lacked something for a while.
 fn is_behind(status: &ReplicaStatus) -> bool {
     status.end.is_some_and(|end| end > status.position) && status.staleness.is_none_or(|age| age > SILENT_AFTER)
@@ -403,6 +470,44 @@ fn synced_by_a_majority(mut synced: Vec<Position>) -> Position {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The record of a replica, with the seconds since it reached each of the others.
+    fn record(name: &str, unreached: &[(&str, u64)]) -> ReplicaRecord {
+        let unreached = unreached.iter().map(|(name, seconds)| ((*name).to_owned(), *seconds)).collect();
+        ReplicaRecord { name: name.to_owned(), unreached, ..ReplicaRecord::default() }
+    }
+
+    #[test]
+    fn a_leader_gives_way_when_no_other_replica_reaches_it_and_one_of_them_is_reached() {
+        let of_leader = |unreached: &[(&str, u64)]| record("a", unreached);
+        let reaches_both = of_leader(&[("b", 0), ("c", 0)]);
+        let cut_off = of_leader(&[("b", 12), ("c", 12)]);
+        let [b, c] = [record("b", &[("a", 11), ("c", 0)]), record("c", &[("a", 10), ("b", 0)])];
+        let table: [(&ReplicaRecord, Vec<ReplicaRecord>, bool, &str); 9] = [
+            (&reaches_both, vec![b.clone(), c.clone()], true, "the others miss it, and reach each other"),
+            (&cut_off, vec![b.clone(), c.clone()], true, "in both directions"),
+            (&reaches_both, vec![], false, "no other one runs"),
+            (&reaches_both, vec![b.clone(), record("c", &[("a", 9), ("b", 0)])], false, "not for long enough"),
+            (&reaches_both, vec![b.clone(), record("c", &[])], false, "an earlier version does not say"),
+            (&reaches_both, vec![record("b", &[("a", 11)])], true, "of two, the other one is reached"),
+            (&of_leader(&[("b", 12)]), vec![record("b", &[("a", 11)])], false, "of two, none is reached"),
+            (
+                &cut_off,
+                vec![record("b", &[("a", 11), ("c", 11)]), record("c", &[("a", 11), ("b", 11)])],
+                false,
+                "no replica reaches any other one",
+            ),
+            (
+                &reaches_both,
+                vec![ReplicaRecord { unfit: true, ..b.clone() }, ReplicaRecord { unfit: true, ..c.clone() }],
+                false,
+                "none of the others could do its work",
+            ),
+        ];
+        for (leader, others, expected, text) in table {
+            assert_eq!(should_give_way(leader, &others), expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_majority_has_synced_what_is_forgotten() {

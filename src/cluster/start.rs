@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use selfsame_actors::{ClusterParts, Random, Service};
+use selfsame_actors::{BridgePeers, ClusterParts, Random, Service};
 use selfsame_protocol::address;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_storage::{Membership, Store};
@@ -36,6 +36,7 @@ pub struct BoundReplica {
     parts: ClusterParts,
     view: Arc<ClusterView>,
     registration: Registration,
+    peers: Arc<ClusterPeers>,
 }
 
 impl StartingReplica {
@@ -107,15 +108,18 @@ impl StartingReplica {
         let registration =
             Registration::begin(Arc::clone(etcd), name.as_str(), address.clone(), membership, limits).await?;
         let record = LeaderRecord { name: name.to_string(), address };
-        let election = Arc::new(EtcdElection::new(Arc::clone(etcd), record));
+        let election = EtcdElection::new(Arc::clone(etcd), record);
+        let view = registration.view();
+        let election = Arc::new(election.with_successors(move || view.has_successor()));
+        let peers = Arc::new(ClusterPeers::new(self.client.clone(), registration.view()));
         let parts = ClusterParts {
             journal: Arc::new(EtcdJournal::new(Arc::clone(etcd))),
             leader: Some(Arc::new(ToLeader::new(self.client.clone(), Arc::clone(&election)))),
             election: Some(election),
             staleness: self.section.staleness,
-            bridge_peers: Some(Arc::new(ClusterPeers::new(self.client.clone(), registration.view()))),
+            bridge_peers: Some(Arc::clone(&peers) as Arc<dyn BridgePeers>),
         };
-        Ok(BoundReplica { parts, view: registration.view(), registration })
+        Ok(BoundReplica { parts, view: registration.view(), registration, peers })
     }
 }
 
@@ -141,7 +145,13 @@ impl BoundReplica {
     pub fn into_parts(
         self,
     ) -> (ClusterParts, Arc<ClusterView>, impl FnOnce(Arc<Service>) -> BoxFuture<'static, RemovedError>) {
-        let Self { parts, view, registration } = self;
-        (parts, view, move |service| registration.run(service).boxed())
+        let Self { parts, view, registration, peers } = self;
+        let run = async move |service: Arc<Service>| {
+            tokio::select! {
+                removed = registration.run(service) => removed,
+                never = peers.watch() => match never {},
+            }
+        };
+        (parts, view, move |service| run(service).boxed())
     }
 }

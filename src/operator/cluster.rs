@@ -88,7 +88,10 @@ pub(super) fn reasons(operator: &Operator) -> Vec<String> {
         Some(Ok(name)) if name == view.name() && status.leading.is_none() => {
             Some("this replica is elected, and does not lead yet".to_owned())
         }
-        Some(Ok(_)) => None,
+        // Writes at this replica are refused.
+        Some(Ok(name)) => view.unreached(&name).filter(|(time, _)| *time >= SILENT_AFTER).map(|(time, reason)| {
+            format!("this replica has not reached {name}, which leads, for {} s: {reason}", time.as_secs())
+        }),
         Some(Err(error)) => Some(error),
         None => Some("no replica leads".to_owned()),
     };

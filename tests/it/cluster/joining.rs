@@ -293,6 +293,7 @@ async fn a_replica_with_another_result_than_most_ends_on_etcd() {
             height: 1,
             result: B256::repeat_byte(7),
             beat,
+            ..ReplicaRecord::default()
         };
         let text = serde_json::to_vec(&record).expect("JSON");
         etcd.put(format!("/selfsame/replicas/{name}"), text, None).await.expect("it is written");

@@ -1,6 +1,9 @@
 //! A client that goes from one replica to another one.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use selfsame::config::SecretHash;
+use selfsame_actors::{Clock, SystemClock};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
@@ -64,30 +67,9 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
         front.set_targets(vec![cluster.replicas[index].address("sign_in")]);
         front.end_connections().await;
     };
-    let operator = format!("http://{}", cluster.replicas[1].address("operator"));
-    let simulation = Operator::new(&operator).expect("a client").simulation().await.expect("the simulator");
-    let root = cluster.replicas[0].client().root().await.expect("a root").root;
-    let party = SimulatedParty::of(simulation, APP, root).expect("a known application");
+    let party = simulated_party(&cluster, 1).await;
     for turn in 0..6 {
-        go_to(turn % 3).await;
-        let authorize = format!("http://{}/authorize", front.address);
-        let url = reqwest::Url::parse_with_params(&authorize, parameters(&[])).expect("a URL");
-        let session = SignInSession::open(url.as_str()).await.expect("a page");
-        go_to((turn + 1) % 3).await;
-        let request = session.request();
-        let asked = ProofParameters {
-            app_id: &request.app_id,
-            action: &request.action,
-            signal: &request.signal,
-            environment: Environment::Staging,
-            nonce: Some(request.nonce),
-        };
-        let mut random = |bytes: &mut [u8; 32]| *bytes = [turn as u8 + 1; 32];
-        let proof = prove::uniqueness(&key("a person"), &asked, &party, &mut random).expect("a proof");
-        session.answer_from(request, &proof, false).await.expect("the answer is taken");
-        go_to((turn + 2) % 3).await;
-        let location = session.complete().await.expect("an answer").expect("a redirect");
-        let code = fragment_or_query(&location)["code"].clone();
+        let code = code_of_sign_in(&front, &party, async |step| go_to((turn + step) % 3).await).await;
         let form = [("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)];
         let redeem = async |index: usize| {
             let url = format!("http://{}/token", cluster.replicas[index % 3].address("sign_in"));
@@ -111,6 +93,116 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
             let what = format!("the end of the token at replica {index}");
             until_true(what, async || introspect(index).await == json!(false)).await;
         }
+    }
+    cluster.stop_and_check();
+}
+
+/// The simulator of a replica, for the application.
+async fn simulated_party(cluster: &TestCluster, index: usize) -> SimulatedParty {
+    let operator = format!("http://{}", cluster.replicas[index].address("operator"));
+    let simulation = Operator::new(&operator).expect("a client").simulation().await.expect("the simulator");
+    let root = cluster.replicas[index].client().root().await.expect("a root").root;
+    SimulatedParty::of(simulation, APP, root).expect("a known application")
+}
+
+/// Signs in through a proxy; `go_to` is called before each of the three steps. Returns the code.
+async fn code_of_sign_in(front: &Proxy, party: &SimulatedParty, go_to: impl AsyncFn(usize)) -> String {
+    go_to(0).await;
+    let authorize = format!("http://{}/authorize", front.address);
+    let url = reqwest::Url::parse_with_params(&authorize, parameters(&[])).expect("a URL");
+    let session = SignInSession::open(url.as_str()).await.expect("a page");
+    go_to(1).await;
+    let request = session.request();
+    let asked = ProofParameters {
+        app_id: &request.app_id,
+        action: &request.action,
+        signal: &request.signal,
+        environment: Environment::Staging,
+        nonce: Some(request.nonce),
+    };
+    let mut random = crate::sign_in_client::random();
+    let proof = prove::uniqueness(&key("a person"), &asked, party, &mut random).expect("a proof");
+    session.answer_from(request, &proof, false).await.expect("the answer is taken");
+    go_to(2).await;
+    let location = session.complete().await.expect("an answer").expect("a redirect");
+    fragment_or_query(&location)["code"].clone()
+}
+
+/// The replica that is asked has the code, and has not heard of its use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_second_use_at_a_late_replica_with_a_wrong_clock_ends_the_token_on_etcd() {
+    let folder = folder();
+    let front = Proxy::start(Vec::new()).await;
+    let settings = format!("[urls]\nid_url = \"http://{}\"\n{}", front.address, application());
+    let mut cluster = TestCluster::prepare(folder.path(), 1, &settings, "").await;
+    cluster.start_all().await;
+    let leader = cluster.wait_for_leader().await;
+    let late = (leader + 1) % 3;
+    cluster.replicas[late].terminate();
+    let wrong = UNIX_EPOCH + SystemClock.now() + Duration::from_secs(600);
+    cluster.replicas[late].clock = Some(humantime::format_rfc3339_seconds(wrong).to_string());
+    cluster.start_replica(late);
+    cluster.wait_until_ready(late).await;
+    let party = simulated_party(&cluster, leader).await;
+    front.set_targets(vec![cluster.replicas[leader].address("sign_in")]);
+    let code = code_of_sign_in(&front, &party, async |_| {}).await;
+    cluster.wait_until_equal().await;
+    cluster.replicas[late].set_line_to_etcd(Line::Slow(Duration::from_millis(300)));
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
+    let url = |index: usize, path: &str| format!("http://{}{path}", cluster.replicas[index].address("sign_in"));
+    let form = [("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)];
+    let redeem = async |index: usize| {
+        let answer = http.post(url(index, "/token")).basic_auth(APP, Some(SECRET)).form(&form).send().await;
+        let answer = answer.expect("an answer");
+        (answer.status().as_u16(), answer.json::<Value>().await.expect("JSON"))
+    };
+    let (status, tokens) = redeem(leader).await;
+    assert_eq!(status, 200, "{tokens}");
+    let (status, refused) = redeem(late).await;
+    assert_eq!(status, 400, "{refused}");
+    let token = [("token", tokens["access_token"].as_str().expect("a token"))];
+    until_true("the end of the token", async || {
+        let answer = http.post(url(leader, "/introspect")).basic_auth(APP, Some(SECRET)).form(&token).send().await;
+        answer.expect("an answer").json::<Value>().await.expect("JSON")["active"] == false
+    })
+    .await;
+    cluster.replicas[late].set_line_to_etcd(Line::Open);
+    cluster.stop_and_check();
+}
+
+/// etcd alone reaches such a leader, and it keeps its lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_leader_that_no_other_replica_reaches_leaves_the_leadership_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::start(folder.path()).await;
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
+    for line in [Line::Cut, Line::Silent] {
+        let before = cluster.wait_for_leader().await;
+        let follower = (before + 1) % 3;
+        for index in 0..3 {
+            cluster.wait_until_ready(index).await;
+        }
+        cluster.replicas[before].set_line_from_others(line);
+        let ready = format!("http://{}/ready", cluster.replicas[follower].address("operator"));
+        let name = cluster.replicas[before].name;
+        until_true("a follower that is not ready", async || {
+            let answer = http.get(&ready).send().await.expect("an answer");
+            let is_ready = answer.status() == 200;
+            let reasons = answer.text().await.expect("a body");
+            !is_ready && reasons.contains(&format!("has not reached {name}, which leads, for"))
+        })
+        .await;
+        until_true("another leader", async || cluster.leader().await.is_some_and(|leader| leader != before)).await;
+        // The others reach each other, and the one before reaches them.
+        for index in 0..3 {
+            cluster.wait_until_ready(index).await;
+        }
+        let numbers = if line == Line::Cut { 0..3 } else { 3..6 };
+        super::joining::create(&cluster.replicas[before].client(), numbers).await;
+        cluster.replicas[before].set_line_from_others(Line::Open);
+        cluster.wait_until_equal().await;
     }
     cluster.stop_and_check();
 }
@@ -153,10 +245,7 @@ async fn a_replica_without_news_reads_on_and_says_so_on_etcd() {
     let leaders = cluster.replicas[leader].client();
     let accepted = leaders.submit(&creation(6), &[6; 32]).await.expect("accepted").request_id;
     leaders.wait_final(accepted, PATIENCE).await.expect("an answer");
-    let operator = format!("http://{}", cluster.replicas[leader].address("operator"));
-    let simulation = Operator::new(&operator).expect("a client").simulation().await.expect("the simulator");
-    let root = leaders.root().await.expect("a root").root;
-    let party = SimulatedParty::of(simulation, APP, root).expect("a known application");
+    let party = simulated_party(&cluster, leader).await;
     let (app_id, environment) = (APP, Environment::Staging);
     let asked = ProofParameters { app_id, action: "vote", signal: "", environment, nonce: None };
     let mut random = |bytes: &mut [u8; 32]| *bytes = [1; 32];

@@ -30,6 +30,8 @@ pub struct TestReplica {
     from_others: Proxy,
     /// Where this replica listens for the others.
     listen: SocketAddr,
+    /// What its clock shows at its start; `None` for the right time.
+    pub clock: Option<String>,
     /// Where it serves each interface, by its key in `[listen]`.
     addresses: Vec<(&'static str, SocketAddr)>,
 }
@@ -80,6 +82,7 @@ impl TestCluster {
                 to_etcd,
                 from_others,
                 listen,
+                clock: None,
                 addresses: addresses.into(),
             });
         }
@@ -127,7 +130,8 @@ impl TestCluster {
         let mut variables: Vec<(&str, &str)> =
             variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         variables.push(("RUST_LOG", "info"));
-        let arguments = ["--config", replica.configuration.to_str().expect("text")];
+        let mut arguments = vec!["--config", replica.configuration.to_str().expect("text")];
+        arguments.extend(replica.clock.iter().flat_map(|clock| ["--clock", clock]));
         let process = block_in_place(|| DaemonProcess::try_start(&replica.data, &arguments, &variables, log.into()))?;
         (replica.process, replica.is_paused) = (Some(process), false);
         Ok(())
