@@ -160,6 +160,10 @@ fn socket_remedy(error: &UnixSocketError) -> &'static str {
 /// next start reads from the log.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a stop waits for the end of the task that keeps a replica registered. A task that hangs
+/// does not end.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A started daemon: its addresses are bound, and it does not serve yet.
 pub struct Daemon {
     store: Store,
@@ -382,8 +386,10 @@ impl Daemon {
         let Self { store, service, servers, shutdown, drain, reloading, reload_requests, backups, .. } = self;
         let Self { background, removal, .. } = self;
         drop((reloading, reload_requests));
+        // A task of its own: a poll of it that hangs hides neither a failure nor the stop.
+        let mut removal = removal.map(tokio::spawn);
         let removed = async {
-            match removal {
+            match &mut removal {
                 Some(removal) => removal.await,
                 None => std::future::pending().await,
             }
@@ -398,10 +404,18 @@ impl Daemon {
         let outcome = tokio::select! {
             () = stop.then(|()| drain.wait()) => Ok(()),
             error = service.failed() => Err(error.into()),
-            removed = removed => Err(removed.into()),
+            removed = removed => Err(match removed {
+                Ok(removed) => removed.into(),
+                Err(error) => DaemonError::Server(Some(error.to_string())),
+            }),
             // A server, and what runs beside it, end before the shutdown only when they panic.
             Some(ended) = serving.join_next() => Err(DaemonError::Server(ended.err().map(|error| error.to_string()))),
         };
+        if let Some(removal) = removal.filter(|removal| !removal.is_finished()) {
+            // It holds the service.
+            removal.abort();
+            let _ = tokio::time::timeout(REMOVAL_TIMEOUT, removal).await;
+        }
         backups.begin_to_stop();
         shutdown.trigger();
         while let Some(ended) = serving.join_next().await {

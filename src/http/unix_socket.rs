@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::task::spawn_blocking;
@@ -17,6 +19,9 @@ pub const LONGEST_SOCKET_PATH: usize = if cfg!(any(target_os = "linux", target_o
 
 /// How many connections may wait in the kernel until they are accepted, as for a TCP listener.
 const BACKLOG: u32 = 1024;
+
+/// How long the removal of the file is waited for.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a unix socket cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -130,10 +135,19 @@ impl BoundUnixSocket {
 
 impl Drop for BoundUnixSocket {
     fn drop(&mut self) {
-        let is_own = matches!(metadata(&self.path), Ok(Some(found)) if identity(&found) == self.file);
-        if is_own {
-            // The next start replaces a file that stays.
-            let _ = std::fs::remove_file(&self.path);
+        let (path, file) = (std::mem::take(&mut self.path), self.file);
+        let (removed, removal) = channel();
+        let remove = move || {
+            if matches!(metadata(&path), Ok(Some(found)) if identity(&found) == file) {
+                // The next start replaces a file that stays.
+                let _ = std::fs::remove_file(&path);
+            }
+            let _ = removed.send(());
+        };
+        // On a thread of its own: on a disk that gives no answer this does not end, and a thread of
+        // the runtime that waits for it can keep every timer from going off.
+        if std::thread::Builder::new().name("socket-removal".to_owned()).spawn(remove).is_ok() {
+            let _ = removal.recv_timeout(REMOVAL_TIMEOUT);
         }
     }
 }
