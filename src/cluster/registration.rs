@@ -449,8 +449,8 @@ fn should_give_way(leader: &ReplicaRecord, others: &[ReplicaRecord]) -> bool {
         record.unreached.get(&leader.name).is_some_and(|seconds| *seconds >= UNREACHED_LIMIT.as_secs())
     };
     let is_reached = |record: &ReplicaRecord| {
-        let from = others.iter().chain([leader]).filter(|from| from.name != record.name);
-        from.into_iter().any(|from| from.unreached.get(&record.name) == Some(&0))
+        let mut from = others.iter().chain([leader]).filter(|from| from.name != record.name);
+        from.any(|from| from.unreached.get(&record.name) == Some(&0))
     };
     !others.is_empty() && others.iter().all(misses) && others.iter().any(|record| !record.unfit && is_reached(record))
 }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::CommandFactory;
+
 /// The longest line of a comment, in characters.
 const COMMENT_WIDTH: usize = 100;
 
@@ -432,6 +434,55 @@ fn tests_that_the_documents_name_exist() {
         }
     }
     assert!(named > 30, "only {named} references were found");
+}
+
+/// Texts of the program and of the documents name commands as `selfsame …`; the command line has
+/// each of them, with its options.
+#[test]
+fn commands_that_texts_name_exist() {
+    let folders = ["src", "actors/src", "storage/src", "protocol/src", "wallet/src"];
+    let sources = folders.iter().flat_map(|folder| files(&root().join(folder), "rs"));
+    let (mut unknown, mut named) = (Vec::new(), 0);
+    for file in sources.chain(files(&root().join("docs"), "md")) {
+        let text = fs::read_to_string(&file).expect("a file");
+        // The lines of a comment, and those of a string that goes on after a backslash, are one.
+        let lines = text.lines().map(|line| line.trim().trim_start_matches(['/', '!']).trim_end_matches('\\').trim());
+        let text = lines.collect::<Vec<_>>().join(" ");
+        for (start, _) in text.match_indices("`selfsame ") {
+            let words = text[start + "`selfsame ".len()..].split('`').next().unwrap_or_default();
+            // What signatures of heads begin with.
+            if words == "registry head" {
+                continue;
+            }
+            named += 1;
+            if let Err(word) = check_command(words) {
+                unknown.push(format!("{}: `selfsame {words}`: {word}", file.display()));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "commands that do not exist: {unknown:#?}");
+    assert!(named > 100, "only {named} commands were found");
+}
+
+/// Checks that a command has these words and options; returns the one that it lacks.
+fn check_command(words: &str) -> Result<(), String> {
+    let mut command = &selfsame::cli::Arguments::command();
+    // Some options of a command are those of its subcommands, too.
+    let mut path = vec![command];
+    for word in words.split_whitespace() {
+        if let Some(option) = word.strip_prefix("--") {
+            let name = option.split('=').next().unwrap_or_default().trim_end_matches([',', '.', ']']);
+            let mut known = path.iter().flat_map(|command| command.get_arguments());
+            let is_known = known.any(|argument| argument.get_long() == Some(name));
+            if !is_known && !["help", "version", ""].contains(&name) {
+                return Err(word.to_owned());
+            }
+        } else if command.has_subcommands() && word.starts_with(|c: char| c.is_ascii_lowercase()) {
+            command = command.find_subcommand(word).ok_or_else(|| word.to_owned())?;
+            path.push(command);
+        }
+    }
+    Ok(())
 }
 
 /// Links between the documents lead to files that exist, and to headings that these have.

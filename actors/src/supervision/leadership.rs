@@ -31,8 +31,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which a replica that could not lead does not stand for election.
 const ABSTENTION: Duration = Duration::from_secs(5);
 
-/// A leader that could not write, seal or apply blocks for this long gives the leadership up, and so
-/// does one whose disk has given no answer for this long.
+/// A leader that could not write, seal or apply blocks for this long gives the leadership up, and
+/// so does one whose disk has given no answer for this long.
 const FAILING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Time for which the others do not count on a replica that could not do a leader's work. Without
