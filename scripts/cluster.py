@@ -52,6 +52,7 @@ def etcd_command(program, folder, index):
         "--listen-client-urls", client(index), "--advertise-client-urls", client(index),
         "--listen-peer-urls", peer(index), "--initial-advertise-peer-urls", peer(index),
         "--initial-cluster", members, "--initial-cluster-token", "selfsame-development", "--snapshot-count", "10000",
+        "--pre-vote=true",
     ]  # fmt: skip
 
 

@@ -154,7 +154,7 @@ impl Members {
             .arg(self.folder.path().join(format!("m{index}")))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &peers.join(","), "--logger", "zap"])
+            .args(["--initial-cluster", &peers.join(","), "--logger", "zap", "--pre-vote=true"])
             .stdout(log.try_clone().expect("the log is open"))
             .stderr(log)
             .spawn();
