@@ -1,4 +1,5 @@
-//! Looks for the first block whose logs are read: the first one of the time that roots are kept for.
+//! Looks for the first block whose logs are read: the first one of the time that roots are kept
+//! for.
 //!
 //! Nodes do not keep all old blocks. That a node does not give a block can also be the failure of a
 //! moment, so the search goes on as if it were true, and asks again about the block at the end.
@@ -263,7 +264,7 @@ mod tests {
                 }
             }
             // Every third question.
-            let found = find(&mut search(earliest), |_, asked| asked % 3 == 0);
+            let found = find(&mut search(earliest), |_, asked| asked.is_multiple_of(3));
             assert_eq!((found.0, found.1), (earliest, false));
         }
     }

@@ -21,8 +21,8 @@ use super::pace::Pace;
 /// For how long a node is not asked that cannot be reached, or does not say which chain it is of.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// For how long a node is not asked, at least, that asks for fewer questions. Afterwards it is asked
-/// more slowly.
+/// For how long a node is not asked, at least, that asks for fewer questions. Afterwards it is
+/// asked more slowly.
 const RATE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The longest pause that a node can ask for.

@@ -32,6 +32,9 @@ use crate::clock::Clock;
 /// The most blocks that one round trip asks for: a node that takes no batches answers one by one.
 const HEADERS_PER_QUESTION: usize = 20;
 
+/// After so many round trips without any of the blocks that were asked for, a step fails.
+const ATTEMPTS: u32 = 3;
+
 /// How many blocks are read again with each step, because nodes index the logs of the newest blocks
 /// with a delay.
 const OVERLAP: u64 = 32;
@@ -481,16 +484,33 @@ impl RootSource {
         self.nodes.ask_one(Question::Call { to: place.address, data, at: head.hash }, what).await
     }
 
-    /// The blocks of heights, in one round trip. All of them are below the newest one.
+    /// The blocks of heights. All of them are below the newest one, so those that are missing in the
+    /// answers are asked for again.
     async fn headers(&self, numbers: &[u64]) -> Result<Vec<Header>, ChainError> {
         const WHAT: &str = "blocks with roots";
-        let questions: Vec<_> = numbers.iter().map(|number| Question::Block(BlockTag::Number(*number))).collect();
-        let header = |(number, answer): (&u64, _)| match answer {
-            Ok(Answer::Block(header)) => header.ok_or(ChainError::NoOldBlock(*number)),
-            Ok(_) => Err(ChainError::NoBlock(WHAT)),
-            Err(refusal) => Err(ChainError::Refused { what: WHAT, refusal }),
-        };
-        numbers.iter().zip(self.nodes.ask(&questions, WHAT).await?).map(header).collect()
+        let (mut found, mut missing, mut attempts) = (Vec::with_capacity(numbers.len()), numbers.to_vec(), 0);
+        loop {
+            let questions: Vec<_> = missing.iter().map(|number| Question::Block(BlockTag::Number(*number))).collect();
+            let (mut still_missing, mut failure) = (Vec::new(), None);
+            for (number, answer) in missing.iter().zip(self.nodes.ask(&questions, WHAT).await?) {
+                let failed = match answer {
+                    Ok(Answer::Block(Some(header))) => {
+                        found.push(header);
+                        continue;
+                    }
+                    Ok(_) => ChainError::NoOldBlock(*number),
+                    Err(refusal) => ChainError::Refused { what: WHAT, refusal },
+                };
+                still_missing.push(*number);
+                failure = Some(failed);
+            }
+            let Some(failure) = failure else { return Ok(found) };
+            attempts = if still_missing.len() < missing.len() { 0 } else { attempts + 1 };
+            if attempts == ATTEMPTS {
+                return Err(failure);
+            }
+            missing = still_missing;
+        }
     }
 
     /// Makes a change durable.

@@ -15,7 +15,7 @@ const REACH: Duration = Duration::from_secs(1800);
 fn long_chain() -> TestChain {
     let mut chain = TestChain::new(RootContract::IdentityManager);
     for number in 1..1500_u64 {
-        chain.mine(if number % 25 == 0 { &[0] } else { &[] });
+        chain.mine(if number.is_multiple_of(25) { &[0] } else { &[] });
     }
     chain
 }
@@ -113,6 +113,20 @@ async fn blocks_that_no_node_keeps_are_missed_after_a_while_and_the_status_says_
     fixture.chain().mine_empty(603);
     fixture.set_clock();
     catch_up(&source).await.expect("read");
+    assert_eq!(source.missing_history(fixture.now()), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_that_are_missing_now_and_then_are_asked_for_again() {
+    let fixture = Fixture::new(vec![TestNode::new("node", long_chain())]);
+    let mut count = 0_u32;
+    fixture.chain().habit = Some(Box::new(move |question| {
+        count += u32::from(matches!(question, Question::Block(_)));
+        (matches!(question, Question::Block(_)) && count.is_multiple_of(3)).then_some(Ok(Ok(Answer::Block(None))))
+    }));
+    let source = fixture.source(1, |settings| settings.reach = REACH);
+    follow(&fixture, &source, 30).await;
+    assert_eq!(source.published().history.len(), 36);
     assert_eq!(source.missing_history(fixture.now()), None);
 }
 
