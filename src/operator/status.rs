@@ -9,7 +9,8 @@ use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::operator::{Attention, Backup, ClusterStatus, ReloadReport, Restored, WebhookStatus};
 use serde::Serialize;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use utoipa::ToSchema;
 
 use super::actors::{Actor, all_actors};
@@ -25,6 +26,9 @@ use crate::logging;
 
 /// Time between two looks for what needs attention, so that it is logged soon after it begins.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// How long a look waits for what is on a disk, which may give no answer.
+const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = OperatorStatus)]
@@ -105,9 +109,14 @@ pub async fn watch_attention(operator: Arc<Operator>, shutdown: Shutdown) {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        let look = async {
+            ticks.tick().await;
+            drop(operator.attention.list(&parts(&operator).await));
+        };
+        // A look that waits for a disk must not keep the daemon from its end.
         tokio::select! {
             () = shutdown.triggered() => return,
-            _ = ticks.tick() => drop(operator.attention.list(&parts(&operator).await)),
+            () = look => {}
         }
     }
 }
@@ -117,14 +126,15 @@ async fn parts(operator: &Operator) -> Parts {
     let now = operator.clock.unix_seconds();
     let service = &operator.service;
     let last = service.registry().snapshot().tip().seal;
-    let (webhooks, webhooks_error) = match service.events().receivers().await {
-        Ok(receivers) => (receivers, None),
-        Err(error) => (Vec::new(), Some(error.to_string())),
+    let (webhooks, webhooks_error) = match timeout(DISK_PATIENCE, service.events().receivers()).await {
+        Ok(Ok(receivers)) => (receivers, None),
+        Ok(Err(error)) => (Vec::new(), Some(error.to_string())),
+        Err(_) => (Vec::new(), Some("the disk gives no answer".to_owned())),
     };
     Parts {
         now,
         failures: service.failures(),
-        disk: room(&operator.data),
+        disk: room(&operator.data).await,
         last_block: (last.height > 0).then_some(last.time),
         backups: operator.backups.health(),
         webhooks,
@@ -138,8 +148,11 @@ async fn parts(operator: &Operator) -> Parts {
     }
 }
 
-/// The free bytes and all bytes of the disk that a folder is on.
-fn room(folder: &Path) -> Option<(u64, u64)> {
-    let disk = rustix::fs::statvfs(folder).ok()?;
+/// The free bytes and all bytes of the disk that a folder is on; `None` when they cannot be read,
+/// or not in time.
+async fn room(folder: &Path) -> Option<(u64, u64)> {
+    let folder = folder.to_owned();
+    let reading = spawn_blocking(move || rustix::fs::statvfs(&folder));
+    let disk = timeout(DISK_PATIENCE, reading).await.ok()?.ok()?.ok()?;
     Some((disk.f_bavail.saturating_mul(disk.f_frsize), disk.f_blocks.saturating_mul(disk.f_frsize)))
 }
