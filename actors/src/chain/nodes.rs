@@ -285,6 +285,35 @@ fn is_about_the_node(error: &NodeError) -> bool {
     matches!(error, NodeError::Unreachable(_) | NodeError::RateLimited { .. })
 }
 
+/// A place in the pace of a node, which is given back when it is dropped unused: the caller stops
+/// waiting when enough other nodes have answered.
+struct Reserved<'a> {
+    member: &'a Member,
+    at: Instant,
+    questions: usize,
+    is_used: bool,
+}
+
+impl<'a> Reserved<'a> {
+    fn take(member: &'a Member, questions: usize) -> Self {
+        let at = member.lock_pace().reserve(questions, Instant::now());
+        Self { member, at, questions, is_used: false }
+    }
+
+    /// The questions are put.
+    fn use_up(mut self) {
+        self.is_used = true;
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        if !self.is_used {
+            self.member.lock_pace().give_back(self.at, self.questions);
+        }
+    }
+}
+
 impl Member {
     /// Asks the node, after it has named the chain's id, in as many round trips as its pace wants.
     async fn ask(&self, questions: &[Question], chain_id: u64) -> Result<Answers, NodeFailure> {
@@ -336,12 +365,14 @@ impl Member {
 
     /// Asks in one round trip, when it is time to.
     async fn ask_at_pace(&self, questions: &[Question]) -> Result<Answers, NodeFailure> {
-        let at = self.lock_pace().reserve(questions.len(), Instant::now());
+        let reserved = Reserved::take(self, questions.len());
+        let at = reserved.at;
         if at > Instant::now() {
             sleep_until(at).await;
             // The node may have failed meanwhile.
             self.lock().ready()?;
         }
+        reserved.use_up();
         match self.node.ask(questions).await {
             Ok(answers) if answers.len() == questions.len() => Ok(answers),
             Ok(_) => Err(NodeError::Malformed("it does not answer each question".to_owned()).into()),

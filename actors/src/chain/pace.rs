@@ -56,12 +56,23 @@ impl Pace {
         if self.changed.is_some_and(|changed| now.duration_since(changed) >= EASE_AFTER) {
             self.interval = Some(self.interval / 2).filter(|half| *half >= SHORTEST).unwrap_or_default();
             self.changed = Some(now).filter(|_| !self.interval.is_zero());
+            self.next = self.next.filter(|_| !self.interval.is_zero());
         }
         let at = self.next.map_or(now, |next| next.max(now));
         self.next = Some(at + self.interval * u32::try_from(questions).unwrap_or(u32::MAX));
         self.recent.retain(|(before, _)| *before + SECOND > now);
         self.recent.push_back((at, questions));
         at
+    }
+
+    /// Gives a reservation back whose questions were not put: enough other nodes had answered
+    /// before it was time.
+    pub fn give_back(&mut self, at: Instant, questions: usize) {
+        let taken = self.interval * u32::try_from(questions).unwrap_or(u32::MAX);
+        self.next = self.next.and_then(|next| next.checked_sub(taken)).map(|next| next.max(at));
+        if let Some(index) = self.recent.iter().position(|reserved| *reserved == (at, questions)) {
+            self.recent.remove(index);
+        }
     }
 
     /// The node asked for fewer questions, in answer to a round trip that was reserved for `at`.
@@ -81,6 +92,21 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_reserved_and_not_asked_delays_nothing() {
+        let start = Instant::now();
+        let mut pace = Pace::default();
+        let at = pace.reserve(4, start);
+        pace.slow_down(at, start);
+        let interval = pace.interval;
+        let first = pace.reserve(1, start);
+        for _ in 0..1000 {
+            let at = pace.reserve(2, start);
+            pace.give_back(at, 2);
+        }
+        assert_eq!(pace.reserve(1, start), first + interval);
+    }
 
     #[test]
     fn a_node_is_asked_at_half_the_rate_that_it_refused() {

@@ -349,7 +349,7 @@ impl RootSource {
                 // The hash of a block fixes all blocks before it, so one comparison is enough.
                 Ok(Answer::Block(Some(here))) if here.hash == read.hash => {}
                 Ok(Answer::Block(Some(_))) => return Ok(Looked::Forked { head }),
-                Ok(_) => return Err(ChainError::Behind { head: head.number, known: read.number }),
+                Ok(_) => return Err(ChainError::NoOldBlock(read.number)),
                 Err(_) if logs.is_err() && range > 1 => {}
                 Err(error) => return Err(error),
             }
@@ -484,8 +484,8 @@ impl RootSource {
         self.nodes.ask_one(Question::Call { to: place.address, data, at: head.hash }, what).await
     }
 
-    /// The blocks of heights. All of them are below the newest one, so those that are missing in the
-    /// answers are asked for again.
+    /// The blocks of heights. All of them are below the newest one, so those that are missing in
+    /// the answers are asked for again.
     async fn headers(&self, numbers: &[u64]) -> Result<Vec<Header>, ChainError> {
         const WHAT: &str = "blocks with roots";
         let (mut found, mut missing, mut attempts) = (Vec::with_capacity(numbers.len()), numbers.to_vec(), 0);
