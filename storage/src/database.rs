@@ -45,6 +45,15 @@ const BACKGROUND_ERRORS: &str = "rocksdb.background-errors";
 /// What RocksDB says when it cannot make a hard link, except across file systems: those it copies.
 const LINK_FAILED: &str = "link file to";
 
+/// What fails for a copy, too: it would take the room that the store itself needs.
+const NO_COPY_EITHER: [&str; 4] =
+    ["No space left on device", "Disk quota exceeded", "Input/output error", "Read-only file system"];
+
+/// Whether a file system refuses hard links, and may take copies.
+fn is_refused_link(error: &str) -> bool {
+    error.contains(LINK_FAILED) && !NO_COPY_EITHER.iter().any(|reason| error.contains(reason))
+}
+
 /// What the name of a copy ends with while RocksDB makes it file by file; as RocksDB's own.
 const COPYING: &str = ".tmp";
 
@@ -66,9 +75,9 @@ fn skip_static_destructors() {
         unsafe { libc::_exit(status) }
     }
 
-    // Functions run in the reverse of the order in which they were registered, and RocksDB registers
-    // some destructors at the first use of what they destroy: this is called after each open.
-    // SAFETY: `end` uses no argument, and may be registered any number of times.
+    // Functions run in the reverse of the order in which they were registered, and RocksDB
+    // registers some destructors at the first use of what they destroy: this is called after each
+    // open. SAFETY: `end` uses no argument, and may be registered any number of times.
     unsafe { on_exit(end, std::ptr::null_mut()) };
 }
 
@@ -376,7 +385,7 @@ impl Database {
     /// of the log up to the end of a write.
     pub(crate) fn checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
         match Checkpoint::new(&self.db)?.create_checkpoint(folder) {
-            Err(error) if error.as_ref().contains(LINK_FAILED) => {
+            Err(error) if is_refused_link(error.as_ref()) => {
                 tracing::warn!(%error, "files of the store cannot have hard links, so they are copied");
                 self.copy_files(folder)
             }

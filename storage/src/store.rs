@@ -347,8 +347,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Database`]; then the log still has what is in no file.
-    /// [`StoreError::Replaced`]: new files would lie at the store's path, and the list of files that
-    /// names them in the folder that was taken away, which then lacks them.
+    /// [`StoreError::Replaced`]: new files would lie at the store's path, and the list of files
+    /// that names them in the folder that was taken away, which then lacks them.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.check_files()?;
         self.database().flush_all()

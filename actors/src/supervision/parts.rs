@@ -144,13 +144,14 @@ impl ServiceParts {
             return Err(ServiceError::Parts { reason: "the records of a replica are in its journal" });
         }
         let claim = store.claim(&settings.instance)?;
-        let blocking_parts = match cluster {
-            Some(cluster) => BlockingParts::with_journal(&store, claim, cluster)?,
-            None => BlockingParts::with_threads(&store, claim)?,
-        };
+        // Before the committing thread, which would hold the claim for a moment after an error.
         let ledger = match ledger {
             Some(ledger) => ledger,
             None => Arc::new(EmbeddedLedger::open(store.clone())?),
+        };
+        let blocking_parts = match cluster {
+            Some(cluster) => BlockingParts::with_journal(&store, claim, cluster)?,
+            None => BlockingParts::with_threads(&store, claim)?,
         };
         let parts = Parts { settings, store, ledger, clock, random, announcer };
         Ok(OpenedParts { parts, blocking_parts, records })

@@ -20,6 +20,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// for room every five seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The looks in a row that have to find other files at the store's path, and the time between them:
+/// short, because what is acknowledged meanwhile is not found by the next start.
+const REPLACED_LOOKS: u32 = 3;
+const SECOND_LOOK: Duration = Duration::from_millis(100);
+
 /// Watches one store.
 pub(super) struct StoreWatch {
     store: Store,
@@ -57,9 +62,9 @@ impl StoreWatch {
         if self.store.folder().is_none() {
             return std::future::pending().await;
         }
-        let mut refusing = Refusing::default();
+        let (mut refusing, mut replaced_looks) = (Refusing::default(), 0);
         loop {
-            sleep(INTERVAL).await;
+            sleep(if replaced_looks > 0 { SECOND_LOOK } else { INTERVAL }).await;
             let store = self.store.clone();
             // A disk that does not answer keeps this task waiting; a commit is then stuck, too.
             let Ok(look) = spawn_blocking(move || look(&store)).await else { continue };
@@ -69,9 +74,14 @@ impl StoreWatch {
             };
             *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
             if let Look::Replaced(error) = look {
-                tracing::error!(%error, "the service ends");
-                return ServiceError::Store(error);
+                replaced_looks += 1;
+                if replaced_looks >= REPLACED_LOOKS {
+                    tracing::error!(%error, "the service ends");
+                    return ServiceError::Store(error);
+                }
+                continue;
             }
+            replaced_looks = 0;
             if let Some(error) = refusing.judge(look, Instant::now()) {
                 return ServiceError::WritesRefused { error };
             }
