@@ -400,7 +400,10 @@ async fn the_status_has_the_words_of_nodes_that_cannot_be_followed() {
         _ => None,
     });
     let finalized = "block = 'finalized'";
-    let rows: [(&str, Option<RequestHabit>, Option<QuestionHabit>, &str, &str); 6] = [
+    /// Name, what is answered to requests and to questions, settings of the source, words in the
+    /// status.
+    type Row<'a> = (&'a str, Option<RequestHabit>, Option<QuestionHabit>, &'a str, &'a str);
+    let rows: [Row<'_>; 6] = [
         ("authenticated", all(401, refused), None, "", "code -32600: Must be authenticated!"),
         ("text-401", all(401, "invalid project id"), None, "", "status 401: invalid project id"),
         ("text-429", all(429, "15/second request limit reached"), None, "", "15/second request limit reached"),

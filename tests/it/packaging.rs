@@ -124,10 +124,10 @@ fn the_unit_names_what_the_package_installs() {
     assert!(service["ExecReload"][0].ends_with(&format!(" --data {data}")));
     let backups = sample.backup.folder.as_deref().and_then(Path::to_str).expect("a folder");
     assert_eq!(service["ReadWritePaths"], [format!("-{backups}")]);
-    // Exit status 75 heals the store: systemd must not stop to restart after some of them.
+    // Exit status 75 heals the store: systemd must not stop restarting after some of them.
     assert_eq!(service["Restart"], ["on-failure"]);
     assert_eq!(service["StartLimitIntervalSec"], ["0"]);
-    assert_eq!(service["RestartPreventExitStatus"], ["78"]);
+    assert_eq!(service["RestartPreventExitStatus"], ["2 78"]);
     let user = &service["User"][0];
     assert_eq!(&service["Group"][0], user);
     assert!(read("packaging/selfsame.sysusers").contains(&format!("\nu {user} - ")), "no user {user}");

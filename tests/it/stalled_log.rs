@@ -1,25 +1,21 @@
-//! A daemon whose log nobody reads, as when a collector of logs hangs: it serves, ends when it is
-//! asked to, and says afterwards what the log lacks.
+//! A daemon whose log has a reader that stalls, as a collector of logs that hangs: it serves, ends
+//! when it is asked to, and says afterwards what the log lacks.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, ErrorKind, PipeReader, PipeWriter, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
-use std::time::Duration;
 
 use reqwest::header::CONTENT_TYPE;
 use rustix::fs::OFlags;
 use serde_json::{Value, json};
 
-use crate::harness::{DaemonProcess, folder, in_time, program, until, wait_for_end};
+use crate::harness::{DaemonProcess, PATIENCE, folder, in_time, program, until, wait_for_end};
 use crate::logs::LoggingDaemon;
 use crate::sign_in_client::Form;
 
-/// The longest time for an answer, or for an end, that the log must not delay.
-const SOON: Duration = Duration::from_secs(20);
-
-/// A pipe in which there is room for nothing more, once it is [`StalledPipe::fill`]ed.
+/// A pipe in which there is room for nothing more.
 struct StalledPipe {
     reader: PipeReader,
     writer: PipeWriter,
@@ -28,27 +24,13 @@ struct StalledPipe {
 impl StalledPipe {
     fn new() -> Self {
         let (reader, writer) = std::io::pipe().expect("a pipe");
+        fill(&writer);
         Self { reader, writer }
     }
 
     /// The end that a daemon writes to.
     fn stderr(&self) -> Stdio {
         self.writer.try_clone().expect("a descriptor").into()
-    }
-
-    /// Fills the pipe with empty lines, beside what the daemon has written. The descriptor of the
-    /// daemon stays a blocking one, because the pipe is opened anew.
-    fn fill(&self) {
-        let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
-        let path = format!("/proc/self/fd/{}", self.writer.as_raw_fd());
-        let mut pipe = OpenOptions::new().write(true).custom_flags(flags).open(path).expect("the pipe");
-        loop {
-            match pipe.write(b"\n") {
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => panic!("{error}"),
-            }
-        }
     }
 
     /// The lines that come from now on, until the daemon ends.
@@ -58,13 +40,28 @@ impl StalledPipe {
     }
 }
 
+/// Fills a pipe with empty lines. The descriptors of others stay blocking ones, because the pipe is
+/// opened anew.
+fn fill(pipe: &PipeWriter) {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    let mut pipe = OpenOptions::new().write(true).custom_flags(flags).open(path).expect("the pipe");
+    loop {
+        match pipe.write(b"\n") {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// All lines until the end, each a JSON object.
 fn parse(lines: impl Iterator<Item = String>) -> Vec<Value> {
     lines.map(|line| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
 fn client() -> reqwest::Client {
-    reqwest::Client::builder().timeout(SOON).build().expect("a client")
+    reqwest::Client::builder().timeout(PATIENCE).build().expect("a client")
 }
 
 /// Asks each interface whether it serves.
@@ -94,10 +91,10 @@ async fn lost_lines(daemon: &DaemonProcess, kind: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{name}: {metrics}")).parse().expect("a number")
 }
 
-/// In the process of another runtime, so that the requests of a test go on meanwhile.
+/// Ends the daemon and returns its exit status, on a thread that may block.
 async fn terminate_soon(daemon: DaemonProcess) -> Option<i32> {
     let ended = tokio::task::spawn_blocking(move || daemon.terminate());
-    tokio::time::timeout(SOON, ended).await.expect("an end in time").expect("no panic").code()
+    tokio::time::timeout(PATIENCE, ended).await.expect("an end in time").expect("no panic").code()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -105,7 +102,6 @@ async fn a_reader_of_the_log_that_stalls_stops_no_interface() {
     let (data, pipe) = (folder(), StalledPipe::new());
     let variables = [("SELFSAME_LOG__ACCESS", "network")];
     let daemon = DaemonProcess::start_with_log(data.path(), &[], &variables, pipe.stderr());
-    pipe.fill();
     for _ in 0..3 {
         send_wrong_secret(&daemon).await;
         expect_healthy(&daemon).await;
@@ -124,7 +120,6 @@ async fn lines_that_the_log_lacks_are_counted_and_said() {
     let (data, pipe) = (folder(), StalledPipe::new());
     // Some two hundred lines for each request.
     let daemon = DaemonProcess::start_with_log(data.path(), &[], &[("RUST_LOG", "trace")], pipe.stderr());
-    pipe.fill();
     until("lines that are lost", async || {
         send_wrong_secret(&daemon).await;
         match lost_lines(&daemon, "ordinary").await {
@@ -156,7 +151,6 @@ async fn lines_that_the_log_lacks_are_counted_and_said() {
 async fn a_stop_does_not_wait_for_a_reader_of_the_log_that_stalls() {
     let (data, pipe) = (folder(), StalledPipe::new());
     let daemon = DaemonProcess::start_with_log(data.path(), &[], &[], pipe.stderr());
-    pipe.fill();
     assert_eq!(terminate_soon(daemon).await, Some(0));
 }
 
@@ -167,16 +161,14 @@ async fn an_end_by_an_error_does_not_wait_for_a_reader_of_the_log_that_stalls() 
     let (data, pipe) = (folder(), StalledPipe::new());
     let variables = [("FAILPOINTS", "http.accept=10*off->return(panic)")];
     let daemon = DaemonProcess::start_with_log(data.path(), &[], &variables, pipe.stderr());
-    pipe.fill();
     while client().get(format!("{}/health", daemon.gateway)).send().await.is_ok() {}
     let ended = tokio::task::spawn_blocking(move || daemon.wait());
-    assert_eq!(tokio::time::timeout(SOON, ended).await.expect("an end in time").expect("no panic").code(), Some(1));
+    assert_eq!(tokio::time::timeout(PATIENCE, ended).await.expect("an end in time").expect("no panic").code(), Some(1));
 }
 
 #[test]
 fn a_refused_start_does_not_wait_for_a_reader_of_the_log_that_stalls() {
     let pipe = StalledPipe::new();
-    pipe.fill();
     let mut child = program().args(["serve", "--config", "/nowhere"]).stderr(pipe.stderr()).spawn().expect("it starts");
     assert_eq!(wait_for_end(&mut child).code(), Some(78));
 }
@@ -207,10 +199,11 @@ async fn lines_that_cannot_be_written_are_counted() {
 async fn a_flood_of_refused_requests_does_not_flood_the_log() {
     let daemon = LoggingDaemon::start(&[]);
     let url = |path: &str| format!("{}{path}", daemon.process.sign_in);
+    let client = client();
     for _ in 0..100 {
         for path in ["/token", "/introspect", "/revoke"] {
-            let repeated = client().post(url(path)).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
-            for request in [client().post(url(path)).json(&json!({})), repeated.body("client_id=a&client_id=b")] {
+            let repeated = client.post(url(path)).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+            for request in [client.post(url(path)).json(&json!({})), repeated.body("client_id=a&client_id=b")] {
                 let answer = request.send().await.expect("an answer");
                 assert_eq!(answer.status(), 400, "{path}");
             }
@@ -220,8 +213,9 @@ async fn a_flood_of_refused_requests_does_not_flood_the_log() {
     for event in ["tokens_issued", "token_introspected", "token_revoked"] {
         let written: Vec<_> = lines.iter().filter(|line| line["fields"]["event"] == event).collect();
         let suppressed: u64 = written.iter().filter_map(|line| line["fields"]["suppressed"].as_u64()).sum();
-        // Ten at once, and then one each second.
-        assert!((10..100).contains(&written.len()), "{event}: {} lines", written.len());
+        // Ten at once, and then one each second, with the number of those between. The last ones
+        // may be left.
+        assert!(written.len() >= 10 && suppressed > 0, "{event}: {} and {suppressed}", written.len());
         assert!(written.len() as u64 + suppressed <= 200, "{event}: {} and {suppressed}", written.len());
     }
 }

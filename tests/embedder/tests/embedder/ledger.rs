@@ -130,7 +130,7 @@ async fn the_ledgers_own_errors_are_told_in_its_words() {
     service.stop().await;
 }
 
-/// Notices nothing by a look at the ledger, which comes every five seconds only: a block on the
+/// The ledger is looked at every five seconds. This loss must be found before that: a block on the
 /// shorter ledger would have the height of one that was applied long ago.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_final_in_a_block_that_was_not_applied() {
