@@ -195,8 +195,8 @@ fn of_service(error: &ServiceError) -> u8 {
         ServiceError::Store(error) => of_start(error),
         // The next start opens the store again.
         ServiceError::WritesRefused { .. } => TEMPORARY,
-        // The file of the key that the stored keys were encrypted with is not the configured one, or
-        // the stored keys are damaged.
+        // The file of the key that the stored keys were encrypted with is not the configured one,
+        // or the stored keys are damaged.
         ServiceError::SigningKeys(
             SigningError::Encrypted(_) | SigningError::Decrypt(_) | SigningError::Unreadable(_),
         ) => CONFIGURATION,

@@ -35,8 +35,8 @@ const REFUSED_BURST: u32 = 10;
 /// The same for requests past a limit, whose events say nothing new.
 const LIMITED_BURST: u32 = 1;
 
-/// The most networks whose refused requests are told apart, for all names and outcomes together. It
-/// bounds memory, and with [`REFUSED_INTERVAL`] the lines that all networks together can cause.
+/// The most triples of name, outcome and network that are told apart. It bounds memory, and with
+/// [`REFUSED_INTERVAL`] the lines that all networks together can cause.
 const MOST_NETWORKS: usize = 256;
 
 /// The longest text about what a request concerns, in characters. A client may have sent the text.
