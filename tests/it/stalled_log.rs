@@ -213,9 +213,8 @@ async fn a_flood_of_refused_requests_does_not_flood_the_log() {
     for event in ["tokens_issued", "token_introspected", "token_revoked"] {
         let written: Vec<_> = lines.iter().filter(|line| line["fields"]["event"] == event).collect();
         let suppressed: u64 = written.iter().filter_map(|line| line["fields"]["suppressed"].as_u64()).sum();
-        // Ten at once, and then one each second, with the number of those between. The last ones
-        // may be left.
-        assert!(written.len() >= 10 && suppressed > 0, "{event}: {} and {suppressed}", written.len());
+        // Ten at once, and then one each second. The next line would have the number of the others.
+        assert!((10..150).contains(&written.len()), "{event}: {} lines", written.len());
         assert!(written.len() as u64 + suppressed <= 200, "{event}: {} and {suppressed}", written.len());
     }
 }

@@ -173,7 +173,11 @@ impl Reader {
     pub fn check_ledger_has(&self, applied: &Seal) -> Result<(), StoreError> {
         match applied.height == 0 || self.height_of(&applied.hash)? == Some(applied.height) {
             true => Ok(()),
-            false => Err(StoreError::LedgerDiverged { height: applied.height }),
+            false => {
+                // They were compared with the ledger as it was.
+                self.block_hashes.clear();
+                Err(StoreError::LedgerDiverged { height: applied.height })
+            }
         }
     }
 

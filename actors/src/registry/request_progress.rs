@@ -21,7 +21,8 @@ pub(crate) enum RequestProgress {
     },
 }
 
-/// The hashes of blocks that were asked for last. The block at a height is the same for all time.
+/// The hashes of blocks that were asked for last. The block at a height is the same for all time,
+/// unless the ledger loses blocks.
 pub(super) struct BlockHashes(Mutex<[(u64, B256); Self::KEPT]>);
 
 impl BlockHashes {
@@ -39,6 +40,11 @@ impl BlockHashes {
 
     pub fn put(&self, height: u64, hash: B256) {
         self.slots()[height as usize % Self::KEPT] = (height, hash);
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&self) {
+        *self.slots() = [(0, B256::ZERO); Self::KEPT];
     }
 }
 
@@ -64,5 +70,7 @@ mod tests {
         for height in 1..=2 * kept {
             assert_eq!(hashes.get(height), (height > kept).then(|| hash(height)), "{height}");
         }
+        hashes.clear();
+        assert_eq!(hashes.get(2 * kept), None);
     }
 }

@@ -477,7 +477,7 @@ fn a_journal_that_lacks_what_the_store_has_is_refused() {
     let replica = Replica::open(store, other.client(|_| JournalFault::None)).expect("the store is read");
     let refused = block_on(replica.end()).expect_err("the journal is empty");
     let expected = "the store has the journal's entries up to 1, and the journal ends at 0: it is another journal, or an \
-                    older copy of this one";
+                    older copy of this one; see \"etcd has an older copy of its data\" in docs/cluster.md";
     assert_eq!(refused.to_string(), expected);
     assert!(!refused.is_transient());
 
@@ -496,7 +496,7 @@ fn a_journal_that_lacks_what_the_store_has_is_refused() {
     let replica = Replica::open(store, other.client(|_| JournalFault::None)).expect("the store is read");
     let apart = block_on(replica.end()).expect_err("the first entries differ");
     let expected = "entry 1 of the journal is another one than the store's: it is another journal, or went on from an older \
-                    copy of this one";
+                    copy of this one; see \"etcd has an older copy of its data\" in docs/cluster.md";
     assert_eq!(apart.to_string(), expected);
     assert!(replica.apply(store, &entry).expect_err("the histories differ").to_string().contains(expected));
 

@@ -203,7 +203,8 @@ fn play_ledger(mistake: Option<LedgerMistake>) -> impl Fn(&mut Simulation) -> u6
 
 #[test]
 fn a_ledger_that_forgets_blocks_is_found() {
-    let expected = ["does not become final", "gets no answer", "is in no block", "stays open"];
+    // A service that is started meanwhile compares its ledger.
+    let expected = ["LedgerDiverged", "does not become final", "gets no answer", "is in no block", "stays open"];
     assert_found(&expected, play_ledger(Some(LedgerMistake::Forgets)), play_ledger(None));
 }
 
@@ -218,6 +219,13 @@ fn a_request_that_is_sealed_twice_is_found() {
 
 #[test]
 fn a_ledger_that_changes_blocks_is_found() {
-    let expected = ["does not follow", "the receipt", "is in no block", "does not become final", "gets no answer"];
+    let expected = [
+        "LedgerDiverged",
+        "does not follow",
+        "the receipt",
+        "is in no block",
+        "does not become final",
+        "gets no answer",
+    ];
     assert_found(&expected, play_ledger(Some(LedgerMistake::Shortens)), play_ledger(None));
 }
