@@ -15,6 +15,7 @@ use selfsame_actors::{ChainStatus, ReceiverStatus};
 use selfsame_protocol::operator::{Attention, AttentionSubject, ClusterStatus, ReloadOutcome, ReloadReport, Replica};
 use selfsame_protocol::time::{LONGEST_CLOCK_STEP, UnixSeconds};
 
+use super::metric_groups::Room;
 use crate::backup::jobs::BackupHealth;
 use crate::backup::make::time_text;
 use crate::logging::LogLosses;
@@ -41,8 +42,8 @@ pub(super) struct Parts {
     pub now: UnixSeconds,
     /// Why the service cannot write, a sentence each.
     pub failures: Vec<String>,
-    /// Bytes that are free on the disk of the data folder, and all of it.
-    pub disk: Option<(u64, u64)>,
+    /// The room on the disk of the data folder.
+    pub disk: Option<Room>,
     /// The time of the last block; `None` before the first one.
     pub last_block: Option<UnixSeconds>,
     pub backups: BackupHealth,
@@ -79,13 +80,13 @@ const SOURCES: [fn(&Parts) -> Vec<Reason>; 11] =
 
 /// The reasons that hold, with the time since when.
 #[derive(Default)]
-pub struct AttentionList(Mutex<BTreeMap<(AttentionSubject, String), Seen>>);
+pub struct AttentionList(Mutex<BTreeMap<(AttentionSubject, String), KnownReason>>);
 
 /// A reason that held at the last look.
-struct Seen {
+struct KnownReason {
     since: UnixSeconds,
     /// Whether it has lasted long enough to be told.
-    is_told: bool,
+    is_listed: bool,
 }
 
 impl AttentionList {
@@ -100,17 +101,17 @@ impl AttentionList {
             // The part may forget when it began, and the clock may have been set back.
             let since = known.as_ref().map(|known| known.since).into_iter().chain(since).min();
             let since = since.unwrap_or(parts.now).min(parts.now);
-            let was_told = known.is_some_and(|known| known.is_told);
-            let is_told = was_told || parts.now.since(since) >= patience;
-            if is_told {
-                if !was_told {
+            let was_listed = known.is_some_and(|known| known.is_listed);
+            let is_listed = was_listed || parts.now.since(since) >= patience;
+            if is_listed {
+                if !was_listed {
                     tracing::warn!(subject = subject.name(), remedy, "needs attention: {text}");
                 }
                 list.push(Attention { subject, since: time_text(since), text, remedy });
             }
-            seen.insert((subject, about), Seen { since, is_told });
+            seen.insert((subject, about), KnownReason { since, is_listed });
         }
-        for ((subject, about), _) in before.into_iter().filter(|(_, ended)| ended.is_told) {
+        for ((subject, about), _) in before.into_iter().filter(|(_, ended)| ended.is_listed) {
             tracing::info!(subject = subject.name(), about, "needs no attention any more");
         }
         list
@@ -134,8 +135,8 @@ fn store(parts: &Parts) -> Vec<Reason> {
 }
 
 fn disk(parts: &Parts) -> Vec<Reason> {
-    let full = parts.disk.filter(|(free, size)| *free < ENOUGH_ROOM.min(size / 10));
-    let reason = |(free, size): (u64, u64)| Reason {
+    let full = parts.disk.filter(|Room { free, size }| *free < ENOUGH_ROOM.min(size / 10));
+    let reason = |Room { free, size }: Room| Reason {
         subject: AttentionSubject::Disk,
         about: String::new(),
         text: format!("{} MiB of {} MiB are free on the disk of the data folder", free >> 20, size >> 20),
@@ -459,7 +460,7 @@ mod tests {
         for (free, size, is_enough) in
             [(gib(2), gib(10), true), (gib(6), gib(1000), true), (gib(4), gib(1000), false), (gib(1), gib(11), false)]
         {
-            assert_eq!(is_well(&Parts { disk: Some((free, size)), ..at_now() }), is_enough, "{free} of {size}");
+            assert_eq!(is_well(&Parts { disk: Some(Room { free, size }), ..at_now() }), is_enough, "{free} of {size}");
         }
 
         for (last, is_right) in [
@@ -542,7 +543,7 @@ mod tests {
 
     /// A receiver that restarts is not worth a word; the time is that of the beginning.
     #[test]
-    fn what_heals_by_itself_is_told_when_it_lasts() {
+    fn what_heals_by_itself_is_listed_when_it_lasts() {
         let list = AttentionList::default();
         let look = |after: u64, waiting: usize| {
             let parts = Parts { now: NOW.plus(after), webhooks: vec![webhook(waiting, 0, 0)], ..Parts::default() };

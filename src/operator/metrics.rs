@@ -27,6 +27,7 @@ const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 )]
 pub async fn metrics(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     take_over_source_limits(&operator.service, &operator.http_metrics);
+    operator.disk.read().await;
     operator.ready.set(i64::from(reasons(&operator, &request).is_empty()));
     let mut open_metrics = String::new();
     encode(&mut open_metrics, &operator.metrics)?;

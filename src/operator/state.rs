@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 
 use super::attention::AttentionList;
 use super::error::OperatorError;
-use super::metric_groups::{self, FollowedNode};
+use super::metric_groups::{self, DiskRoom, FollowedNode};
 use super::newest_blocks::NewestBlocks;
 use super::own_cluster::OwnCluster;
 use super::recorder::History;
@@ -104,8 +104,8 @@ pub struct Operator {
     pub cluster: Option<OwnCluster>,
     /// The certificate of the listeners; `None` for plain HTTP.
     pub certificate: Option<Arc<Certificate>>,
-    /// The data folder.
-    pub data: PathBuf,
+    /// The room on the disk of the data folder.
+    pub disk: Arc<DiskRoom>,
     /// What needs attention, and since when.
     pub attention: AttentionList,
     /// The streams of events.
@@ -129,11 +129,12 @@ impl Operator {
         reload_status.register(&mut metrics);
         let ready = Gauge::default();
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
+        let disk = Arc::new(DiskRoom::new(data));
         let sources = metric_groups::Sources {
             service: Arc::clone(&service),
             backups: Arc::clone(&backups),
             nodes,
-            data: data.clone(),
+            disk: Arc::clone(&disk),
             build,
             cluster: cluster.clone(),
         };
@@ -159,7 +160,7 @@ impl Operator {
             build,
             cluster,
             certificate,
-            data,
+            disk,
             attention: AttentionList::default(),
             streams,
             metrics,

@@ -1,6 +1,5 @@
 //! `GET /status`: how the daemon is doing, in one answer; what the page shows.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::operator::{Attention, Backup, ClusterStatus, ReloadReport, Restored, WebhookStatus};
 use serde::Serialize;
-use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use utoipa::ToSchema;
 
@@ -27,7 +25,7 @@ use crate::logging;
 /// Time between two looks for what needs attention, so that it is logged soon after it begins.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How long a look waits for what is on a disk, which may give no answer.
+/// How long a look waits for the store's records of webhooks: its disk may give no answer.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -134,7 +132,7 @@ async fn parts(operator: &Operator) -> Parts {
     Parts {
         now,
         failures: service.failures(),
-        disk: room(&operator.data).await,
+        disk: operator.disk.read().await,
         last_block: (last.height > 0).then_some(last.time),
         backups: operator.backups.health(),
         webhooks,
@@ -146,13 +144,4 @@ async fn parts(operator: &Operator) -> Parts {
         log: logging::losses(),
         cluster: cluster_status(operator),
     }
-}
-
-/// The free bytes and all bytes of the disk that a folder is on; `None` when they cannot be read,
-/// or not in time.
-async fn room(folder: &Path) -> Option<(u64, u64)> {
-    let folder = folder.to_owned();
-    let reading = spawn_blocking(move || rustix::fs::statvfs(&folder));
-    let disk = timeout(DISK_PATIENCE, reading).await.ok()?.ok()?.ok()?;
-    Some((disk.f_bavail.saturating_mul(disk.f_frsize), disk.f_blocks.saturating_mul(disk.f_frsize)))
 }
