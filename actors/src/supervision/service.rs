@@ -93,12 +93,20 @@ impl Service {
     /// [`ServiceError::Parts`], [`ServiceError::Store`], [`ServiceError::SigningKeys`] and
     /// [`ServiceError::Start`].
     pub async fn start(parts: ServiceParts) -> Result<Self, ServiceError> {
-        let opened = parts.open()?;
+        let mut opened = parts.open()?;
         let outcome = watch::channel(None);
         let settings = &opened.parts.settings;
         let (refused, name) = (start_error(settings), format!("{}/guardian", settings.instance));
-        let (guardian, _) = Actor::spawn(Some(name), Guardian, outcome.0.clone()).await.map_err(refused)?;
-        let guardian = guardian.get_cell();
+        let guardian = match Actor::spawn(Some(name), Guardian, outcome.0.clone()).await {
+            Ok((guardian, _)) => guardian.get_cell(),
+            Err(error) => {
+                // The claim on the store is released when the thread ends.
+                let committing = opened.blocking_parts.committing.take();
+                drop(opened);
+                join(committing).await;
+                return Err(refused(error));
+            }
+        };
         match Self::start_opened(opened, guardian.clone(), outcome).await {
             Ok(mut service) => {
                 service.guardian = Some(guardian);

@@ -7,7 +7,7 @@ use selfsame_actors::protocol::ledger::{Block, Entry, RequestId, Seal};
 use selfsame_actors::protocol::registry::RuleParameters;
 use selfsame_actors::protocol::time::UnixSeconds;
 use selfsame_actors::storage::{Store, StoreError};
-use selfsame_actors::{Service, ServiceError, ServiceParts, Settings, SubmitError};
+use selfsame_actors::{RegistryHandle, Service, ServiceError, ServiceParts, Settings, SubmitError};
 use tokio::time::timeout;
 
 use super::memory_ledger::MemoryLedger;
@@ -29,6 +29,14 @@ async fn start() -> OnOwnLedger {
 async fn start_on(store: Store, ledger: &Arc<MemoryLedger>) -> Result<Service, ServiceError> {
     let settings = Settings::for_instance(new_instance());
     Service::start(ServiceParts::new(settings, store).ledger(Arc::<MemoryLedger>::clone(ledger))).await
+}
+
+/// Creates three accounts, each in a block of its own.
+async fn finalize_three(registry: &RegistryHandle) {
+    for number in 0..3 {
+        let request_id = submit(registry, number).await;
+        expect_finalized(registry, &request_id).await;
+    }
 }
 
 /// The block that another appender adds after `blocks`, with the creation of an account.
@@ -61,10 +69,7 @@ async fn blocks_are_found_without_a_notification() {
 async fn a_ledger_that_lost_blocks_is_told_and_nothing_is_accepted() {
     let OnOwnLedger { service, ledger, _folder } = start().await;
     let registry = service.registry();
-    for number in 0..3 {
-        let request_id = submit(&registry, number).await;
-        expect_finalized(&registry, &request_id).await;
-    }
+    finalize_three(&registry).await;
     // The ledger loses its last block and gets another one in its place.
     let before = ledger.blocks();
     ledger.forget_after(2);
@@ -136,10 +141,7 @@ async fn the_ledgers_own_errors_are_told_in_its_words() {
 async fn nothing_is_final_in_a_block_that_was_not_applied() {
     let OnOwnLedger { service, ledger, _folder } = start().await;
     let registry = service.registry();
-    for number in 0..3 {
-        let request_id = submit(&registry, number).await;
-        expect_finalized(&registry, &request_id).await;
-    }
+    finalize_three(&registry).await;
     let before = ledger.blocks();
     ledger.forget_after(1);
     let accepted = submit(&registry, 10).await;
@@ -167,10 +169,7 @@ async fn a_service_starts_on_the_ledger_of_its_store_alone() {
     let (_folder, store) = new_store();
     let own = Arc::new(MemoryLedger::default());
     let service = start_on(store.clone(), &own).await.expect("the service starts");
-    for number in 0..3 {
-        let request_id = submit(&service.registry(), number).await;
-        expect_finalized(&service.registry(), &request_id).await;
-    }
+    finalize_three(&service.registry()).await;
     service.stop().await;
 
     let refused = async |case: &str, ledger: &Arc<MemoryLedger>| {
@@ -260,4 +259,22 @@ async fn of_many_starts_on_one_store_one_succeeds() {
             service.stop().await;
         }
     }
+}
+
+/// A start that fails leaves nothing of itself: neither its claim nor its thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_fails_leaves_the_store_free() {
+    let (_first, first) = new_store();
+    let (_second, second) = new_store();
+    let instance = new_instance();
+    let start = |instance: &str, store: &Store| {
+        Service::start(ServiceParts::new(Settings::for_instance(instance), store.clone()))
+    };
+    let service = start(&instance, &first).await.expect("the service starts");
+    for _ in 0..20 {
+        let refused = start(&instance, &second).await.map(|_| ());
+        assert!(matches!(refused, Err(ServiceError::Start { .. })), "the name is taken: {refused:?}");
+    }
+    start(&new_instance(), &second).await.expect("the store is free").stop().await;
+    service.stop().await;
 }
