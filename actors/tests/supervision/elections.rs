@@ -50,6 +50,18 @@ impl TestElection {
         start_with_client(self.journal.client(|_| JournalFault::None), Some(Arc::new(candidacy))).await
     }
 
+    /// Two replicas, of which `a` leads.
+    async fn start_two(&self) -> Vec<RunningReplica> {
+        let mut replicas = vec![self.start("a").await];
+        assert_eq!(leader_of(self, &replicas).await, 0);
+        replicas.push(self.start("b").await);
+        replicas
+    }
+
+    fn is_led_by(&self, name: &str) -> bool {
+        self.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == name)
+    }
+
     /// Ends the leadership without its leader's knowledge of the journal.
     fn depose(&self) {
         self.leader.send_replace(None);
@@ -175,16 +187,13 @@ async fn a_leader_that_cannot_write_leaves_the_leadership_to_others() {
     let election = TestElection::new(&journal);
     // Two panics of the leadership actor are nothing that a supervisor gives up for.
     election.panics.store(2, Ordering::Relaxed);
-    let mut replicas = vec![election.start("a").await];
-    assert_eq!(leader_of(&election, &replicas).await, 0);
-    replicas.push(election.start("b").await);
+    let replicas = election.start_two().await;
     let plan = Plan::new().strike_times(FaultPoint::GroupCommitAfter, Fault::Error, 0, 1).run();
     let submission = Submission::from(create(0));
     let unknown = replicas[0].registry().submit(submission).await.expect_err("the write fails");
     drop(plan);
     let SubmitError::Unknown { request_id: Some(request_id), .. } = unknown else { panic!("{unknown:?}") };
-    let led_by = |name: &str| election.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == name);
-    wait_until("the other one leads", || led_by("b")).await;
+    wait_until("the other one leads", || election.is_led_by("b")).await;
     expect_everywhere(&replicas, &request_id).await;
     let restarts = replicas[0].service.actors().into_iter().find(|actor| actor.name.ends_with("/leadership"));
     assert_eq!(restarts.expect("it is an actor").restarts, 2);
@@ -212,8 +221,7 @@ async fn a_leader_whose_appends_get_no_answer_gives_the_leadership_up() {
     cut.store(true, Ordering::Relaxed);
     let registry = replicas[0].registry();
     let unanswered = tokio::spawn(async move { registry.submit(Submission::from(create(0))).await });
-    let is_led_by_other = || election.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == "b");
-    wait_until("the other one leads", is_led_by_other).await;
+    wait_until("the other one leads", || election.is_led_by("b")).await;
     let leader = leader_of(&election, &replicas).await;
     let request_id = submit(&replicas[leader].registry(), 1).await;
     expect_everywhere(&replicas, &request_id).await;
@@ -230,9 +238,7 @@ async fn a_leader_whose_disk_gives_no_answer_gives_the_leadership_up_when_anothe
     let _guard = lock_exclusive().await;
     let journal = MemoryJournal::default();
     let election = TestElection::new(&journal);
-    let mut replicas = vec![election.start("a").await];
-    assert_eq!(leader_of(&election, &replicas).await, 0);
-    replicas.push(election.start("b").await);
+    let replicas = election.start_two().await;
     election.has_successor.store(false, Ordering::Relaxed);
     let plan = Plan::for_instance(replicas[0].service.instance());
     let plan = plan.strike_times(FaultPoint::GroupCommitAfter, Fault::Stall, 0, 1).run();
@@ -244,8 +250,7 @@ async fn a_leader_whose_disk_gives_no_answer_gives_the_leadership_up_when_anothe
     assert!(replicas[0].service.leading().is_some());
     assert!(!replicas[0].service.replica_status().expect("a replica").is_unfit);
     election.has_successor.store(true, Ordering::Relaxed);
-    let led_by_other = || election.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == "b");
-    wait_until("the other one leads", led_by_other).await;
+    wait_until("the other one leads", || election.is_led_by("b")).await;
     assert_eq!(leader_of(&election, &replicas).await, 1);
     let request_id = submit(&replicas[1].registry(), 1).await;
     expect_finalized(&replicas[1].registry(), &request_id).await;
@@ -264,16 +269,13 @@ async fn a_leader_whose_clock_was_set_forward_gives_the_leadership_up() {
     let _guard = lock_exclusive().await;
     let journal = MemoryJournal::default();
     let election = TestElection::new(&journal);
-    let mut replicas = vec![election.start("a").await];
-    assert_eq!(leader_of(&election, &replicas).await, 0);
-    replicas.push(election.start("b").await);
+    let replicas = election.start_two().await;
     let request_id = submit(&replicas[0].registry(), 0).await;
     expect_everywhere(&replicas, &request_id).await;
     replicas[0].clock.step_forward(Duration::from_secs(600));
     // It is admitted, and a leader with the right time seals it.
     let request_id = submit(&replicas[0].registry(), 1).await;
-    let led_by_other = || election.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == "b");
-    wait_until("the other one leads", led_by_other).await;
+    wait_until("the other one leads", || election.is_led_by("b")).await;
     expect_everywhere(&replicas, &request_id).await;
     for replica in replicas {
         replica.stop().await;

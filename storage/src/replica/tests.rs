@@ -21,8 +21,8 @@ use crate::schema::family::{ALL, META};
 use crate::tests::{DOMAIN, commit, create};
 use crate::{
     Committer, Decision, EmbeddedLedger, EmbeddedRecords, GroupCommit, JournalCall, JournalFault, Ledger, LedgerError,
-    LedgerReader, MemoryDisk, MemoryJournal, OpenOptions, RecordKey, RecordKind, RecordWrite, Records, RequestWriter,
-    Resources, StoredRecord, TakenGroup,
+    LedgerReader, ManualOutcome, MemoryDisk, MemoryJournal, OpenOptions, RecordKey, RecordKind, RecordWrite, Records,
+    RequestWriter, Resources, StoredRecord, TakenGroup,
 };
 
 const REPLICAS: usize = 3;
@@ -465,6 +465,26 @@ fn a_write_is_decided_against_only_with_all_that_the_journal_has() {
 }
 
 /// Without this, a leader would append after the end of a journal that lost its last entries.
+/// Another replica has a disk of its own.
+#[test]
+fn a_leader_steps_down_at_the_first_write_that_its_store_refuses() {
+    let journal = MemoryJournal::default();
+    let answers = SharedAnswers::default();
+    let mut machine = Machine::new(&journal);
+    machine.process().elect(&journal);
+    machine.process().admit(1, &answers);
+    machine.process().commit();
+    assert!(machine.process().replica.leading().is_some());
+    machine.process().admit(2, &answers);
+    machine.process().committer.commit_queued(ManualOutcome::Fail(StoreError::Injected { point: "a disk" }));
+    assert_eq!(machine.process().replica.leading(), None);
+    // It may lead again, and then has what the journal has.
+    machine.process().elect(&journal);
+    machine.process().admit(3, &answers);
+    machine.process().commit();
+    assert!(machine.process().replica.leading().is_some());
+}
+
 #[test]
 fn a_journal_that_lacks_what_the_store_has_is_refused() {
     let (journal, other) = (MemoryJournal::default(), MemoryJournal::default());
