@@ -38,11 +38,10 @@ use crate::build::Build;
 use crate::chains::FollowedChain;
 use crate::cluster::{self, ClusterInterface, Copies, MembershipError, RemovedError, StartingReplica};
 use crate::config::{Cluster, Config, OperatorSocket, StagingKey};
-use crate::descriptors;
 use crate::durable_fs::{make_folder, make_private};
 use crate::http::{
     AuditTrail, BoundUnixSocket, Listener, RouteError, Server, SharedConnections, ShutdownTrigger, UnixSocketError,
-    shutdown,
+    descriptor_limit, most_connections, shutdown,
 };
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{OwnCluster, ReloadRequest};
@@ -490,8 +489,8 @@ async fn bind_operator_socket(config: &Config) -> Result<Option<BoundUnixSocket>
 /// The connections that all listeners together may have. Logs a warning when an address may have
 /// fewer than are configured.
 fn shared_connections(config: &Config, store: &Store) -> Result<Arc<SharedConnections>, DaemonError> {
-    let (limit, files) = (descriptors::limit(), store.open_files()?);
-    let most = descriptors::most_connections(limit, files);
+    let (limit, files) = (descriptor_limit(), store.open_files()?);
+    let most = most_connections(limit, files);
     let connections = SharedConnections::new(most);
     let (configured, possible) = (config.limits.max_connections, connections.most_of_listener());
     if possible < configured {

@@ -18,7 +18,6 @@ pub mod cluster;
 pub mod commands;
 pub mod config;
 pub mod daemon;
-mod descriptors;
 mod durable_fs;
 pub mod gateway;
 mod health;

@@ -17,7 +17,7 @@ use crate::build::Build;
 use crate::cli::Serve;
 use crate::config::{Config, Reloaded};
 use crate::daemon::Daemon;
-use crate::descriptors;
+use crate::http::raise_descriptor_limit;
 use crate::logging::{self, AUDIT_TARGET};
 use crate::operator::ReloadRequest;
 use crate::prepared::{ConfigSource, Warning};
@@ -57,7 +57,7 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
         None => Arc::new(SystemClock),
     };
     let (config, prepared) = options.source.prepare(clock.unix_seconds())?;
-    descriptors::raise_limit();
+    raise_descriptor_limit();
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let traces = start_log(&config, &runtime, Arc::clone(&clock))?;

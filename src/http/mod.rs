@@ -72,7 +72,7 @@ mod unix_socket;
 
 pub use access_log::AccessLog;
 pub use audit::{AuditNotes, AuditTrail};
-pub use connections::SharedConnections;
+pub use connections::{SharedConnections, descriptor_limit, most_connections, raise_descriptor_limit};
 pub use cors::{AllowedOrigins, Cors};
 pub use event_stream::{HEARTBEAT, StreamLife, event_stream};
 pub use limits::{ForwardedHeader, Limits};

@@ -72,7 +72,6 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["pem"],
             &[
                 "build",
-                "descriptors",
                 "durable_fs",
                 "interface",
                 "logging",
