@@ -89,7 +89,7 @@ pub struct ScheduleProgress {
     pub every: Duration,
     /// When the schedule began, with the start of the daemon.
     pub began: UnixSeconds,
-    /// When the newest good backup was begun; `None` when there is none.
+    /// When the newest good backup was begun; `None` without a good one.
     pub newest: Option<UnixSeconds>,
 }
 

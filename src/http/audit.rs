@@ -132,7 +132,7 @@ fn is_refusal(outcome: &str, status: Option<StatusCode>, is_alarm: bool) -> bool
     is_alarm || !is_success || ["refused", "limited", "no_session", "asked"].contains(&outcome)
 }
 
-/// How many events were left out before one that is written; `None` is none.
+/// How many events were left out before one that is written; `None` when all were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Suppressed {
     /// With the same name and outcome, from the same network.
@@ -144,20 +144,20 @@ struct Suppressed {
 /// The events of refused requests that are not written.
 #[derive(Default)]
 struct Refusals {
-    by_network: HashMap<(Labels, String), Pace>,
+    by_network: HashMap<(Labels, String), EventPace>,
     /// Of networks for which there is no room, by name and outcome, of which there are few.
-    elsewhere: HashMap<Labels, Pace>,
+    elsewhere: HashMap<Labels, EventPace>,
 }
 
 /// How fast events may be written, and how many were not.
 #[derive(Clone, Copy, Default)]
-struct Pace {
+struct EventPace {
     /// When, in terms of [`Clock::passed`], a complete burst may be written again.
     rested_at: Duration,
     suppressed: u64,
 }
 
-impl Pace {
+impl EventPace {
     /// Counts an event; whether it may be written.
     fn admit(&mut self, burst: u32, now: Duration) -> bool {
         let is_due = self.rested_at <= now + REFUSED_INTERVAL * (burst - 1);

@@ -79,7 +79,7 @@ impl FirstBlock {
         *self.lock() = None;
     }
 
-    /// Does something with the search for a contract, which begins if there is none.
+    /// Does something with the search for a contract, and begins a search that is missing.
     fn with_search<T>(&self, place: Place, begin: impl FnOnce() -> Search, work: impl FnOnce(&mut Search) -> T) -> T {
         let mut held = self.lock();
         let begun = held.take().filter(|(of, _)| *of == place);

@@ -19,7 +19,7 @@ const LONGEST_AT_FIRST: Duration = Duration::from_millis(250);
 /// The longest time between two questions. With more, no step would end in time.
 const LONGEST: Duration = SECOND;
 
-/// A shorter time between two questions is none.
+/// Below this time between two questions, the node is asked without a pace.
 const SHORTEST: Duration = Duration::from_millis(20);
 
 /// After so long without a refusal, the node is asked twice as fast.
