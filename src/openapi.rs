@@ -12,9 +12,9 @@ use utoipa::openapi::link::Link;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Deprecated, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
-use crate::http::{InterfaceError, Rejection, Response, content};
+use crate::http::{DEPRECATED_SINCE, ENDS, InterfaceError, Rejection, Response, content};
 
 /// An OpenAPI document as JSON text.
 pub type Document = Bytes;
@@ -116,6 +116,25 @@ pub fn describe_link(description: &mut OpenApi, operation: &str, (name, to): (&s
             if let Some(RefOr::T(response)) = from.responses.responses.get_mut(status) {
                 response.links.insert(name.to_owned(), RefOr::T(link()));
             }
+        }
+    }
+}
+
+/// Says that the operations of a path are deprecated, and the headers of their answers that say so.
+pub fn describe_deprecation(description: &mut OpenApi, path: &str) {
+    let header = |about: &str, value: &str| {
+        let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([value]));
+        HeaderBuilder::new().schema(Some(schema)).description(Some(about)).build()
+    };
+    let Some(item) = description.paths.paths.get_mut(path) else { return };
+    for operation in operations(item) {
+        operation.deprecated = Some(Deprecated::True);
+        for response in operation.responses.responses.values_mut() {
+            let RefOr::T(response) = response else { continue };
+            let since = header("Since when the endpoint is deprecated (RFC 9745)", DEPRECATED_SINCE);
+            let ends = header("When the endpoint is expected to end (RFC 8594)", ENDS);
+            response.headers.insert("Deprecation".to_owned(), since.into());
+            response.headers.insert("Sunset".to_owned(), ends.into());
         }
     }
 }

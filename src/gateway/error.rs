@@ -21,6 +21,9 @@ pub enum GatewayError {
     /// The body is not a JSON object with the fields of the operation.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// The slot that the body names does not fit 32 bits.
+    #[error("PubkeyIdOutOfBounds: pubkey_id is 2^32 or greater; an account has {max} slots, counted from 0")]
+    Slot { max: u32 },
     /// A query parameter, header or path segment is malformed.
     #[error("{field}: {problem}")]
     Parameter { field: &'static str, problem: String },
@@ -46,8 +49,8 @@ pub enum GatewayError {
     #[error(transparent)]
     Wait(#[from] WaitError),
     /// The registry's rules have no such operation.
-    #[error("the registry's rules (v1) have no {operation}")]
-    MethodNotAvailable { operation: &'static str },
+    #[error("the registry's rules (v1) have no {operation}; {instead}")]
+    MethodNotAvailable { operation: &'static str, instead: &'static str },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -69,6 +72,7 @@ impl InterfaceError for GatewayError {
         match self {
             Self::Http(rejection) => ErrorCodes::GATEWAY.respond(&rejection),
             Self::Body(_) | Self::Parameter { .. } => bad_request(GatewayErrorCode::BadRequest),
+            Self::Slot { .. } => bad_request(GatewayErrorCode::PubkeyIdOutOfBounds),
             Self::CreationToken => {
                 let mut response = answer(StatusCode::UNAUTHORIZED, GatewayErrorCode::BadRequest, &message);
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

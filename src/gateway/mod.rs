@@ -2,7 +2,7 @@
 //!
 //! | file | endpoint |
 //! |---|---|
-//! | `operations.rs` | the eight operations, and the one that registry version v1 does not have |
+//! | `operations.rs` | the eight operations, and the two that registry version v1 does not have |
 //! | `status.rs` | `GET /status/{request_id}` |
 //! | `receipt.rs` | `GET /receipt/{request_id}` |
 //! | `block.rs` | `GET /block/{height or hash}` |
@@ -49,10 +49,13 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
         .route(post.clone(), "/insert-authenticator", operations::insert_authenticator)
         .route(post.clone(), "/remove-authenticator", operations::remove_authenticator)
         .route(post.clone(), "/recover-account", operations::recover_account)
-        .route(post.clone(), "/initiate-recovery-agent-update", operations::update_recovery_agent)
-        .route(post.clone(), "/update-recovery-agent", operations::update_recovery_agent)
+        .route(post.clone(), "/initiate-recovery-agent-update", operations::initiate_recovery_agent_update)
+        .deprecated()
         .route(post.clone(), "/cancel-recovery-agent-update", operations::cancel_recovery_agent_update)
+        .deprecated()
         .route(post.clone(), "/execute-recovery-agent-update", operations::execute_recovery_agent_update)
+        .deprecated()
+        .route(post.clone(), "/update-recovery-agent", operations::update_recovery_agent)
         .route(post, "/revert-recovery-agent-update", operations::revert_recovery_agent_update)
         .route_within(WAITING_LIMIT, get.clone(), "/status/{request_id}", status::status)
         .route(get.clone(), "/receipt/{request_id}", receipt::receipt)
@@ -81,6 +84,7 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
         operations::insert_authenticator,
         operations::remove_authenticator,
         operations::recover_account,
+        operations::initiate_recovery_agent_update,
         operations::update_recovery_agent,
         operations::cancel_recovery_agent_update,
         operations::execute_recovery_agent_update,
@@ -94,17 +98,20 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
         health::health,
         openapi::answer,
     ),
-    modifiers(&SecondNames, &CreationToken, &Shared, &Links)
+    modifiers(&CreationToken, &Shared, &Links, &Deprecated)
 )]
 pub struct Description;
 
-/// Describes the second path of the route that has two.
-struct SecondNames;
+/// Says which endpoints the registry's next rules do not have.
+struct Deprecated;
 
-impl Modify for SecondNames {
+impl Modify for Deprecated {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        let again = "/update-recovery-agent".to_owned();
-        openapi::describe_alias(description, "/initiate-recovery-agent-update", again);
+        for path in
+            ["/initiate-recovery-agent-update", "/cancel-recovery-agent-update", "/execute-recovery-agent-update"]
+        {
+            openapi::describe_deprecation(description, path);
+        }
     }
 }
 
@@ -149,14 +156,13 @@ impl Modify for Links {
 }
 
 /// The paths whose answer has the id of an accepted request.
-const ACCEPTING: [&str; 9] = [
+const ACCEPTING: [&str; 8] = [
     "/create-account",
     "/update-authenticator",
     "/insert-authenticator",
     "/remove-authenticator",
     "/recover-account",
     "/initiate-recovery-agent-update",
-    "/update-recovery-agent",
     "/cancel-recovery-agent-update",
     "/execute-recovery-agent-update",
 ];

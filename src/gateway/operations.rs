@@ -6,7 +6,9 @@ use hyper::StatusCode;
 use hyper::header::HeaderName;
 use selfsame_actors::Submission;
 use selfsame_protocol::gateway::{GatewayErrorCode, GatewayStatusResponse, ServiceApiError};
-use selfsame_protocol::json::from_object;
+use selfsame_protocol::ids::PubkeyId;
+use selfsame_protocol::json::{BodyError, from_object};
+use selfsame_protocol::number::{Number, NumberError};
 use selfsame_protocol::registry::{
     CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
     OperationKind, RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
@@ -32,7 +34,7 @@ where
     T: DeserializeOwned + Into<Operation>,
 {
     let body = request.read_json(BODY_LIMIT).await?;
-    let operation: Operation = from_object::<T>(&body)?.into();
+    let operation: Operation = from_object::<T>(&body).map_err(|error| to_slot_error(&gateway, error))?.into();
     let source = request.source();
     if operation.kind() == OperationKind::CreateAccount {
         gateway.creation.check(&request).or_else(|error| {
@@ -46,6 +48,18 @@ where
     let submission = Submission { operation, source: Some(source), idempotency_key };
     let accepted = gateway.registry.submit(submission).await?;
     Ok(json(StatusCode::OK, &accepted))
+}
+
+/// The error of a body that cannot be read. A slot that does not fit its field is one that no
+/// account has, like each of those from `max_authenticators` on.
+fn to_slot_error(gateway: &Gateway, error: BodyError) -> GatewayError {
+    let too_large = NumberError::TooLarge { bits: <PubkeyId as Number>::BITS }.to_string();
+    match &error {
+        BodyError::Field { path, message } if path == "pubkey_id" && message.ends_with(&too_large) => {
+            GatewayError::Slot { max: gateway.registry.rules().max_authenticators }
+        }
+        _ => error.into(),
+    }
 }
 
 /// The header with which a client can safely submit a request a second time.
@@ -159,9 +173,9 @@ pub async fn recover_account(gateway: Arc<Gateway>, request: Request) -> Result<
 /// Ask for a new recovery agent
 ///
 /// Any authenticator of the account signs the request. The update can be executed once the cooldown
-/// has passed. Also served as `/update-recovery-agent`.
+/// has passed.
 #[utoipa::path(
-    post, path = "/initiate-recovery-agent-update", tag = "gateway", operation_id = "initiate_recovery_agent_update",
+    post, path = "/initiate-recovery-agent-update", tag = "gateway",
     request_body = UpdateRecoveryAgent,
     params(IdempotencyKey),
     responses(
@@ -170,8 +184,25 @@ pub async fn recover_account(gateway: Arc<Gateway>, request: Request) -> Result<
         SubmissionErrors,
     ),
 )]
-pub async fn update_recovery_agent(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
+pub async fn initiate_recovery_agent_update(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     submit::<UpdateRecoveryAgent>(gateway, request).await
+}
+
+/// Replace the recovery agent at once
+///
+/// The operation belongs to a later version of the registry's rules, where the new agent takes
+/// office at once. Version v1 does not have it: the same signed request at
+/// `/initiate-recovery-agent-update` would leave the old agent in office until somebody executes
+/// the update.
+#[utoipa::path(
+    post, path = "/update-recovery-agent", tag = "gateway",
+    responses((status = 501, description = "Not in this version of the rules", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"method_not_available","message":"the registry's rules (v1) have no update-recovery-agent; use /initiate-recovery-agent-update, and /execute-recovery-agent-update after the cooldown"}))),
+)]
+pub async fn update_recovery_agent(_: Arc<Gateway>, _: Request) -> Result<Response, GatewayError> {
+    Err(GatewayError::MethodNotAvailable {
+        operation: "update-recovery-agent",
+        instead: "use /initiate-recovery-agent-update, and /execute-recovery-agent-update after the cooldown",
+    })
 }
 
 /// Cancel a pending recovery-agent update
@@ -211,8 +242,11 @@ pub async fn execute_recovery_agent_update(gateway: Arc<Gateway>, request: Reque
 /// The operation belongs to a later version of the registry's rules; version v1 does not have it.
 #[utoipa::path(
     post, path = "/revert-recovery-agent-update", tag = "gateway",
-    responses((status = 501, description = "Not in this version of the rules", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"method_not_available","message":"the registry's rules (v1) have no revert-recovery-agent-update"}))),
+    responses((status = 501, description = "Not in this version of the rules", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"method_not_available","message":"the registry's rules (v1) have no revert-recovery-agent-update; use /cancel-recovery-agent-update while the update is pending"}))),
 )]
 pub async fn revert_recovery_agent_update(_: Arc<Gateway>, _: Request) -> Result<Response, GatewayError> {
-    Err(GatewayError::MethodNotAvailable { operation: "revert-recovery-agent-update" })
+    Err(GatewayError::MethodNotAvailable {
+        operation: "revert-recovery-agent-update",
+        instead: "use /cancel-recovery-agent-update while the update is pending",
+    })
 }

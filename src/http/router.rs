@@ -19,6 +19,7 @@ use hyper::header::HeaderValue;
 
 use super::audit::AuditedRoute;
 use super::cors::Cors;
+use super::deprecation;
 use super::metrics::{Metrics, RouteMetrics};
 use super::rejection::{InterfaceError, Rejection, reject};
 use super::request::Request;
@@ -189,6 +190,17 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// answered with success.
     pub fn audited_refusals(self, event: &'static str) -> Self {
         self.audited_as(AuditedRoute { event, only_refusals: true })
+    }
+
+    /// Every answer of the route that was added last says that it is deprecated, refusals by its
+    /// handler included.
+    pub fn deprecated(mut self) -> Self {
+        if let Some((pattern, route)) = self.routes.routes.pop() {
+            let Route { handler, .. } = route;
+            let handler: Handler = Box::new(move |request| Box::pin(handler(request).map(deprecation::mark)));
+            self.routes.routes.push((pattern, Route { handler, ..route }));
+        }
+        self
     }
 
     fn audited_as(mut self, audited: AuditedRoute) -> Self {

@@ -45,6 +45,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
         .route(post.clone(), "/authenticators", authenticators::authenticators)
         .route(post.clone(), "/recovery-agent", recovery_agent::recovery_agent)
         .route(post.clone(), "/pending-recovery-agent", pending_recovery_agent::pending_recovery_agent)
+        .deprecated()
         .route(get.clone(), "/root", root::root)
         .route(get.clone(), "/health", |_, _| health::health())
         .route(get.clone(), "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
@@ -55,6 +56,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
         .route(post.clone(), "/compat/authenticators", authenticators::authenticators)
         .route(post.clone(), "/compat/recovery-agent", recovery_agent::recovery_agent)
         .route(post, "/compat/pending-recovery-agent", pending_recovery_agent::pending_recovery_agent)
+        .deprecated()
         .route(get.clone(), "/compat/root", root::root)
         .route(get.clone(), "/compat/health", |_, _| health::health())
         .route(get, "/compat/openapi.json", move |_, _| openapi::answer(compat_openapi.clone()))
@@ -84,7 +86,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
         health::health,
         openapi::answer,
     ),
-    modifiers(&Compat, &Shared)
+    modifiers(&Compat, &Shared, &Deprecated)
 )]
 pub struct Description;
 
@@ -99,6 +101,17 @@ impl Modify for Compat {
             if !path.starts_with("/compat") && !described.contains(&again) {
                 openapi::describe_alias(description, path, again);
             }
+        }
+    }
+}
+
+/// Says which endpoints the registry's next rules do not have.
+struct Deprecated;
+
+impl Modify for Deprecated {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        for path in ["/pending-recovery-agent", "/compat/pending-recovery-agent"] {
+            openapi::describe_deprecation(description, path);
         }
     }
 }

@@ -181,6 +181,7 @@ async fn gateway_bodies_match_their_snapshots() {
     transcript.post("/execute-recovery-agent-update", json!({"leaf_index": 1})).await;
     transcript.post("/execute-recovery-agent-update", json!({"leaf_index": "0"})).await;
     transcript.post("/execute-recovery-agent-update", json!({"leaf_index": "1"})).await;
+    transcript.post("/update-recovery-agent", json!({})).await;
     transcript.post("/revert-recovery-agent-update", json!({})).await;
     let taken = create_account(&[alice.authenticator()], Address::ZERO).operation;
     transcript.post("/create-account", serde_json::to_value(taken).expect("JSON")).await;

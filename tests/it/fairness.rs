@@ -241,10 +241,10 @@ async fn the_idempotency_key_of_a_signed_request_is_known_from_another_address()
     let first = client.submit_with_key(&update(bob.address()), "1").await;
     let other =
         reqwest::Client::builder().no_proxy().local_address(IpAddr::from([127, 0, 0, 9])).build().expect("a client");
-    let request = other.post(client.daemon.gateway("/update-recovery-agent")).json(&update(bob.address()));
+    let request = other.post(client.daemon.gateway("/initiate-recovery-agent-update")).json(&update(bob.address()));
     let again = client.send(request.header("Idempotency-Key", "1")).await;
     assert_eq!((again.status, again.request_id()), (200, first.request_id()));
-    let request = other.post(client.daemon.gateway("/update-recovery-agent")).json(&update(alice.address()));
+    let request = other.post(client.daemon.gateway("/initiate-recovery-agent-update")).json(&update(alice.address()));
     client.send(request.header("Idempotency-Key", "1")).await.expect_error(400, "bad_request");
 }
 

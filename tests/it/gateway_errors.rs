@@ -97,9 +97,17 @@ async fn a_request_that_fails_later_says_why() {
 async fn missing_operations_are_refused_and_unknown_ids_are_not_found() {
     let client = RegistryClient::start().await;
     for body in ["{}", "", "not JSON", r#"{"leaf_index":"0x1","signature":"0x","nonce":"0x0"}"#] {
-        let answer = client.post(client.daemon.gateway("/revert-recovery-agent-update"), body).await;
-        let message = "the registry's rules (v1) have no revert-recovery-agent-update";
-        assert_eq!(answer.expect_error(501, "method_not_available"), message);
+        for (path, instead) in [
+            (
+                "update-recovery-agent",
+                "/initiate-recovery-agent-update, and /execute-recovery-agent-update after the cooldown",
+            ),
+            ("revert-recovery-agent-update", "/cancel-recovery-agent-update while the update is pending"),
+        ] {
+            let answer = client.post(client.daemon.gateway(&format!("/{path}")), body).await;
+            let message = format!("the registry's rules (v1) have no {path}; use {instead}");
+            assert_eq!(answer.expect_error(501, "method_not_available"), message);
+        }
     }
     let unknown = "gw_00000000-0000-4000-8000-000000000000";
     let hash = format!("0x{}", "0".repeat(64));

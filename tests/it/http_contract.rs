@@ -21,6 +21,8 @@ pub const GATEWAY_POSTS: [&str; 10] = [
     "/execute-recovery-agent-update",
     "/revert-recovery-agent-update",
 ];
+/// The operations that the rules of version v1 do not have: always 501, their bodies are not read.
+pub const MISSING_OPERATIONS: [&str; 2] = ["/update-recovery-agent", "/revert-recovery-agent-update"];
 pub const GATEWAY_GETS: [&str; 8] = [
     "/status/gw_00000000-0000-4000-8000-000000000000",
     "/receipt/gw_00000000-0000-4000-8000-000000000000",
@@ -93,6 +95,29 @@ async fn head_is_get_without_its_body() {
     }
 }
 
+/// Wallets that log what is about to end see it in every answer of such an endpoint.
+#[tokio::test]
+async fn endpoints_that_version_v2_does_not_have_are_deprecated() {
+    let client = RegistryClient::start().await;
+    let deprecated = [
+        "/initiate-recovery-agent-update",
+        "/cancel-recovery-agent-update",
+        "/execute-recovery-agent-update",
+        "/pending-recovery-agent",
+        "/compat/pending-recovery-agent",
+    ];
+    let (posts, gets) = routes(&client);
+    for url in posts.iter().chain(&gets) {
+        let method = if posts.contains(url) { Method::POST } else { Method::GET };
+        let request = client.http.request(method, url).header("Content-Type", "application/json");
+        let answer = client.send(request.body(r#"{"leaf_index":"0x1"}"#)).await;
+        let is_deprecated = deprecated.iter().any(|path| url.ends_with(path));
+        let expected = |value| is_deprecated.then_some(value);
+        assert_eq!(answer.header("deprecation"), expected("@1785110400"), "{url}");
+        assert_eq!(answer.header("sunset"), expected("Tue, 27 Jul 2027 00:00:00 GMT"), "{url}");
+    }
+}
+
 #[tokio::test]
 async fn unknown_paths_are_not_found() {
     let client = RegistryClient::start().await;
@@ -128,7 +153,7 @@ async fn bodies_have_a_maximum_size_and_a_content_type() {
     let client = RegistryClient::start().await;
     let (posts, _) = routes(&client);
     let limit = 64 * 1024;
-    for url in posts.iter().filter(|url| !url.ends_with("/revert-recovery-agent-update")) {
+    for url in posts.iter().filter(|url| !MISSING_OPERATIONS.iter().any(|path| url.ends_with(path))) {
         // A body of exactly the limit is read: the error is about its fields.
         let longest = format!("{{\"padding\":\"{}\"}}", "x".repeat(limit - 14));
         assert_eq!(longest.len(), limit);

@@ -13,7 +13,7 @@ use selfsame_protocol::verification::request::VerificationRequest;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Map, Value, json};
 
-use crate::http_contract::{GATEWAY_GETS, GATEWAY_POSTS, INDEXER_GETS, INDEXER_POSTS};
+use crate::http_contract::{GATEWAY_GETS, GATEWAY_POSTS, INDEXER_GETS, INDEXER_POSTS, MISSING_OPERATIONS};
 use crate::registry_client::RegistryClient;
 use crate::test_accounts::key;
 
@@ -123,7 +123,7 @@ impl Document {
         for ((path, method), operation) in self.operations() {
             let place = format!("{method} {path}");
             assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{place} has no summary");
-            if method == "post" && path != "/revert-recovery-agent-update" {
+            if method == "post" && !MISSING_OPERATIONS.contains(&path.as_str()) {
                 self.example_body(operation);
             }
             let parameters = operation.get("parameters").and_then(Value::as_array).into_iter().flatten();
@@ -134,7 +134,7 @@ impl Document {
                 );
             }
             let responses = operation["responses"].as_object().expect("responses");
-            if method == "post" && path != "/revert-recovery-agent-update" {
+            if method == "post" && !MISSING_OPERATIONS.contains(&path.as_str()) {
                 for status in ["413", "415"] {
                     assert!(responses.contains_key(status), "{place} does not list {status}");
                 }
@@ -308,7 +308,7 @@ async fn operations_take_an_idempotency_key_and_link_to_their_state_and_receipt(
     let document = Document::fetch(&client, client.daemon.addresses[Interface::Gateway]).await;
     let mut linked = 0;
     for ((path, method), operation) in document.operations() {
-        if method == "post" && path != "/revert-recovery-agent-update" {
+        if method == "post" && !MISSING_OPERATIONS.contains(&path.as_str()) {
             let mut parameters = operation["parameters"].as_array().into_iter().flatten();
             assert!(parameters.any(|parameter| parameter["name"] == "Idempotency-Key"), "{path}");
             let links = &operation["responses"]["200"]["links"];
@@ -319,7 +319,7 @@ async fn operations_take_an_idempotency_key_and_link_to_their_state_and_receipt(
             linked += 1;
         }
     }
-    assert_eq!(linked, 9);
+    assert_eq!(linked, 8);
     client.daemon.stop().await;
 }
 

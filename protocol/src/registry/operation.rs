@@ -263,7 +263,7 @@ pub enum Operation {
     InsertAuthenticator(InsertAuthenticator),
     /// The body of `POST /remove-authenticator`.
     RemoveAuthenticator(RemoveAuthenticator),
-    /// The body of `POST /initiate-recovery-agent-update` and of `POST /update-recovery-agent`.
+    /// The body of `POST /initiate-recovery-agent-update`.
     UpdateRecoveryAgent(UpdateRecoveryAgent),
     /// The body of `POST /cancel-recovery-agent-update`.
     CancelRecoveryAgentUpdate(CancelRecoveryAgentUpdate),

@@ -107,8 +107,14 @@ impl<'a> Fields<'a> {
     }
 
     pub fn optional_integer(&self, name: &str) -> Result<Option<u64>, ValidationError> {
+        self.integer_within(name, "from 0 to 2^64 - 1")
+    }
+
+    /// The same with the range that the message of another type names.
+    fn integer_within(&self, name: &str, range: &str) -> Result<Option<u64>, ValidationError> {
         let Some(value) = self.optional(name) else { return Ok(None) };
-        value.as_u64().map(Some).ok_or_else(|| self.wrong_type(name, "an integer from 0 to 2^64 - 1", value))
+        let expected = || self.wrong_type(name, &format!("an integer {range}"), value);
+        integer_of(value).map(Some).ok_or_else(expected)
     }
 
     pub fn integer(&self, name: &str) -> Result<u64, ValidationError> {
@@ -117,7 +123,8 @@ impl<'a> Fields<'a> {
     }
 
     pub fn max_age(&self) -> Result<u64, ValidationError> {
-        let max_age = self.optional_integer("max_age")?.unwrap_or(*MAX_AGE.end());
+        let range = format!("from {} to {} (seconds)", MAX_AGE.start(), MAX_AGE.end());
+        let max_age = self.integer_within("max_age", &range)?.unwrap_or(*MAX_AGE.end());
         if MAX_AGE.contains(&max_age) {
             return Ok(max_age);
         }
@@ -306,6 +313,15 @@ fn nested_words(text: &str) -> Option<[U256; LEGACY_WORDS]> {
         *word = number(text)?;
     }
     Some(words)
+}
+
+/// The integer that a JSON number is: `7200.0` and `7.2e3` are the integer 7200, as in JSON Schema
+/// (2020-12, section 6.1.1). Above 2^53 a number with a fraction or an exponent stands for several
+/// integers, and is none.
+fn integer_of(value: &Value) -> Option<u64> {
+    const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+    let of_float = |float: f64| (float.fract() == 0.0 && (0.0..=MOST_EXACT).contains(&float)).then_some(float as u64);
+    value.as_u64().or_else(|| value.as_f64().filter(|_| value.is_f64()).and_then(of_float))
 }
 
 fn kind_of(value: &Value) -> &'static str {

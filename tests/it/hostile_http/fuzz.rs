@@ -25,11 +25,12 @@ use tokio::net::TcpStream;
 
 use super::raw::{RawAnswer, connect, get};
 use crate::harness::{in_time, seeds, variable};
+use crate::http_contract::MISSING_OPERATIONS;
 use crate::registry_client::route;
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, PRODUCTION_APP, SECRET, SignInTestClient, VERIFIER, parameters, random,
 };
-use crate::test_accounts::{create, key, registry};
+use crate::test_accounts::{create, key, person_of, registry};
 
 /// The number of clients at a time.
 const CLIENTS: u64 = 8;
@@ -187,13 +188,9 @@ impl Corpus {
         for (path, body) in &operations {
             add(addresses[Interface::Gateway], "POST", path, none(), GoodBody::Json(vec![body.clone()]));
         }
-        add(
-            addresses[Interface::Gateway],
-            "POST",
-            "/revert-recovery-agent-update",
-            none(),
-            GoodBody::Json(vec![json!({})]),
-        );
+        for path in MISSING_OPERATIONS {
+            add(addresses[Interface::Gateway], "POST", path, none(), GoodBody::Json(vec![json!({})]));
+        }
         add(addresses[Interface::Gateway], "GET", "/status/{}", owned(&[("wait", "0")]), GoodBody::None);
         add(addresses[Interface::Gateway], "GET", "/receipt/{}", none(), GoodBody::None);
         add(addresses[Interface::Gateway], "GET", "/block/{}", none(), GoodBody::None);
@@ -624,8 +621,8 @@ async fn proofs(client: &SignInTestClient) -> Vec<Value> {
     let simulated = SimulatedParty::of(simulation, APP, root).expect("a known application");
     let asked =
         ProofParameters { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
-    let uniqueness = prove::uniqueness(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");
-    let session = prove::session(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");
+    let uniqueness = prove::uniqueness(&person_of("alice"), &asked, &simulated, &mut random()).expect("a proof");
+    let session = prove::session(&person_of("alice"), &asked, &simulated, &mut random()).expect("a proof");
     let recorded: Value =
         serde_json::from_str(include_str!("../../../protocol/vectors/v3_depth30_verify_user.json")).expect("JSON");
     let legacy = json!({
@@ -696,7 +693,7 @@ fn fault(request: &[u8], reply: &RawAnswer, has_body: bool) -> Option<&'static s
     let has_wait = reply.header("retry-after").is_some();
     match reply.status {
         // The registry's rules have no such operation, and the answer says so.
-        501 if is(b"POST /revert-recovery-agent-update") => return None,
+        501 if MISSING_OPERATIONS.iter().any(|path| is(format!("POST {path}").as_bytes())) => return None,
         503 if !has_wait && !is(b"/ready") => return Some("503 without Retry-After"),
         429 if !has_wait => return Some("429 without Retry-After"),
         ..=499 | 503 => {}

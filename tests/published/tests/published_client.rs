@@ -144,7 +144,10 @@ async fn the_library_updates_recovery_agents() {
     assert!(body.contains("NoPendingRecoveryAgentUpdate"), "{body}");
     assert_eq!(agent().await, Address::ZERO);
 
-    let request_id = owner.update_recovery_agent(second).await.expect("accepted");
+    let at_once = owner.update_recovery_agent(second).await;
+    let Err(AuthenticatorError::GatewayError { status, .. }) = at_once else { panic!("{at_once:?}") };
+    assert_eq!(status.as_u16(), 501, "an operation of version v2");
+    let request_id = owner.initiate_recovery_agent_update(second).await.expect("accepted");
     finalized(&daemon, &owner, &request_id).await;
     assert_eq!(agent().await, Address::ZERO, "not before it is executed");
     let request_id = owner.execute_recovery_agent_update().await.expect("accepted");
