@@ -9,11 +9,12 @@ use ark_ec::{AffineRepr, CurveGroup};
 use ark_groth16::{Groth16, PreparedVerifyingKey, Proof, VerifyingKey, prepare_verifying_key};
 use ark_serialize::{CanonicalDeserialize, CanonicalSerialize, SerializationError};
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
+use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::number;
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_wallet::client::Client;
-use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operator::Operator;
+use selfsame_wallet::person::Person;
 use selfsame_wallet::prove::{self, LEGACY_IDENTIFIER, ProofParameters, SimulatedParty};
 
 use crate::accounts::random;
@@ -29,7 +30,7 @@ const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
 const LEGACY_REQUESTS: usize = 64;
 
 /// Different current requests, each of a person of its own.
-const CURRENT_REQUESTS: usize = 512;
+const CURRENT_REQUESTS: u64 = 512;
 
 /// The requests of one kind.
 pub async fn requests(kind: ProofKind, daemon: &Daemon, data: &Path) -> Result<Vec<Call>, Failure> {
@@ -42,10 +43,10 @@ pub async fn requests(kind: ProofKind, daemon: &Daemon, data: &Path) -> Result<V
 /// Proofs of one person for several actions, against a root that the daemon is told to trust.
 fn legacy_requests(daemon: &Daemon, data: &Path) -> Result<Vec<Call>, Failure> {
     let mut random = random();
-    let key = AuthenticatorKey::generate(&mut random)?;
+    let person = Person::assumed("load", LeafIndex(1));
     let mut calls = Vec::new();
     for number in 0..LEGACY_REQUESTS {
-        let request = prove::legacy(&key, &asked(&format!("action {number}")), &mut random)?;
+        let request = prove::legacy(&person, &asked(&format!("action {number}")), &mut random)?;
         if number == 0 {
             trust(&number::canonical(request.root.to_number()), daemon, data)?;
         }
@@ -61,9 +62,9 @@ async fn current_requests(daemon: &Daemon) -> Result<Vec<Call>, Failure> {
     let simulation = Operator::new(&url(daemon.operator))?.simulation().await?;
     let party = SimulatedParty::of(simulation, APP, root)?;
     let mut calls = Vec::new();
-    for _ in 0..CURRENT_REQUESTS {
-        let key = AuthenticatorKey::generate(&mut random)?;
-        let request = prove::uniqueness(&key, &asked("vote"), &party, &mut random)?;
+    for leaf_index in 1..=CURRENT_REQUESTS {
+        let person = Person::assumed(&party.seed, LeafIndex(leaf_index));
+        let request = prove::uniqueness(&person, &asked("vote"), &party, &mut random)?;
         calls.push(Call::post(format!("/api/v4/verify/{APP}"), request.to_string()));
     }
     Ok(calls)

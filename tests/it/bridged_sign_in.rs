@@ -22,7 +22,6 @@ use zeroize::Zeroizing;
 
 use crate::harness::{DaemonProcess, TestDaemon, folder, run, until, until_true};
 use crate::sign_in_client::{APP, SignInTestClient, accept_current_proofs, fragment_or_query, random};
-use crate::test_accounts::key;
 
 /// The secret key of the relying party.
 const RP_KEY: [u8; 32] = [0x42; 32];
@@ -84,18 +83,18 @@ impl BridgedClient {
         let operator = Operator::new(&daemon.operator("")).expect("an address");
         let simulation = operator.simulation().await.expect("the simulation");
         let now = UnixSeconds(self.client.now());
-        let (key, credentials) = (key(person), Credentials::default());
-        let chooser = Chooser { key: &key, credentials: &credentials, simulation: Some(&simulation), now };
+        let (person, credentials) = (crate::test_accounts::person_of(person), Credentials::default());
+        let chooser = Chooser { person: &person, credentials: &credentials, simulation: Some(&simulation), now };
         match chooser.choose(&request, &mut random()).expect("a proof can be made") {
             Choice::Current(choice) => {
                 let signer = choice.asked.signed().signer(&choice.asked.signature);
                 assert_eq!(signer, Ok(rp_address()), "the relying party has signed the request");
                 choice.asked.check_time(now).expect("it can be answered now");
                 let root = daemon.client().root().await.expect("an answer").root;
-                current_answer(&key, &request, &choice, &simulation, root, &mut random()).expect("a proof")
+                current_answer(&person, &request, &choice, &simulation, root, &mut random()).expect("a proof")
             }
             Choice::Legacy { level, signal_hash } => {
-                let (root, answer) = legacy_answer(&key, &request, level, signal_hash).expect("a proof");
+                let (root, answer) = legacy_answer(&person, &request, level, signal_hash).expect("a proof");
                 let folder: &Path = self.client.folder.path();
                 let trusted = operator.trust_simulated_root(root, Environment::Staging, level.credential(), folder);
                 trusted.await.expect("trusted");

@@ -16,7 +16,7 @@ use crate::fake_contracts::{FakeOprfKey, issuer_key, manager_root, oprf_key, reg
 use crate::fake_node::{FakeChain, FakeNode, GENESIS_TIME, NodeFault, QuestionHabit, RequestHabit};
 use crate::harness::{operator_token, run, until};
 use crate::sign_in_client::random;
-use crate::test_accounts::key;
+use crate::test_accounts::person_of;
 use crate::verification_client::{DEV_APP, VerificationAnswer, VerificationClient, uniqueness};
 
 const MANAGER: Address = Address::repeat_byte(0x11);
@@ -86,7 +86,7 @@ pub fn set_clock(client: &VerificationClient, time: u64) {
 pub fn legacy_proof(person: &str) -> (U256, Value) {
     let asked =
         ProofParameters { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
-    let LegacyRequest { root, body } = prove::legacy(&key(person), &asked, &mut random()).expect("a proof");
+    let LegacyRequest { root, body } = prove::legacy(&person_of(person), &asked, &mut random()).expect("a proof");
     (root.to_number(), body)
 }
 

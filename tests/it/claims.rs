@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{START, TestDaemon, folder};
 use crate::sign_in_client::{SignInTestClient, fragment_or_query, random, wanted};
-use crate::test_accounts::key;
+use crate::test_accounts::person_of;
 use crate::verification_client::{
     DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationClient, legacy, legacy_vector, recorded_configuration, session,
     uniqueness, with,
@@ -46,7 +46,7 @@ async fn a_legacy_proof_is_for_the_credential_of_its_root_only() {
 async fn the_verification_level_of_a_token_is_that_of_the_root() {
     let client = SignInTestClient::start_with_keys(|_| {}).await;
     let session = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
-    let proof = prove::legacy(&key("alice"), &wanted(&session), &mut random()).expect("a proof");
+    let proof = prove::legacy(&person_of("alice"), &wanted(&session), &mut random()).expect("a proof");
     let LegacyRequest { root, mut body } = proof;
     assert_eq!(body["responses"][0]["identifier"], "orb");
     let operator = Operator::new(&client.daemon.operator("")).expect("an address");
@@ -119,7 +119,7 @@ async fn a_person_who_can_send_current_proofs_does_not_count_again_with_a_legacy
     let operator = Operator::new(&client.daemon.operator("")).expect("an address");
     let asked =
         ProofParameters { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
-    let LegacyRequest { root, body } = prove::legacy(&key("alice"), &asked, &mut random()).expect("a proof");
+    let LegacyRequest { root, body } = prove::legacy(&person_of("alice"), &asked, &mut random()).expect("a proof");
     let data = client.folder.path();
     let trusting = operator.trust_simulated_root(root, Environment::Staging, LegacyIdentifier::Orb, data);
     trusting.await.expect("trusted");
@@ -223,7 +223,7 @@ async fn a_daemon_without_dev_does_not_trust_the_root_of_a_development_wallet() 
     let operator = Operator::new(&client.daemon.operator("")).expect("an address");
     let asked =
         ProofParameters { app_id: DEV_APP, action: "", signal: "", environment: Environment::Staging, nonce: None };
-    let proof = prove::legacy(&key("alice"), &asked, &mut random()).expect("a proof");
+    let proof = prove::legacy(&person_of("alice"), &asked, &mut random()).expect("a proof");
     let data = client.folder.path();
     let trusting = operator.trust_simulated_root(proof.root, Environment::Staging, LegacyIdentifier::Orb, data);
     let error = trusting.await.expect_err("refused");

@@ -392,6 +392,8 @@ async fn proofs_from_the_command_line_verify() {
     let (gateway, indexer, operator) = (&process.gateway, &process.indexer, &process.operator.clone());
     let (made, text) = run(&["wallet", "new", "--wallet", &wallet, "--gateway", gateway, "--indexer", indexer]);
     assert!(made, "{text}");
+    let (made, text) = run(&["wallet", "create-account", "--wallet", &wallet]);
+    assert!(made, "{text}");
     let url = format!("{}/api/v4/verify/{APP}", process.verification);
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     for (kind, message) in [
@@ -440,4 +442,71 @@ async fn proofs_from_the_command_line_verify() {
     let mode =
         std::fs::metadata(Path::new(&data).join("operator.token")).expect("the file exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// Signs in with the programs alone. The redirect has the ID token.
+fn subject(sign_in: &str, wallet: &Path, app: &str) -> Result<String, String> {
+    let query = [
+        ("client_id", app),
+        ("redirect_uri", "http://localhost:3000/callback"),
+        ("response_type", "id_token"),
+        ("scope", "openid"),
+        ("nonce", "a nonce"),
+    ];
+    let url = reqwest::Url::parse_with_params(&format!("{sign_in}/authorize"), query).expect("a URL");
+    let (success, text) = run(&["wallet", "sign-in", "--yes", url.as_str(), "--wallet", &wallet.display().to_string()]);
+    if !success {
+        return Err(text);
+    }
+    let target = text.lines().last().and_then(|line| reqwest::Url::parse(line).ok()).expect("a redirect URI");
+    let token =
+        target.fragment().and_then(|fields| fields.split('&').find_map(|field| field.strip_prefix("id_token=")));
+    let claims = crate::sign_in_client::unverified_claims(token.unwrap_or_else(|| panic!("no ID token: {text}")));
+    Ok(claims["sub"].as_str().expect("a subject").to_owned())
+}
+
+/// A second device and a recovered account are the same person, a removed authenticator is none:
+/// with legacy proofs and with current ones.
+#[test]
+fn one_account_is_one_person_whichever_wallet_proves() {
+    const CURRENT_APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
+    const LEGACY_APP: &str = "app_staging_5e1f5a3e000000000000000000000009";
+    let (folder, wallets) = (folder(), folder());
+    let config = wallets.path().join("selfsame.toml");
+    let app = |id, proof| {
+        format!(
+            "[[apps]]\nid = '{id}'\nname = 'An application'\npublic = true\nproof = '{proof}'\n\
+             redirect_uris = ['http://localhost:3000/callback']\nresponse_types = ['id_token']\n"
+        )
+    };
+    std::fs::write(&config, app(CURRENT_APP, "current") + &app(LEGACY_APP, "legacy")).expect("written");
+    let process = DaemonProcess::start(folder.path(), &["--config", &config.display().to_string()], &[]);
+    let data = folder.path().display().to_string();
+    let wallet_commands = WalletCommands { folder: wallets.path(), process: &process };
+    let remembered = format!("new --operator {} --data {data}", process.operator);
+    for name in ["laptop", "phone", "tablet", "agent"] {
+        let (success, text) = wallet_commands.wallet(name, &remembered);
+        assert!(success, "{text}");
+    }
+    let subjects =
+        |name: &str| [CURRENT_APP, LEGACY_APP].map(|app| subject(&process.sign_in, &wallet_commands.file(name), app));
+    let is_nobody = |name: &str| {
+        for refused in subjects(name) {
+            let text = refused.expect_err(name);
+            assert!(text.contains("is not, or no longer, an authenticator of an account"), "{name}: {text}");
+        }
+    };
+    is_nobody("laptop");
+    let agent = wallet_commands.address("agent");
+    wallet_commands.run_operation("laptop", &format!("create-account --recovery-agent {agent}"));
+    let person = subjects("laptop");
+    assert!(person.iter().all(Result::is_ok), "{person:?}");
+    wallet_commands.run_operation("laptop", "insert --new-wallet @phone");
+    assert_eq!(subjects("phone"), person, "a second device");
+    wallet_commands.run_operation("phone", &format!("remove {}", wallet_commands.address("laptop")));
+    is_nobody("laptop");
+    wallet_commands.run_operation("agent", "recover --leaf-index 1 --new-wallet @tablet");
+    assert_eq!(subjects("tablet"), person, "a recovered account");
+    is_nobody("phone");
+    assert!(process.terminate().success());
 }

@@ -21,7 +21,7 @@ use tokio::time::{Instant, interval, sleep, timeout_at};
 
 use crate::harness::{DaemonProcess, folder};
 use crate::sign_in_client::{APP, Form, SECRET, parameters, random};
-use crate::test_accounts::key;
+use crate::test_accounts::person_of;
 
 /// The one client that attacks.
 const ATTACKER: &str = "192.0.2.1";
@@ -155,7 +155,7 @@ async fn outage() {
     let party = SimulatedParty::of(simulation, APP, root).expect("a known application");
     let wanted =
         ProofParameters { app_id: APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
-    let good = prove::uniqueness(&key("alice"), &wanted, &party, &mut random()).expect("a proof");
+    let good = prove::uniqueness(&person_of("alice"), &wanted, &party, &mut random()).expect("a proof");
     // The proof with other nullifiers: everything but the pairing is right.
     let mut bad = good.clone();
     let item = good["responses"][0].clone();

@@ -20,7 +20,7 @@ use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, Form, PRODUCTION_APP, SECRET, SignInAnswer, SignInTestClient, VERIFIER,
     accept_current_proofs, fragment_or_query, parameters, random,
 };
-use crate::test_accounts::key;
+use crate::test_accounts::person_of;
 
 #[tokio::test]
 async fn a_genuine_proof_gives_a_code_and_its_tokens() {
@@ -290,9 +290,9 @@ async fn proofs_for_another_request_are_refused() {
         environment: asked.environment,
         nonce: Some(asked.nonce),
     };
-    let good = prove::uniqueness(&key("alice"), &wanted, &simulated, &mut random()).expect("a proof");
+    let good = prove::uniqueness(&person_of("alice"), &wanted, &simulated, &mut random()).expect("a proof");
     let other = |change: ProofParameters<'_>| {
-        prove::uniqueness(&key("alice"), &change, &simulated, &mut random()).expect("a proof")
+        prove::uniqueness(&person_of("alice"), &change, &simulated, &mut random()).expect("a proof")
     };
     let mut two = good.clone();
     two["responses"] = json!([good["responses"][0], good["responses"][0]]);

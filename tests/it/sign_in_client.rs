@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{TestDaemon, copy_folder, exclusive, folder};
-use crate::test_accounts::key;
+use crate::test_accounts::person_of;
 
 pub const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
 /// The same application in production.
@@ -143,7 +143,7 @@ impl SignInTestClient {
     pub async fn answer(&self, session: &SignInSession, person: &str) -> Result<(), ClientError> {
         let body = if session.request().is_legacy() {
             let operator = Operator::new(&self.daemon.operator("")).expect("an address");
-            let request = prove::legacy(&key(person), &wanted(session), &mut random()).expect("a proof");
+            let request = prove::legacy(&person_of(person), &wanted(session), &mut random()).expect("a proof");
             let trusting = operator.trust_simulated_root(
                 request.root,
                 Environment::Staging,
@@ -277,7 +277,7 @@ pub async fn current_proof(operator: &str, registry: &Client, session: &SignInSe
     let root = registry.root().await.expect("an answer").root;
     let simulation = operator.simulation().await.expect("an answer");
     let simulated = SimulatedParty::of(simulation, &session.request().app_id, root).expect("a known application");
-    prove::uniqueness(&key(person), &wanted(session), &simulated, &mut random()).expect("a proof")
+    prove::uniqueness(&person_of(person), &wanted(session), &simulated, &mut random()).expect("a proof")
 }
 
 /// The claims of an ID token for `client_id`. The signature must verify with the key of `keys` that

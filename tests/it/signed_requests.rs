@@ -12,7 +12,7 @@ use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use serde_json::{Value, json};
 
 use crate::sign_in_client::random;
-use crate::test_accounts::key;
+use crate::test_accounts::{key, person_of};
 use crate::verification_client::{DEV_APP, LEGACY_APP, VerificationClient, legacy, with};
 
 /// The name of the key that the relying party of the example application signs with.
@@ -61,7 +61,7 @@ fn proof(person: &str, nonce: u64, party: &SimulatedParty) -> Value {
     let nonce = Some(U256::from(nonce));
     let asked =
         ProofParameters { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce };
-    prove::uniqueness(&key(person), &asked, party, &mut random()).expect("a proof")
+    prove::uniqueness(&person_of(person), &asked, party, &mut random()).expect("a proof")
 }
 
 fn with_signature(request: Value, signature: Value) -> Value {
@@ -201,7 +201,7 @@ async fn a_legacy_proof_and_a_session_cannot_be_shown_again_with_a_signed_nonce(
 
     let nonce = Some(U256::from(10));
     let asked = ProofParameters { app_id: DEV_APP, action: "", signal: "", environment: Environment::Staging, nonce };
-    let session = prove::session(&key("alice"), &asked, &party, &mut random()).expect("a proof");
+    let session = prove::session(&person_of("alice"), &asked, &party, &mut random()).expect("a proof");
     let session = with_signature(session, signed(10, None));
     assert_eq!(client.ask(DEV_APP, &session).await.status, 200);
     assert_eq!(client.ask(DEV_APP, &session).await.code(), "duplicate_nonce");

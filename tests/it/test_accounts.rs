@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::{Address, U256, keccak256};
 use selfsame_protocol::gateway::GatewayRequestState;
-use selfsame_protocol::ids::{Commitment, CompressedKey};
+use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex};
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::{CreateAccount, Operation};
 use selfsame_wallet::account::{Accepted, Registry, Report};
 use selfsame_wallet::client::Client;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, Step, create_account};
+use selfsame_wallet::person::Person;
 
 use crate::harness::PATIENCE;
 
@@ -22,6 +23,22 @@ pub fn seed(name: &str) -> [u8; 32] {
 /// The key that is derived from a name.
 pub fn key(name: &str) -> AuthenticatorKey {
     AuthenticatorKey::generate(&mut |bytes: &mut [u8; 32]| *bytes = seed(name)).expect("a key")
+}
+
+/// The simulator's seed that the persons of tests have. Their nullifiers are then the same in every
+/// run, whatever seed the daemon's simulator has.
+pub const SIMULATOR_SEED: &str = "the simulator of the tests";
+
+/// The leaf index that is derived from a name. No tree has that many accounts, so it is none of the
+/// accounts that a test creates.
+pub fn leaf_of(name: &str) -> LeafIndex {
+    let [first, second, third, fourth, ..] = seed(name);
+    LeafIndex((1 << 32) + u64::from(u32::from_be_bytes([first, second, third, fourth])))
+}
+
+/// The person that is derived from a name, who has no account.
+pub fn person_of(name: &str) -> Person {
+    Person::assumed(SIMULATOR_SEED, leaf_of(name))
 }
 
 /// Bytes that this process has not returned before: sufficient for idempotency keys.

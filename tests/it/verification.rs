@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{START, folder, operator_token};
 use crate::sign_in_client::random;
-use crate::test_accounts::key;
+use crate::test_accounts::{key, person_of};
 use crate::verification_client::{
     DEV_APP, LEGACY_APP, MODULUS, SESSION_PARTY, VerificationClient, legacy, legacy_vector, session, uniqueness,
     vector, with,
@@ -268,7 +268,7 @@ async fn simulated_proofs_verify() {
         environment: Environment::Staging,
         nonce: None,
     };
-    let session = prove::session(&key("alice"), &asked, &party, &mut random()).expect("a proof");
+    let session = prove::session(&person_of("alice"), &asked, &party, &mut random()).expect("a proof");
     let answer = client.ask(DEV_APP, &session).await;
     assert_eq!((answer.status, &answer.body["session_id"]), (200, &session["session_id"]), "{answer:?}");
     // The registry's next root makes the old one age.
@@ -324,7 +324,7 @@ async fn every_verified_nullifier_is_recorded() {
     let asked =
         ProofParameters { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
     let fixed = |bytes: &mut [u8; 32]| bytes.fill(7);
-    let of = |person: &str| prove::uniqueness(&key(person), &asked, &party, &mut { fixed }).expect("a proof");
+    let of = |person: &str| prove::uniqueness(&person_of(person), &asked, &party, &mut { fixed }).expect("a proof");
     let (carol, dave) = (of("carol"), of("dave"));
     let mut both = carol.clone();
     both["responses"] = json!([carol["responses"][0], dave["responses"][0]]);

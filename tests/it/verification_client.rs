@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::harness::{TestDaemon, folder, operator_token};
 use crate::sign_in_client::random;
-use crate::test_accounts::key;
+use crate::test_accounts::person_of;
 
 /// The application of the recorded legacy proof.
 pub const LEGACY_APP: &str = "app_staging_169e21f6afc84b304749830067809632";
@@ -229,5 +229,5 @@ impl VerificationClient {
 /// A uniqueness proof of the simulator.
 pub fn uniqueness(person: &str, action: &str, party: &SimulatedParty) -> Value {
     let asked = ProofParameters { app_id: DEV_APP, action, signal: "", environment: Environment::Staging, nonce: None };
-    prove::uniqueness(&key(person), &asked, party, &mut random()).expect("a proof")
+    prove::uniqueness(&person_of(person), &asked, party, &mut random()).expect("a proof")
 }

@@ -16,6 +16,8 @@ use selfsame_protocol::registry::Operation;
 use selfsame_protocol::tree::{Root, empty_node, hash_pair};
 use selfsame_protocol::verification::hash::{external_nullifier, hash_text, hash_to_field, text_bytes};
 use selfsame_wallet::keys::AuthenticatorKey;
+use selfsame_wallet::person::Person;
+use selfsame_wallet::prove::nullifier;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -129,7 +131,7 @@ fn operation(endpoint: &str, body: &Value) -> Operation {
         "/insert-authenticator" => Operation::InsertAuthenticator(parse(body)),
         "/remove-authenticator" => Operation::RemoveAuthenticator(parse(body)),
         "/recover-account" => Operation::RecoverAccount(parse(body)),
-        "/update-recovery-agent" => Operation::UpdateRecoveryAgent(parse(body)),
+        "/initiate-recovery-agent-update" => Operation::UpdateRecoveryAgent(parse(body)),
         "/cancel-recovery-agent-update" => Operation::CancelRecoveryAgentUpdate(parse(body)),
         endpoint => panic!("{endpoint} takes no signed operation"),
     }
@@ -201,6 +203,15 @@ fn texts_hash_to_the_field_as_shown() {
     for name in ["signal", "action"] {
         let hash = hash_text(text(&sign_in[name]));
         assert_eq!(number::padded(&hash.into()), sign_in[format!("{name}_hash")], "{name}");
+    }
+}
+
+#[test]
+fn the_simulators_nullifiers_belong_to_accounts() {
+    for example in list(&examples("simulated_nullifiers")) {
+        let person = Person::assumed(text(&example["seed"]), parse(&example["leaf_index"]));
+        let nullifier = nullifier(&person, parse(&example["rp_id"]), hash_text(text(&example["action"])));
+        assert_eq!(number::padded(&nullifier.0.into()), example["nullifier"], "{example}");
     }
 }
 

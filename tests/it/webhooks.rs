@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::harness::{DaemonProcess, TestDaemon, folder, in_time, operator_token, run, until};
 use crate::registry_client::hold;
 use crate::sign_in_client::{SECRET as CLIENT_SECRET, random};
-use crate::test_accounts::{create, key, registry};
+use crate::test_accounts::{create, key, person_of, registry};
 use crate::verification_client::{DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationClient, legacy, session};
 use crate::webhook_receiver::{Arrived, Reply, WebhookReceiver};
 
@@ -37,7 +37,7 @@ fn ids(arrived: &[Arrived]) -> BTreeSet<&str> {
 fn proof(person: &str, party: &SimulatedParty) -> Value {
     let asked =
         ProofParameters { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
-    prove::uniqueness(&key(person), &asked, party, &mut random()).expect("a proof")
+    prove::uniqueness(&person_of(person), &asked, party, &mut random()).expect("a proof")
 }
 
 impl VerificationClient {

@@ -72,11 +72,14 @@ export async function walletBehind(proxy, daemon, folder, name) {
   };
   const run = async (...words) => (await promisify(execFile)(program, ["wallet", ...words], { env })).stdout.trim();
   await run("new", "--gateway", "https://gateway.example.org", "--indexer", "https://indexer.example.org");
+  // A wallet without an account proves nothing.
+  let account;
+  const withAccount = () => (account ??= run("create-account"));
   const operator = ["--operator", daemon.operator, "--data", daemon.data];
   return {
     run,
     // Returns what is printed last: where the browser is sent.
-    answer: async (url) => (await run("sign-in", "--yes", url, ...operator)).split("\n").at(-1),
+    answer: async (url) => (await withAccount(), await run("sign-in", "--yes", url, ...operator)).split("\n").at(-1),
     refuse: (url) => run("sign-in", "--refuse", url, ...operator),
     stop: () => (tunnel.closeAllConnections(), tunnel.close()),
   };

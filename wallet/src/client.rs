@@ -418,7 +418,7 @@ fn route(kind: OperationKind) -> &'static str {
         OperationKind::UpdateAuthenticator => "/update-authenticator",
         OperationKind::InsertAuthenticator => "/insert-authenticator",
         OperationKind::RemoveAuthenticator => "/remove-authenticator",
-        OperationKind::UpdateRecoveryAgent => "/update-recovery-agent",
+        OperationKind::UpdateRecoveryAgent => "/initiate-recovery-agent-update",
         OperationKind::CancelRecoveryAgentUpdate => "/cancel-recovery-agent-update",
         OperationKind::ExecuteRecoveryAgentUpdate => "/execute-recovery-agent-update",
         OperationKind::RecoverAccount => "/recover-account",

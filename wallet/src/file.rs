@@ -105,6 +105,19 @@ pub enum FileError {
     },
 }
 
+/// Where a wallet finds the services that it calls.
+#[derive(Clone, Debug, Default)]
+pub struct Services {
+    /// The gateway's base address.
+    pub gateway: String,
+    /// The indexer's base address.
+    pub indexer: String,
+    /// Base address of the operator interface of the daemon that proofs are made with.
+    pub operator: Option<String>,
+    /// The data folder of that daemon, which holds the operator's token.
+    pub data: Option<PathBuf>,
+}
+
 /// The contents of a wallet file.
 #[derive(Debug)]
 pub struct WalletFile {
@@ -115,6 +128,10 @@ pub struct WalletFile {
     pub gateway: String,
     /// The indexer's base address.
     pub indexer: String,
+    /// Base address of the operator interface of the daemon that proofs are made with.
+    pub operator: Option<String>,
+    /// The data folder of that daemon, which holds the operator's token.
+    pub data: Option<PathBuf>,
     /// The registry that the key signs for; `None` before the first connection.
     registry: Option<RegistryDomain>,
     /// The newest head of that registry that the wallet saw, signed with the key that the wallet
@@ -135,6 +152,10 @@ struct Contents {
     gateway: String,
     indexer: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    operator: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     registry: Option<RegistryDomain>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     head: Option<SignedHead>,
@@ -147,10 +168,10 @@ impl WalletFile {
     ///
     /// # Errors
     /// [`FileError::Exists`] when a file at `path` exists, and [`FileError::Io`].
-    pub fn create(path: &Path, key: AuthenticatorKey, gateway: &str, indexer: &str) -> Result<Self, FileError> {
-        let (gateway, indexer) = (gateway.to_owned(), indexer.to_owned());
+    pub fn create(path: &Path, key: AuthenticatorKey, services: Services) -> Result<Self, FileError> {
+        let Services { gateway, indexer, operator, data } = services;
         let (registry, head, issuers) = (None, None, Vec::new());
-        let wallet = Self { path: path.to_owned(), key, gateway, indexer, registry, head, issuers };
+        let wallet = Self { path: path.to_owned(), key, gateway, indexer, operator, data, registry, head, issuers };
         let file = wallet.write_beside()?;
         file.persist_noclobber(path).map_err(|error| match error.error.kind() {
             io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
@@ -257,8 +278,8 @@ impl WalletFile {
         if contents.address != address::text(&key.address()) {
             return Err(not_a_wallet("its address is not the one of its seed"));
         }
-        let Contents { gateway, indexer, registry, head, issuers, .. } = contents;
-        Ok(Self { path: path.to_owned(), key, gateway, indexer, registry, head, issuers })
+        let Contents { gateway, indexer, operator, data, registry, head, issuers, .. } = contents;
+        Ok(Self { path: path.to_owned(), key, gateway, indexer, operator, data, registry, head, issuers })
     }
 
     /// Trusts an issuer from now on. The file is replaced by a new one.
@@ -294,6 +315,8 @@ impl WalletFile {
             address: address::text(&self.key.address()),
             gateway: self.gateway.clone(),
             indexer: self.indexer.clone(),
+            operator: self.operator.clone(),
+            data: self.data.clone(),
             registry: self.registry,
             head: self.head,
             issuers: self.issuers.clone(),
@@ -329,8 +352,13 @@ mod tests {
 
     fn wallet(folder: &Path) -> WalletFile {
         let key = AuthenticatorKey::from_seed(Zeroizing::new([7; 32])).expect("a key");
-        WalletFile::create(&folder.join("wallet.json"), key, "http://gateway", "http://indexer")
-            .expect("the wallet is created")
+        let services = Services {
+            gateway: "http://gateway".to_owned(),
+            indexer: "http://indexer".to_owned(),
+            operator: Some("http://operator".to_owned()),
+            data: Some("/data".into()),
+        };
+        WalletFile::create(&folder.join("wallet.json"), key, services).expect("the wallet is created")
     }
 
     #[test]
@@ -342,6 +370,8 @@ mod tests {
         let opened = WalletFile::open(created.path()).expect("the wallet is opened");
         assert_eq!(opened.key.address(), created.key.address());
         assert_eq!((opened.gateway.as_str(), opened.indexer.as_str()), ("http://gateway", "http://indexer"));
+        assert_eq!(opened.operator.as_deref(), Some("http://operator"));
+        assert_eq!(opened.data.as_deref(), Some(Path::new("/data")));
         let mut opened = opened;
         opened.trust_issuer("https://id.example").expect("the file is replaced");
         let opened = WalletFile::open(created.path()).expect("the wallet is opened");
@@ -423,7 +453,7 @@ mod tests {
         let path = folder.path().join("wallet.json");
         fs::write(&path, "precious").expect("the file is written");
         let key = AuthenticatorKey::from_seed(Zeroizing::new([7; 32])).expect("a key");
-        assert!(matches!(WalletFile::create(&path, key, "", ""), Err(FileError::Exists(_))));
+        assert!(matches!(WalletFile::create(&path, key, Services::default()), Err(FileError::Exists(_))));
         assert_eq!(fs::read_to_string(&path).expect("the file is read"), "precious");
     }
 

@@ -8,7 +8,9 @@
 //! | [`operations`] | builds and signs the eight operations; pure |
 //! | [`client`] | calls the gateway and the indexer |
 //! | [`account`] | reads an account, carries an operation out, checks receipt and inclusion proof |
+//! | [`guard`] | which nullifiers an installation of a wallet has given, and gives no more |
 //! | [`head`] | checks the signed head of the registry, and that it continues the history seen before |
+//! | [`person`] | the account that a proof is of, for the authenticators that may prove it |
 //! | [`prove`] | makes proofs: genuine legacy proofs, and current proofs by the simulator |
 //! | [`sign_in`] | answers a sign-in, and acts as the browser when there is none |
 //! | [`bridge`] | answers requests that applications put on a message bridge |
@@ -20,10 +22,12 @@ pub mod bridge;
 pub mod client;
 pub mod command;
 pub mod file;
+pub mod guard;
 pub mod head;
 pub mod keys;
 pub mod operations;
 pub mod operator;
+pub mod person;
 pub mod prove;
 pub mod sign_in;
 

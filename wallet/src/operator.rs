@@ -72,11 +72,7 @@ impl Operator {
         identifier: LegacyIdentifier,
         data: &Path,
     ) -> Result<(), OperatorError> {
-        let is_safe = Url::parse(&self.url)
-            .is_ok_and(|url| url.scheme() == "https" || url.host_str().is_some_and(is_loopback_host));
-        if !is_safe {
-            return Err(OperatorError::TokenInClear { url: self.url.clone() });
-        }
+        self.check_token_is_safe()?;
         let path = data.join(TOKEN_FILE);
         let token = std::fs::read_to_string(&path).map_err(|source| OperatorError::Token { path, source })?;
         let token = Zeroizing::new(format!("Bearer {}", token.trim()));
@@ -85,6 +81,16 @@ impl Operator {
         let request = self.http.post(&url).json(&body).header(AUTHORIZATION, token.as_str()).timeout(ANSWER_TIMEOUT);
         let _: ListedRoot = send(&url, request).await?;
         Ok(())
+    }
+
+    /// Checks that the token would not be sent to another machine in clear text.
+    ///
+    /// # Errors
+    /// [`OperatorError::TokenInClear`].
+    pub fn check_token_is_safe(&self) -> Result<(), OperatorError> {
+        let is_safe = Url::parse(&self.url)
+            .is_ok_and(|url| url.scheme() == "https" || url.host_str().is_some_and(is_loopback_host));
+        if is_safe { Ok(()) } else { Err(OperatorError::TokenInClear { url: self.url.clone() }) }
     }
 
     /// The simulator's seed, and the public keys that its proofs are made for.

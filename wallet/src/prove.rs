@@ -16,10 +16,9 @@ use semaphore_rs::identity::Identity;
 use semaphore_rs::poseidon_tree::LazyPoseidonTree;
 use semaphore_rs::protocol::{generate_nullifier_hash, generate_proof};
 use serde_json::{Value, json};
-use zeroize::Zeroizing;
 
 use crate::Random;
-use crate::keys::AuthenticatorKey;
+use crate::person::{Person, PersonError};
 
 /// Depth of the identity tree of legacy proofs.
 const IDENTITY_TREE_DEPTH: usize = 30;
@@ -46,6 +45,9 @@ pub enum ProveError {
     /// is not below the modulus of the BN254 scalar field.
     #[error("a public input is not below the modulus of the scalar field")]
     Input,
+    /// The authenticator is none of the account that would be proved.
+    #[error(transparent)]
+    Person(#[from] PersonError),
     /// The daemon's simulation has no relying party of the application.
     #[error(
         "the simulator has no relying party for {app_id}; add the application to [[apps]] in the daemon's configuration"
@@ -85,7 +87,7 @@ pub struct ProofParameters<'a> {
 /// the proof only when it trusts this root.
 #[derive(Clone, Debug)]
 pub struct LegacyRequest {
-    /// Root of the proof's identity tree, whose only leaf is the wallet's identity commitment.
+    /// Root of the proof's identity tree, whose only leaf is the person's identity commitment.
     pub root: Root,
     /// The verification request as JSON.
     pub body: Value,
@@ -94,7 +96,7 @@ pub struct LegacyRequest {
 /// A legacy proof, apart from a request.
 #[derive(Clone, Debug)]
 pub struct LegacyProof {
-    /// Root of the proof's identity tree, whose only leaf is the wallet's identity commitment.
+    /// Root of the proof's identity tree, whose only leaf is the person's identity commitment.
     pub root: Root,
     /// The nullifier: a public input of the proof.
     pub nullifier: U256,
@@ -102,17 +104,17 @@ pub struct LegacyProof {
     pub words: String,
 }
 
-/// Makes a genuine legacy proof for values that are hashed already: the wallet's identity is the
-/// only leaf of its tree. Each credential has a place of its own in the tree, and so a root of its
+/// Makes a genuine legacy proof for values that are hashed already: the person's identity is
+/// the only leaf of its tree. Each credential has a place of its own in the tree, and so a root of its
 /// own. Uses all cores for about a second.
 pub fn legacy_proof(
-    key: &AuthenticatorKey,
+    person: &Person,
     credential: LegacyIdentifier,
     external_nullifier: U256,
     signal_hash: U256,
 ) -> Result<LegacyProof, ProveError> {
-    let mut secret = Zeroizing::new(*key.seed());
-    let identity = Identity::from_secret(secret.as_mut_slice(), None);
+    let mut secret: [u8; 32] = person.number(&["identity"]).to_be_bytes();
+    let identity = Identity::from_secret(&mut secret, None);
     let place = LegacyIdentifier::ALL.iter().position(|other| *other == credential).unwrap_or_default();
     let tree = LazyPoseidonTree::new(IDENTITY_TREE_DEPTH, U256::ZERO).derived().update(place, &identity.commitment());
     let nullifier = generate_nullifier_hash(&identity, external_nullifier);
@@ -124,13 +126,14 @@ pub fn legacy_proof(
 
 /// Makes a verification request with a legacy proof.
 pub fn legacy(
-    key: &AuthenticatorKey,
+    person: &Person,
     parameters: &ProofParameters<'_>,
     random: &mut Random<'_>,
 ) -> Result<LegacyRequest, ProveError> {
     let external_nullifier = external_nullifier(parameters.app_id, parameters.action);
     let signal_hash = hash_text(parameters.signal);
-    let LegacyProof { root, nullifier, words } = legacy_proof(key, LEGACY_IDENTIFIER, external_nullifier, signal_hash)?;
+    let LegacyProof { root, nullifier, words } =
+        legacy_proof(person, LEGACY_IDENTIFIER, external_nullifier, signal_hash)?;
     let body = json!({
         "protocol_version": "3.0",
         "nonce": number::canonical(parameters.nonce.unwrap_or_else(|| random_element(random))),
@@ -202,30 +205,35 @@ pub struct CurrentProof {
     pub words: [U256; 5],
 }
 
-/// Makes a proof of uniqueness with the simulator. Its nullifier depends only on the wallet, the
-/// relying party and the action.
+/// The nullifier of a person's proofs of uniqueness for an action of a relying party.
+pub fn nullifier(person: &Person, rp_id: RelyingPartyId, action: U256) -> Nullifier {
+    Nullifier(person.number(&["nullifier", &rp_id.to_string(), &action.to_string()]))
+}
+
+/// Makes a proof of uniqueness with the simulator. Its nullifier depends only on the person's
+/// account, the relying party and the action.
 pub fn uniqueness_proof(
-    key: &AuthenticatorKey,
+    person: &Person,
     action: U256,
     statement: &Statement,
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<CurrentProof, ProveError> {
-    let nullifier = own_number(key, &["nullifier", &party.rp_id.to_string(), &action.to_string()]);
+    let Nullifier(nullifier) = nullifier(person, party.rp_id, action);
     simulate(statement, party, nullifier, action, U256::ZERO, random)
 }
 
 /// Makes a proof in a session with the simulator. Its action is random, and its nullifier depends
-/// only on the wallet, the relying party and that action.
+/// only on the person's account, the relying party and that action.
 pub fn session_proof(
-    key: &AuthenticatorKey,
+    person: &Person,
     session: &Session,
     statement: &Statement,
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<CurrentProof, ProveError> {
     let action = random_with_prefix(SESSION_PREFIX, random);
-    let nullifier = own_number(key, &["session nullifier", &party.rp_id.to_string(), &action.to_string()]);
+    let nullifier = person.number(&["session nullifier", &party.rp_id.to_string(), &action.to_string()]);
     simulate(statement, party, nullifier, action, session.commitment, random)
 }
 
@@ -260,8 +268,9 @@ fn simulate(
     Ok(CurrentProof { nullifier, action, words: [first, second, third, fourth, party.root.to_number()] })
 }
 
-/// A session of this wallet with a relying party. Its commitment is derived from the wallet's seed,
-/// the relying party and the session's seed, so that the wallet knows its sessions without a list.
+/// A session of a person with a relying party. Its commitment is derived from the person's account,
+/// the relying party and the session's seed, so that every wallet of the account knows its sessions
+/// without a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
     commitment: U256,
@@ -269,32 +278,32 @@ pub struct Session {
 }
 
 impl Session {
-    /// The wallet's first session with a relying party: always the same.
-    pub fn first(key: &AuthenticatorKey, rp_id: RelyingPartyId) -> Self {
+    /// The person's first session with a relying party: always the same.
+    pub fn first(person: &Person, rp_id: RelyingPartyId) -> Self {
         let rp_id = rp_id.to_string();
-        let seed = own_number(key, &["session seed", &rp_id]) >> 8 | U256::from(SEED_PREFIX) << 248;
-        Self { commitment: own_number(key, &["session", &rp_id]), seed }
+        let seed = person.number(&["session seed", &rp_id]) >> 8 | U256::from(SEED_PREFIX) << 248;
+        Self { commitment: person.number(&["session", &rp_id]), seed }
     }
 
     /// A new session with a relying party.
-    pub fn create(key: &AuthenticatorKey, rp_id: RelyingPartyId, random: &mut Random<'_>) -> Self {
-        Self::with_seed(key, rp_id, random_with_prefix(SEED_PREFIX, random))
+    pub fn create(person: &Person, rp_id: RelyingPartyId, random: &mut Random<'_>) -> Self {
+        Self::with_seed(person, rp_id, random_with_prefix(SEED_PREFIX, random))
     }
 
-    /// The session of an id; `None` when the session is not one of this wallet with this relying
+    /// The session of an id; `None` when the session is not one of this person with this relying
     /// party.
-    pub fn open(key: &AuthenticatorKey, rp_id: RelyingPartyId, id: &str) -> Option<Self> {
-        let first = Self::first(key, rp_id);
+    pub fn open(person: &Person, rp_id: RelyingPartyId, id: &str) -> Option<Self> {
+        let first = Self::first(person, rp_id);
         if first.id() == id {
             return Some(first);
         }
         let seed = id.get(id.len().checked_sub(64)?..)?;
-        let session = Self::with_seed(key, rp_id, U256::from_str_radix(seed, 16).ok()?);
+        let session = Self::with_seed(person, rp_id, U256::from_str_radix(seed, 16).ok()?);
         (session.id() == id).then_some(session)
     }
 
-    fn with_seed(key: &AuthenticatorKey, rp_id: RelyingPartyId, seed: U256) -> Self {
-        let commitment = own_number(key, &["session", &rp_id.to_string(), &seed.to_string()]);
+    fn with_seed(person: &Person, rp_id: RelyingPartyId, seed: U256) -> Self {
+        let commitment = person.number(&["session", &rp_id.to_string(), &seed.to_string()]);
         Self { commitment, seed }
     }
 
@@ -306,13 +315,13 @@ impl Session {
 
 /// Makes a uniqueness request with the simulator.
 pub fn uniqueness(
-    key: &AuthenticatorKey,
+    person: &Person,
     parameters: &ProofParameters<'_>,
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<Value, ProveError> {
     let statement = Statement::of(parameters, random);
-    let proof = uniqueness_proof(key, hash_text(parameters.action), &statement, party, random)?;
+    let proof = uniqueness_proof(person, hash_text(parameters.action), &statement, party, random)?;
     let mut item = item(&proof, &statement, party);
     item["nullifier"] = padded(proof.nullifier).into();
     Ok(json!({
@@ -324,17 +333,17 @@ pub fn uniqueness(
     }))
 }
 
-/// Makes a session request with the simulator. Its session depends only on the wallet and the
-/// relying party.
+/// Makes a session request with the simulator. Its session depends only on the person's
+/// account and the relying party.
 pub fn session(
-    key: &AuthenticatorKey,
+    person: &Person,
     parameters: &ProofParameters<'_>,
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<Value, ProveError> {
-    let session = Session::first(key, party.rp_id);
+    let session = Session::first(person, party.rp_id);
     let statement = Statement::of(parameters, random);
-    let proof = session_proof(key, &session, &statement, party, random)?;
+    let proof = session_proof(person, &session, &statement, party, random)?;
     let mut item = item(&proof, &statement, party);
     item["session_nullifier"] = json!([padded(proof.nullifier), padded(proof.action)]);
     Ok(json!({
@@ -355,17 +364,6 @@ fn item(proof: &CurrentProof, statement: &Statement, party: &SimulatedParty) -> 
         "signal_hash": padded(statement.signal_hash),
         "proof": proof.words.map(padded),
     })
-}
-
-/// A field element that is derived from the wallet's seed and `texts`.
-fn own_number(key: &AuthenticatorKey, texts: &[&str]) -> U256 {
-    let mut bytes = Zeroizing::new(b"selfsame wallet\0".to_vec());
-    bytes.extend_from_slice(key.seed());
-    for text in texts {
-        bytes.extend_from_slice(text.as_bytes());
-        bytes.push(0);
-    }
-    hash_to_field(&bytes)
 }
 
 /// A random number below the modulus of the scalar field, whose most significant byte is `prefix`.

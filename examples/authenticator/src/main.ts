@@ -1,7 +1,7 @@
 // A walk through everything that an authenticator does, against a daemon in development mode.
 
 import { hex } from "./bytes.js";
-import { keyOf, newKey } from "./keys.js";
+import { newKey } from "./keys.js";
 import { authenticatorOf, Registry } from "./registry.js";
 import { answer, readRequest, refuse, type SignInRequest } from "./sign-in.js";
 import type { Simulation } from "./simulator.js";
@@ -58,15 +58,17 @@ account = await registry.remove(phone, laptop.address);
 console.log(`  slots ${account.slots.map((slot) => slot?.address ?? "empty").join(", ")}, nonce ${account.nonce}`);
 
 console.log("Check the inclusion proof:");
-const root = await registry.provenRoot(account);
-console.log(`  it leads to the root ${hex(root, 32)}`);
+const person = await registry.provable(phone);
+console.log(`  it leads to the root ${hex(person.root, 32)}, and has the key of the second one`);
+const removed = await registry.provable(laptop).then(() => "proves", () => "proves nothing");
+console.log(`  the removed one ${removed}`);
 
 console.log("Sign in:");
 const simulation = await read<Simulation>(`${OPERATOR}/simulator`);
 const first = await begin();
 const request = await readRequest(first.request_url, ISSUER);
 show(request);
-await answer(request, keyOf(Buffer.from(phone.seed.slice(2), "hex")), root, simulation, "cross_device");
+await answer(request, person, simulation, "cross_device");
 console.log(`  ${await complete(first)}`);
 
 console.log("Refuse a sign-in:");

@@ -20,6 +20,12 @@ export interface Account {
   nonce: bigint;
 }
 
+/** What a proof is of: an account, and the root that its inclusion proof leads to. */
+export interface Person {
+  leafIndex: bigint;
+  root: bigint;
+}
+
 interface State {
   state: "queued" | "batching" | "submitted" | "finalized" | "failed";
   tx_hash?: string;
@@ -122,19 +128,35 @@ export class Registry {
     return account;
   }
 
+  /**
+   * The account of a key that may prove for it. Throws when the key is no authenticator of an account:
+   * such a key has no person to prove.
+   */
+  async provable(key: Key): Promise<Person> {
+    const { leafIndex } = await this.account(key.address);
+    const { root, keys } = await this.inclusionProof(leafIndex);
+    if (!keys.includes(compress(key.publicKey))) throw new Error("the key is not among those of the account");
+    return { leafIndex, root };
+  }
+
   /** Reads the inclusion proof of an account and hashes it up. Returns the root. */
   async provenRoot(account: Account): Promise<bigint> {
+    return (await this.inclusionProof(account.leafIndex)).root;
+  }
+
+  /** The root that an account's public keys lead to, and the keys. */
+  private async inclusionProof(leafIndex: bigint): Promise<{ root: bigint; keys: (bigint | null)[] }> {
     const proof = await query<{ root: string; siblings: string[]; authenticator_pubkeys: (string | null)[] }>(
       `${this.indexer}/inclusion-proof`,
-      { leaf_index: hex(account.leafIndex) },
+      { leaf_index: hex(leafIndex) },
     );
     const siblings = proof.siblings.map(BigInt);
-    const keys = proof.authenticator_pubkeys.map((key) => key && decompress(BigInt(key)));
+    const keys = proof.authenticator_pubkeys.map((key) => (key === null ? null : BigInt(key)));
     // Hashing would replace a number that is not below the modulus by its remainder.
     const isProof = siblings.length === DEPTH && siblings.every((sibling) => sibling < MODULUS);
-    const root = rootOf(commitment(keys.map((key) => key || null)), account.leafIndex, siblings);
+    const root = rootOf(commitment(keys.map((key) => (key === null ? null : decompress(key)))), leafIndex, siblings);
     if (!isProof || root !== BigInt(proof.root)) throw new Error("the inclusion proof does not lead to its root");
-    return root;
+    return { root, keys };
   }
 
   /** Signs an operation that leaves these slots, and carries it out. */

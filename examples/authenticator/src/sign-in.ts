@@ -1,9 +1,9 @@
 // A sign-in from the authenticator's side: read the request, check who signed it, answer.
 
 import { createRemoteJWKSet, jwtVerify } from "jose";
-import { hashToField, textBytes, utf8ToBytes } from "./bytes.js";
+import { hashToField, textBytes } from "./bytes.js";
 import { post, read } from "./http.js";
-import type { Key } from "./keys.js";
+import type { Person } from "./registry.js";
 import { prove, type Simulation } from "./simulator.js";
 
 /** What a person is shown, and what the proof is made for: only what the issuer has signed. */
@@ -44,22 +44,18 @@ export async function readRequest(url: string, issuer: string): Promise<SignInRe
 /** Answers with a proof by the simulator. Returns the address that the browser of this device has to open, if any. */
 export async function answer(
   request: SignInRequest,
-  key: Key,
-  root: bigint,
+  person: Person,
   simulation: Simulation,
   mode: "same_device" | "cross_device",
 ): Promise<string | undefined> {
   if (!request.protocol_versions.includes("4.0")) throw new Error("the application wants a legacy proof");
-  // The nullifier is what the application knows the person by. A real one comes from the OPRF; this
-  // one depends on the same: the person, the application and the action.
-  const nullifier = hashToField(utf8ToBytes(`${key.seed} ${request.app_id} ${request.action}`));
   const entry = prove(simulation, {
     appId: request.app_id,
-    nullifier,
+    leafIndex: person.leafIndex,
     action: hashToField(textBytes(request.action)),
     signalHash: hashToField(textBytes(request.signal)),
     nonce: BigInt(request.nonce),
-    root,
+    root: person.root,
   });
   const body = { protocol_version: "4.0", mode, responses: [entry] };
   const { return_url } = await post<{ return_url?: string }>(request.answer_url, body);

@@ -7,7 +7,7 @@
 
 import { bn254 } from "@noble/curves/bn254.js";
 import { keccak_256 } from "@noble/hashes/sha3.js";
-import { bytesToNumberBE, hex, randomBytes, utf8ToBytes } from "./bytes.js";
+import { bytesToNumberBE, hashToField, hex, randomBytes, utf8ToBytes } from "./bytes.js";
 import { DEPTH } from "./tree.js";
 
 const G1 = bn254.G1.Point;
@@ -23,7 +23,7 @@ export interface Simulation {
 
 export interface Statement {
   appId: string;
-  nullifier: bigint;
+  leafIndex: bigint;
   action: bigint;
   signalHash: bigint;
   nonce: bigint;
@@ -43,13 +43,24 @@ function secret(seed: string, name: string, index: bigint): bigint {
   }
 }
 
+/**
+ * The nullifier of an account for an action: what the application knows the person by. A genuine one
+ * comes from the OPRF nodes, which have a secret where this one has the simulator's seed. Both depend on
+ * the account, the relying party and the action, and not on the key that proves.
+ */
+export function nullifierOf(seed: string, leafIndex: bigint, rpId: string, action: bigint): bigint {
+  const texts = ["selfsame simulator", seed, `${leafIndex}`, "nullifier", rpId, `${action}`];
+  return hashToField(utf8ToBytes(texts.map((text) => `${text}\0`).join("")));
+}
+
 /** An entry of a verification request. */
 export function prove(simulation: Simulation, statement: Statement): Record<string, unknown> {
   const party = simulation.relying_parties.find(({ app_id }) => app_id === statement.appId);
   const [issuer] = simulation.issuers;
   if (!party?.oprf_public_key || !issuer) throw new Error(`the simulator has no keys for ${statement.appId}`);
+  const nullifier = nullifierOf(simulation.seed, statement.leafIndex, party.rp_id, statement.action);
   const inputs = [
-    statement.nullifier,
+    nullifier,
     BigInt(issuer.id),
     BigInt(issuer.public_key.x),
     BigInt(issuer.public_key.y),
@@ -76,7 +87,7 @@ export function prove(simulation: Simulation, statement: Statement): Record<stri
   return {
     identifier: issuer.identifiers[0],
     issuer_schema_id: issuer.id,
-    nullifier: hex(statement.nullifier, 32),
+    nullifier: hex(nullifier, 32),
     expires_at_min: EXPIRY,
     proof: proof.map((word) => hex(word, 32)),
   };

@@ -70,15 +70,18 @@ test("the errors of the gateway have their codes", async () => {
   await assert.rejects(registry.insert(key, authenticatorOf(key)), taken);
 });
 
-test("a proof signs in from another device", async () => {
-  const key = newKey();
-  const root = await registry.provenRoot(await registry.create(key));
+test("an account signs in from another device, as one person with each of its keys", async () => {
+  const [key, second] = [newKey(), newKey()];
+  await assert.rejects(registry.provable(key), (error) => error.code === "account_does_not_exist");
+  await registry.create(key);
+  await registry.insert(key, authenticatorOf(second));
   const subjects = [];
-  for (let time = 0; time < 2; time++) {
+  for (const signer of [key, key, second]) {
+    const person = await registry.provable(signer);
     const begun = await begin();
     const request = await readRequest(begun.request_url, issuer());
     assert.deepEqual([request.app_id, request.app_name, request.redirect_host], [APP, "Authenticator example", "localhost:3000"]);
-    assert.equal(await answer(request, key, root, await simulation(), "cross_device"), undefined);
+    assert.equal(await answer(request, person, await simulation(), "cross_device"), undefined);
     const location = await complete(completeUrl(begun), begun.secret);
     const answered = await fetch(new URL("/token", daemon.issuer), {
       method: "POST",
@@ -93,15 +96,18 @@ test("a proof signs in from another device", async () => {
     const { id_token } = await answered.json();
     subjects.push(JSON.parse(Buffer.from(id_token.split(".")[1], "base64url")).sub);
   }
-  assert.equal(subjects[0], subjects[1]);
+  assert.equal(new Set(subjects).size, 1, `${subjects}`);
+  await registry.remove(second, key.address);
+  await assert.rejects(registry.provable(key), (error) => error.code === "account_does_not_exist");
 });
 
 test("a proof from the same device needs its return URL", async () => {
   const key = newKey();
-  const root = await registry.provenRoot(await registry.create(key));
+  await registry.create(key);
+  const person = await registry.provable(key);
   const begun = await begin();
   const request = await readRequest(begun.request_url, issuer());
-  const returnUrl = await answer(request, key, root, await simulation(), "same_device");
+  const returnUrl = await answer(request, person, await simulation(), "same_device");
   assert.equal(await complete(completeUrl(begun), begun.secret), 400);
   assert.ok((await complete(returnUrl, begun.secret)).searchParams.get("code"));
 });
@@ -114,12 +120,13 @@ test("a refusal tells the application", async () => {
 
 test("a request of another issuer, and a proof for another request, are refused", async () => {
   const key = newKey();
-  const root = await registry.provenRoot(await registry.create(key));
+  await registry.create(key);
+  const person = await registry.provable(key);
   const [one, other] = [await begin(), await begin()];
   await assert.rejects(readRequest(one.request_url, "https://id.example"));
   const request = await readRequest(one.request_url, issuer());
   const { answer_url } = await readRequest(other.request_url, issuer());
-  const elsewhere = answer({ ...request, answer_url }, key, root, await simulation(), "cross_device");
+  const elsewhere = answer({ ...request, answer_url }, person, await simulation(), "cross_device");
   await assert.rejects(elsewhere, (error) => error.status === 400 && error.message.includes("invalid_proof"));
 });
 
@@ -129,6 +136,7 @@ test("the walk of the README works", async () => {
   const main = new URL("../build/main.js", import.meta.url).pathname;
   const { stdout } = await promisify(execFile)(process.execPath, [main], { env });
   assert.match(stdout, /it leads to the root 0x[0-9a-f]{64}/);
+  assert.match(stdout, /the removed one proves nothing/);
   assert.match(stdout, /callback\?code=/);
   assert.match(stdout, /error=access_denied/);
 });

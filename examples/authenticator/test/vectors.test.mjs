@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { externalNullifier, hashToField, hex, hexToBytes, textBytes } from "../build/bytes.js";
 import { commitment, compress, decompress, keyOf } from "../build/keys.js";
 import { MODULUS, permute } from "../build/poseidon2.js";
+import { nullifierOf } from "../build/simulator.js";
 import { DEPTH, hashPair, rootOf } from "../build/tree.js";
 import { sign, TYPES } from "../build/typed-data.js";
 
@@ -71,5 +72,11 @@ test("hash to field", () => {
   }
   for (const { app_id, action, external_nullifier } of vectors.external_nullifiers) {
     assert.equal(hex(externalNullifier(app_id, action), 32), external_nullifier);
+  }
+});
+
+test("nullifiers of the simulator", () => {
+  for (const { seed, leaf_index, rp_id, action, nullifier } of vectors.simulated_nullifiers) {
+    assert.equal(hex(nullifierOf(seed, BigInt(leaf_index), rp_id, hashToField(textBytes(action))), 32), nullifier);
   }
 });

@@ -33,6 +33,8 @@ pub enum RejectionCode {
     InvalidTimestamp,
     /// The request has expired.
     RpSignatureExpired,
+    /// The wallet has given the same nullifier before, and does not give it again.
+    NullifierReplayed,
     /// The wallet failed.
     GenericError,
 }
@@ -66,6 +68,7 @@ impl RejectionCode {
             (Self::TimestampTooFarInFuture, _) => "timestamp_too_far_in_future",
             (Self::InvalidTimestamp, _) => "invalid_timestamp",
             (Self::RpSignatureExpired, _) => "rp_signature_expired",
+            (Self::NullifierReplayed, _) => "nullifier_replayed",
         }
     }
 }
@@ -116,6 +119,7 @@ mod tests {
             (RejectionCode::TimestampTooFarInFuture, "generic_error", "timestamp_too_far_in_future"),
             (RejectionCode::InvalidTimestamp, "generic_error", "invalid_timestamp"),
             (RejectionCode::RpSignatureExpired, "generic_error", "rp_signature_expired"),
+            (RejectionCode::NullifierReplayed, "generic_error", "nullifier_replayed"),
             (RejectionCode::GenericError, "generic_error", "generic_error"),
         ];
         for (code, early, present) in table {

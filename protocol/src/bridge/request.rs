@@ -13,7 +13,7 @@ use crate::signature::Signature;
 use crate::time::UnixSeconds;
 use crate::tree::is_below_field;
 use crate::verification::hash::{hash_text, hash_to_field};
-use crate::verification::request::{LONGEST_TEXT, MOST_RESPONSES, RequestedEnvironment};
+use crate::verification::request::{LONGEST_TEXT, MOST_RESPONSES, RequestedEnvironment, SIGN_IN_ACTION};
 use crate::verification::rp_signature::{RequestTimeError, SignedRequest};
 use crate::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 
@@ -207,6 +207,16 @@ impl BridgeRequest {
             return_to: wire.return_to_url,
             app_id: wire.app_id,
         })
+    }
+
+    /// Whether an answer can be the statement that signs a person in: a legacy proof of the empty
+    /// action, or a proof of uniqueness of [`SIGN_IN_ACTION`] in any spelling.
+    pub fn is_sign_in(&self) -> bool {
+        let of_current = |asked: &CurrentAsked| match asked.purpose {
+            Purpose::Uniqueness { action } => action == hash_text(SIGN_IN_ACTION),
+            Purpose::NewSession | Purpose::Session { .. } => false,
+        };
+        (self.legacy.is_some() && self.action.is_empty()) || self.current.as_ref().is_some_and(of_current)
     }
 
     /// The error codes that the request's client kit knows.

@@ -153,7 +153,7 @@ test("bounds of a credential are public inputs", async () => {
   await verified({ ...proved, responses }, "4.0");
 });
 
-test("a session is begun, and proved again by its wallet only", async () => {
+test("a session is begun, and proved again by its account only", async () => {
   for (const kit of [IDKit, earlier.IDKit]) {
     const begun = await result(await newSession(kit).constraints(credential("proof_of_human", { signal: "s" })));
     await verified(begun, "4.0");
@@ -162,7 +162,7 @@ test("a session is begun, and proved again by its wallet only", async () => {
     await verified(again, "4.0");
     const digits = begun.session_id.slice(-63);
     const other = await session(`session_${"1".repeat(64)}0${digits}`).constraints(credential("proof_of_human"));
-    await refused(other, "credential_unavailable", /not one of this wallet/);
+    await refused(other, "credential_unavailable", /not one of this wallet's account/);
   }
   const [one, two] = [await newSession().constraints(credential("proof_of_human")), await newSession().constraints(credential("proof_of_human"))];
   assert.notEqual((await result(one)).session_id, (await result(two)).session_id);

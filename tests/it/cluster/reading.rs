@@ -15,7 +15,7 @@ use super::proxy::{Line, Proxy};
 use super::replicas::TestCluster;
 use crate::harness::{PATIENCE, folder, run, until_true};
 use crate::sign_in_client::{APP, CALLBACK, Form, SECRET, fragment_or_query, parameters};
-use crate::test_accounts::{creation, key};
+use crate::test_accounts::{creation, person_of};
 
 const HEIGHT: &str = "x-selfsame-height";
 
@@ -121,7 +121,7 @@ async fn code_of_sign_in(front: &Proxy, party: &SimulatedParty, go_to: impl Asyn
         nonce: Some(request.nonce),
     };
     let mut random = crate::sign_in_client::random();
-    let proof = prove::uniqueness(&key("a person"), &asked, party, &mut random).expect("a proof");
+    let proof = prove::uniqueness(&person_of("a person"), &asked, party, &mut random).expect("a proof");
     session.answer_from(request, &proof, false).await.expect("the answer is taken");
     go_to(2).await;
     let location = session.complete().await.expect("an answer").expect("a redirect");
@@ -249,7 +249,7 @@ async fn a_replica_without_news_reads_on_and_says_so_on_etcd() {
     let (app_id, environment) = (APP, Environment::Staging);
     let asked = ProofParameters { app_id, action: "vote", signal: "", environment, nonce: None };
     let mut random = |bytes: &mut [u8; 32]| *bytes = [1; 32];
-    let proof = prove::uniqueness(&key("a person"), &asked, &party, &mut random).expect("a proof");
+    let proof = prove::uniqueness(&person_of("a person"), &asked, &party, &mut random).expect("a proof");
     let verify = || http.post(url("verify", &format!("/api/v4/verify/{APP}"))).json(&proof).send();
     let form = [("grant_type", "authorization_code"), ("code", "of another replica"), ("redirect_uri", CALLBACK)];
     let redeem = || http.post(url("sign_in", "/token")).basic_auth(APP, Some(SECRET)).form(&form).send();

@@ -21,7 +21,7 @@ use super::{AHEAD, POLL, VOTERS};
 use crate::harness::{DaemonProcess, PATIENCE};
 use crate::hostile_http::raw::{RawAnswer, connect};
 use crate::sign_in_client::{APP, random};
-use crate::test_accounts::key;
+use crate::test_accounts::{key, person_of};
 
 /// What a client of the flood requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,7 +108,7 @@ pub async fn proofs(daemon: &DaemonProcess, count: usize) -> (String, Vec<Value>
     let asked =
         ProofParameters { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
     let proof = |voter| {
-        let voter = key(&format!("voter {voter}"));
+        let voter = person_of(&format!("voter {voter}"));
         prove::uniqueness(&voter, &asked, &party, &mut random()).expect("a proof")
     };
     (format!("/api/v4/verify/{}", party.rp_id), (0..count).map(proof).collect())

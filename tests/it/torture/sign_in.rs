@@ -22,7 +22,7 @@ use super::context::{CrashTestContext, DaemonGone, ServiceAnswer, lock, may_be_s
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, Form, PRODUCTION_APP, SECRET, VERIFIER, fragment_or_query, parameters, verified,
 };
-use crate::test_accounts::key;
+use crate::test_accounts::person_of;
 
 /// A redirect URI of the application other than the one in the authorization request.
 pub const OTHER_CALLBACK: &str = "http://127.0.0.1:3000/callback";
@@ -430,7 +430,7 @@ fn proof(session: &SignInSession, person: &str, party: &SimulatedParty, choices:
         nonce: Some(request.nonce),
     };
     let mut random = |bytes: &mut [u8; 32]| *bytes = choices.bytes();
-    prove::uniqueness(&key(person), &asked, party, &mut random).expect("a proof")
+    prove::uniqueness(&person_of(person), &asked, party, &mut random).expect("a proof")
 }
 
 /// Asserts after a restart that every sign-in is in its stage.

@@ -13,7 +13,7 @@ use super::choices::CrashChoices;
 use super::context::{CrashTestContext, DaemonGone, lock, several};
 use crate::sign_in_client::APP;
 use crate::signed_requests::signature;
-use crate::test_accounts::key;
+use crate::test_accounts::person_of;
 
 /// How many nonces of earlier checks are sent again after a restart.
 const SAMPLE: usize = 5;
@@ -76,7 +76,7 @@ pub async fn send_again(
     };
     let person = format!("late {:x?}", choices.bytes());
     let mut random = |bytes: &mut [u8; 32]| *bytes = choices.bytes();
-    let mut body = prove::uniqueness(&key(&person), &asked, party, &mut random).expect("a proof");
+    let mut body = prove::uniqueness(&person_of(&person), &asked, party, &mut random).expect("a proof");
     body["rp_signature"] = signed(nonce, action);
     let url = format!("{}/api/v4/verify/{APP}", context.addresses.verification());
     if let Some(reply) = context.send(context.http.post(url).json(&body)).await? {

@@ -15,7 +15,7 @@ use super::context::{CrashTestContext, DaemonGone, ServiceAnswer, lock, several}
 use super::signed_nonces::{self, UsedNonces};
 use crate::harness::operator_token;
 use crate::sign_in_client::APP;
-use crate::test_accounts::key;
+use crate::test_accounts::person_of;
 
 /// The action for which a person may be verified [`LIMIT`] times.
 pub const LIMITED: &str = "twice";
@@ -157,7 +157,7 @@ async fn verify(
         nonce: nonce.map(U256::from),
     };
     let mut random = |bytes: &mut [u8; 32]| *bytes = choices.bytes();
-    let mut body = prove::uniqueness(&key(&nullifier.person), &asked, party, &mut random).expect("a proof");
+    let mut body = prove::uniqueness(&person_of(&nullifier.person), &asked, party, &mut random).expect("a proof");
     if let Some(nonce) = nonce {
         body["rp_signature"] = signed_nonces::signed(nonce, &nullifier.action);
     }

@@ -73,7 +73,7 @@ async function back(page) {
 browserTest("the page goes on by itself once the wallet has answered over the bridge", async (page, daemon) => {
   const uri = await requestUrl(page);
   assert.match(uri, /\/connect\?t=wld&i=[0-9a-f-]{36}&k=[^&]+&b=http/);
-  const printed = daemon.answerRequest(uri, "--yes");
+  const printed = daemon.answerRequest(uri, "--yes", "--as-public-wallet");
   assert.match(printed, /^"app_staging_5e1f5a3e000000000000000000000001" asks for a proof$/m);
   assert.match(printed, /^described as "Sign in to Example application \(localhost:3000\)"$/m);
   assert.ok((await back(page)).has("code"));
@@ -85,7 +85,7 @@ browserTest("a person who opens the link sees what it asks, and can still answer
   await phone.goto(uri);
   await phone.getByText("Sign in to Example application (localhost:3000)").waitFor();
   assert.equal(await phone.locator("#address").textContent(), uri);
-  daemon.answerRequest(uri, "--yes");
+  daemon.answerRequest(uri, "--yes", "--as-public-wallet");
   assert.ok((await back(page)).has("code"));
   await phone.reload();
   await phone.getByRole("heading", { name: "This code is no longer valid" }).waitFor();

@@ -50,6 +50,11 @@ export async function start({ config = "", isShared = false, folder = mkdtempSyn
   const run = (...words) => runWith(wallet, ...words);
   const newWallet = (file) => runWith(file, "new", "--gateway", urls.gateway, "--indexer", urls.indexer);
   if (!existsSync(wallet)) newWallet(wallet);
+  // A wallet without an account proves nothing. Most tests need none, and some count accounts.
+  let hasAccount = false;
+  const withAccount = () => {
+    hasAccount ||= run("show").includes("leaf index") || run("create-account") !== "";
+  };
   // Ends it without a warning, and leaves its folder.
   const kill = async () => {
     process_.kill("SIGKILL");
@@ -64,16 +69,19 @@ export async function start({ config = "", isShared = false, folder = mkdtempSyn
     // Has the wallet answer the request of a connector URI. Returns what it prints; throws an
     // error with `status`, `stdout` and `stderr` when the wallet fails.
     answerRequest(uri, ...words) {
+      if (!words.includes("--refuse")) withAccount();
       return run("answer", uri, ...words, "--operator", urls.operator, "--data", data);
     },
     // Returns where the browser is sent after the wallet has answered; for form_post, what it
     // posts.
     answer(url) {
+      withAccount();
       const lines = run("sign-in", "--yes", String(url), "--operator", urls.operator, "--data", data).trim().split("\n");
       return lines.at(-1);
     },
     // The wallet is on the device of the browser: returns the address that it opens there.
     answerOnSameDevice(url) {
+      withAccount();
       const words = ["sign-in", "--yes", "--same-device", String(url), "--operator", urls.operator, "--data", data];
       return run(...words).trim().split("this device: ").at(-1);
     },

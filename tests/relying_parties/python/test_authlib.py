@@ -52,6 +52,7 @@ class Daemon:
             if len(words) == 2 and words[1].startswith("http"):
                 self.urls.setdefault(words[0], words[1])
         self.run("new", "--gateway", self.urls["gateway"], "--indexer", self.urls["indexer"])
+        self.run("create-account")
 
     def run(self, *words):
         command = [self.program, "wallet", *words, "--wallet", str(self.wallet)]

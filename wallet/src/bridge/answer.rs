@@ -13,7 +13,7 @@ use selfsame_protocol::verification::hash::external_nullifier;
 use serde_json::{Value, json};
 
 use crate::Random;
-use crate::keys::AuthenticatorKey;
+use crate::person::Person;
 use crate::prove::{
     self, CREDENTIAL_EXPIRY, CurrentProof, LegacyProof, ProveError, Session, SimulatedParty, Statement,
 };
@@ -80,8 +80,8 @@ impl Choice<'_> {
 
 /// What the choice of an answer depends on, besides the request.
 pub struct Chooser<'a> {
-    /// The wallet's key, which its sessions are derived from.
-    pub key: &'a AuthenticatorKey,
+    /// The person of the wallet's account, whose sessions these are.
+    pub person: &'a Person,
     /// The credentials that the wallet says it has.
     pub credentials: &'a Credentials,
     /// The daemon's simulation; `None` when it has none.
@@ -150,9 +150,9 @@ impl Chooser<'_> {
         let items = self.items(asked, &simulation.issuers)?;
         let session = match &asked.purpose {
             Purpose::Uniqueness { .. } => None,
-            Purpose::NewSession => Some(Session::create(self.key, asked.rp_id, random)),
-            Purpose::Session { id } => Some(Session::open(self.key, asked.rp_id, id).ok_or_else(|| {
-                let reason = "the request is for a session that is not one of this wallet";
+            Purpose::NewSession => Some(Session::create(self.person, asked.rp_id, random)),
+            Purpose::Session { id } => Some(Session::open(self.person, asked.rp_id, id).ok_or_else(|| {
+                let reason = "the request is for a session that is not one of this wallet's account";
                 Rejection::new(RejectionCode::CredentialUnavailable, reason)
             })?),
         };
@@ -208,13 +208,13 @@ fn check_party(request: &BridgeRequest, asked: &CurrentAsked, simulation: &Simul
 /// # Errors
 /// [`ProveError::Legacy`].
 pub fn legacy_answer(
-    key: &AuthenticatorKey,
+    person: &Person,
     request: &BridgeRequest,
     level: Level,
     signal_hash: U256,
 ) -> Result<(Root, Value), ProveError> {
     let external_nullifier = external_nullifier(&request.app_id, &request.action);
-    let proof = prove::legacy_proof(key, level.credential(), external_nullifier, signal_hash)?;
+    let proof = prove::legacy_proof(person, level.credential(), external_nullifier, signal_hash)?;
     let LegacyProof { root, nullifier, words } = proof;
     // Client kits 1 and 2 send all keys on to the verification interface, so there are no others.
     let answer = json!({
@@ -231,7 +231,7 @@ pub fn legacy_answer(
 /// # Errors
 /// A [`ProveError`].
 pub fn current_answer(
-    key: &AuthenticatorKey,
+    person: &Person,
     request: &BridgeRequest,
     choice: &CurrentChoice<'_>,
     simulation: &Simulation,
@@ -251,11 +251,11 @@ pub fn current_answer(
         };
         let (proof, name, nullifier) = match (session, &asked.purpose) {
             (Some(session), _) => {
-                let proof = prove::session_proof(key, session, &statement, &party, random)?;
+                let proof = prove::session_proof(person, session, &statement, &party, random)?;
                 (proof, "session_nullifier", format!("snil_{:064x}{:064x}", proof.nullifier, proof.action))
             }
             (None, Purpose::Uniqueness { action }) => {
-                let proof = prove::uniqueness_proof(key, *action, &statement, &party, random)?;
+                let proof = prove::uniqueness_proof(person, *action, &statement, &party, random)?;
                 (proof, "nullifier", format!("nil_{:064x}", proof.nullifier))
             }
             (None, Purpose::NewSession | Purpose::Session { .. }) => return Err(ProveError::Input),

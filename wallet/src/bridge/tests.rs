@@ -241,6 +241,36 @@ fn malformed_requests_are_refused_with_the_field() {
 }
 
 #[test]
+fn sign_in_statements_are_recognized_in_every_spelling() {
+    let uniqueness = "a proof of human, or a legacy proof";
+    let hash = "0x004549a96bd33a08eaae741c1942024d5308f7c744a84d52f40449ad1eed37a5";
+    let with_action = |name: &str, text: &str, hash: Option<&str>| {
+        let mut request = text_of(name);
+        request["action"] = json!(text);
+        if let Some(hash) = hash {
+            request["proof_request"]["action"] = json!(hash);
+        }
+        read(&request).expect(name).is_sign_in()
+    };
+    let legacy = "a legacy proof of an orb, with a description and a return URL";
+    #[rustfmt::skip]
+    let table = [
+        (uniqueness, "sign-in", Some(hash), true),
+        (uniqueness, "0x7369676e2d696e", Some(hash), true),
+        (uniqueness, "0x7369676E2D696E", Some(hash), true),
+        (legacy, "", None, true),
+        (legacy, "sign-in", None, false),
+        (legacy, "vote", None, false),
+    ];
+    for (name, text, hash, expected) in table {
+        assert_eq!(with_action(name, text, hash), expected, "{text:?}");
+    }
+    for name in [uniqueness, "a new session", "a session", "an action of hex digits"] {
+        assert!(!read(&text_of(name)).expect(name).is_sign_in(), "{name}");
+    }
+}
+
+#[test]
 fn a_minimum_version_and_sessions_exclude_legacy_proofs() {
     let with = |name: &str, key: &str, value: Value| {
         let mut text = text_of(name);

@@ -13,16 +13,16 @@ use selfsame_protocol::verification::Environment;
 use serde_json::Value;
 
 use super::error::CommandError;
-use super::options::{DaemonOptions, Options};
+use super::options::{DaemonOptions, GuardOptions, Options};
+use super::prove::Prover;
 use super::terminal::{ask, has_terminal, instant};
 use crate::Random;
 use crate::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
 use crate::bridge::connector;
 use crate::bridge::return_url::return_url;
 use crate::bridge::{BridgeClient, BridgeError};
-use crate::client::{Client, ClientError};
 use crate::file::WalletFile;
-use crate::operator::Operator;
+use crate::guard::GuardError;
 use crate::prove::ProveError;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -50,14 +50,23 @@ pub struct Answer {
     /// starts a program.
     #[arg(long, value_name = "SCHEME")]
     return_scheme: Option<String>,
+    /// Play a wallet of the public, which also answers a sign-in that it is asked for over a
+    /// bridge. Without this option the wallet does not: over a bridge it cannot see that an issuer
+    /// asks, and any page can hand on the request of another one's sign-in.
+    #[arg(long)]
+    as_public_wallet: bool,
+    #[command(flatten)]
+    guard: GuardOptions,
     #[command(flatten)]
     daemon: DaemonOptions,
 }
 
 impl Answer {
     /// An answer with every credential, to a request of any relying party.
-    pub fn new(uri: String, refuse: bool, yes: bool, daemon: DaemonOptions) -> Self {
-        Self { uri, refuse, yes, rp_key: None, credential: Vec::new(), present: false, return_scheme: None, daemon }
+    pub fn new(uri: String, refuse: bool, yes: bool, guard: GuardOptions, daemon: DaemonOptions) -> Self {
+        let (rp_key, credential, return_scheme) = (None, Vec::new(), None);
+        let (present, as_public_wallet) = (false, false);
+        Self { uri, refuse, yes, rp_key, credential, present, return_scheme, as_public_wallet, guard, daemon }
     }
 }
 
@@ -74,9 +83,12 @@ pub async fn answer(
     if !command.yes && !command.refuse && !has_terminal() {
         return Err(CommandError::NoTerminal);
     }
-    let operator = Operator::new(&command.daemon.operator)?;
     let bridge = BridgeClient::new(connector::parse(&command.uri)?)?;
-    let task = Task { options, command: &command, wallet: &wallet, operator, bridge, now };
+    let mut prover = match command.refuse {
+        true => None,
+        false => Some(Prover::connect(options, &command.daemon, command.guard, &wallet).await?),
+    };
+    let task = Task { command: &command, bridge, now };
     let text = match task.bridge.fetch().await {
         // The application may have the right key, and then learns that this failed.
         Err(BridgeError::Cipher(error)) => {
@@ -87,14 +99,12 @@ pub async fn answer(
     };
     let request = BridgeRequest::read(&text);
     let codes = request.as_ref().map_or(CodeSet::Present, BridgeRequest::codes);
-    if command.refuse {
-        return task.refuse(codes, random, out).await;
-    }
+    let Some(prover) = &mut prover else { return task.refuse(codes, random, out).await };
     let request = match request {
         Ok(request) => request,
         Err(rejection) => return task.reject(rejection.into(), codes, random, out).await,
     };
-    match task.make(&request, random, out).await {
+    match task.make(&request, prover, random, out).await {
         Ok(Some(made)) => {
             task.bridge.answer(&made.body, random).await?;
             writeln!(out, "answered with {}", made.description)?;
@@ -114,10 +124,7 @@ struct MadeAnswer {
 
 /// One run of the command.
 struct Task<'a> {
-    options: &'a Options,
     command: &'a Answer,
-    wallet: &'a WalletFile,
-    operator: Operator,
     bridge: BridgeClient,
     now: &'a (dyn Fn() -> UnixSeconds + Sync),
 }
@@ -127,25 +134,18 @@ impl Task<'_> {
     async fn make(
         &self,
         request: &BridgeRequest,
+        prover: &mut Prover,
         random: &mut Random<'_>,
         out: &mut (dyn Write + Send),
     ) -> Result<Option<MadeAnswer>, CommandError> {
         self.check(request)?;
-        let simulation = match &request.current {
-            Some(_) => self.simulation().await?,
-            None => None,
-        };
-        let signing_key = self.signing_key(request, simulation.as_ref());
+        let (person, simulation) = (&prover.person, prover.simulation.as_ref());
+        let signing_key = self.signing_key(request, simulation);
         if let Some(expected) = signing_key {
             check_signer(request.current.as_ref(), expected)?;
         }
         let credentials = Credentials::only(self.command.credential.clone());
-        let chooser = Chooser {
-            key: &self.wallet.key,
-            credentials: &credentials,
-            simulation: simulation.as_ref(),
-            now: (self.now)(),
-        };
+        let chooser = Chooser { person, credentials: &credentials, simulation, now: (self.now)() };
         let choice = chooser.choose(request, random)?;
         let description = choice.describe();
         self.describe(request, signing_key, &description, out)?;
@@ -156,18 +156,21 @@ impl Task<'_> {
         if let Some(asked) = &request.current {
             asked.check_time((self.now)())?;
         }
-        let body = match (&choice, &simulation) {
+        let body = match (&choice, simulation) {
             (Choice::Legacy { level, signal_hash }, _) => {
-                let (root, body) = legacy_answer(&self.wallet.key, request, *level, *signal_hash)?;
-                let environment = request.environment.environment();
-                let data = &self.command.daemon.data;
-                self.operator.trust_simulated_root(root, environment, level.credential(), data).await?;
+                let (root, body) = legacy_answer(person, request, *level, *signal_hash)?;
+                prover.trust(root, request.environment.environment(), level.credential()).await?;
                 body
             }
             (Choice::Current(choice), Some(simulation)) => {
-                let indexer = self.options.indexer.as_deref().unwrap_or(&self.wallet.indexer);
-                let root = Client::new(&self.wallet.gateway, indexer)?.root().await?.root;
-                current_answer(&self.wallet.key, request, choice, simulation, root, random)?
+                let now = (self.now)();
+                let unused = match choice.asked.purpose {
+                    Purpose::Uniqueness { action } => vec![prover.check_unused(choice.asked.rp_id, action, now)?],
+                    Purpose::NewSession | Purpose::Session { .. } => Vec::new(),
+                };
+                let body = current_answer(person, request, choice, simulation, prover.root, random)?;
+                prover.remember(&unused, now)?;
+                body
             }
             // Without a simulation no current proof is chosen.
             (Choice::Current(_), None) => return Err(ProveError::NoIssuer.into()),
@@ -175,8 +178,15 @@ impl Task<'_> {
         Ok(Some(MadeAnswer { body, description }))
     }
 
-    /// Checks what does not depend on the daemon: the time and the person's presence.
+    /// Checks what does not depend on the daemon: that it is no sign-in, the time, and the person's
+    /// presence.
     fn check(&self, request: &BridgeRequest) -> Result<(), Rejection> {
+        if request.is_sign_in() && !self.command.as_public_wallet {
+            let reason = "the request asks for the statement that signs in, and over a bridge nothing shows that an issuer \
+                          asks for it: this wallet signs in by `selfsame wallet sign-in` and the address of the issuer's \
+                          own signed request; --as-public-wallet plays a wallet that answers here too";
+            return Err(Rejection::new(RejectionCode::FeatureUnavailable, reason));
+        }
         if let Some(asked) = &request.current {
             asked.check_time((self.now)())?;
         }
@@ -195,14 +205,6 @@ impl Task<'_> {
         let party = parties.iter().find(|party| Some(party.rp_id) == asked);
         let configured = party.map(|party| party.signing_key).filter(|key| !key.is_zero());
         self.command.rp_key.or(configured)
-    }
-
-    /// The daemon's simulation; `None` when the daemon has none.
-    async fn simulation(&self) -> Result<Option<Simulation>, ClientError> {
-        match self.operator.simulation().await {
-            Err(ClientError::Service { status: 404, .. }) => Ok(None),
-            simulation => simulation.map(Some),
-        }
     }
 
     /// Shows who asks for what. Every text is the page's, and any page can name any application.
@@ -277,6 +279,7 @@ impl Task<'_> {
     ) -> Result<(), CommandError> {
         let code = match &error {
             CommandError::Rejected(rejection) => rejection.code,
+            CommandError::Guard(GuardError::Replayed { .. }) => RejectionCode::NullifierReplayed,
             CommandError::Operator(_) => RejectionCode::InclusionProofFailed,
             _ => RejectionCode::GenericError,
         };

@@ -1,7 +1,9 @@
 //! Why a command of the wallet failed.
 
 use std::io;
+use std::path::PathBuf;
 
+use alloy_primitives::Address;
 use selfsame_protocol::bridge::rejection::Rejection;
 
 use crate::account::AccountError;
@@ -9,6 +11,7 @@ use crate::bridge::BridgeError;
 use crate::bridge::connector::ConnectorError;
 use crate::client::ClientError;
 use crate::file::FileError;
+use crate::guard::GuardError;
 use crate::head::HeadCheckError;
 use crate::keys::SeedError;
 use crate::operations::OperationError;
@@ -36,6 +39,44 @@ pub enum CommandError {
     /// The proof for a verification request or a sign-in cannot be made.
     #[error(transparent)]
     Prove(#[from] ProveError),
+    /// The wallet has no account, so there is no person to prove.
+    #[error(
+        "{address:#x} is not, or no longer, an authenticator of an account, so this wallet proves nothing; make an account \
+         with `selfsame wallet create-account --wallet {}`, or add this wallet to one with `selfsame wallet insert \
+         --new-wallet {}` and a wallet of that account (asked: the indexer at {indexer})",
+        wallet.display(), wallet.display()
+    )]
+    NoAccount {
+        /// The wallet's address.
+        address: Address,
+        /// Path of the wallet file.
+        wallet: PathBuf,
+        /// Base address of the indexer that was asked.
+        indexer: String,
+    },
+    /// The daemon has no simulator, which makes current proofs.
+    #[error(
+        "the daemon at {operator} has no simulator, so that no current proof can be made; set verifier.keys.staging.current \
+         = \"simulator\" there, or name another daemon with --operator"
+    )]
+    NoSimulator {
+        /// The operator interface that was asked.
+        operator: String,
+    },
+    /// The daemon's simulation has no relying party of the application.
+    #[error(
+        "the daemon at {operator} has no application {app_id}; add it to [[apps]] there, or name the daemon that has it \
+         with --operator"
+    )]
+    OtherDaemon {
+        /// Id of the application that was asked for.
+        app_id: String,
+        /// The operator interface that was asked.
+        operator: String,
+    },
+    /// The nullifier was given before, or the memory of the nullifiers that were given fails.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// The root of a legacy proof cannot be added to the daemon's trusted roots.
     #[error(transparent)]
     Operator(#[from] OperatorError),

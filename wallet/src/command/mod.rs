@@ -21,7 +21,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{address, number};
 
 use answer::Answer;
-use options::Options;
+use options::{DaemonOptions, Options};
 use prove::Prove;
 use sign_in::SignIn;
 use terminal::instant;
@@ -31,10 +31,11 @@ pub use error::CommandError;
 use crate::Random;
 use crate::account::{AccountError, Registry, Report};
 use crate::client::Client;
-use crate::file::WalletFile;
+use crate::file::{Services, WalletFile};
 use crate::head::{CheckedHead, LONGEST_WALK, check_head};
 use crate::keys::AuthenticatorKey;
 use crate::operations::{AccountState, Step, create_account};
+use crate::operator::Operator;
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
 const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
@@ -50,8 +51,9 @@ pub struct WalletCommand {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum Action {
-    /// Make a new authenticator and keep its keys in a file that only you can read.
-    New,
+    /// Make a new authenticator and keep its keys in a file that only you can read. The file
+    /// remembers the addresses and the data folder that are given here.
+    New(DaemonOptions),
     /// Show the wallet and its account, or another account.
     Show {
         /// The account to show; this wallet's when left out.
@@ -155,21 +157,33 @@ pub async fn run(
 ) -> Result<(), CommandError> {
     let WalletCommand { options, action } = command;
     match action {
-        Action::New => new(&options, random, out),
+        Action::New(daemon) => new(&options, daemon, random, out),
         Action::SignIn(command) => sign_in::sign_in(&options, command, random, clocks.unix, out).await,
         Action::Answer(command) => answer::answer(&options, command, random, clocks.unix, out).await,
-        Action::Prove(command) => prove::prove(&options, command, random, out).await,
+        Action::Prove(command) => prove::prove(&options, command, random, (clocks.unix)(), out).await,
         Action::Show { leaf_index } => show(&options, leaf_index, out).await,
         Action::Change(change) => change_account(&options, change, random, clocks.monotonic, out).await,
     }
 }
 
-fn new(options: &Options, random: &mut Random<'_>, out: &mut dyn Write) -> Result<(), CommandError> {
-    let gateway = options.gateway.as_deref().unwrap_or(DEFAULT_GATEWAY);
-    let indexer = options.indexer.as_deref().unwrap_or(DEFAULT_INDEXER);
-    Client::new(gateway, indexer)?;
+fn new(
+    options: &Options,
+    daemon: DaemonOptions,
+    random: &mut Random<'_>,
+    out: &mut dyn Write,
+) -> Result<(), CommandError> {
+    let or = |given: &Option<String>, default: &str| given.clone().unwrap_or_else(|| default.to_owned());
+    let gateway = or(&options.gateway, DEFAULT_GATEWAY);
+    let indexer = or(&options.indexer, DEFAULT_INDEXER);
+    Client::new(&gateway, &indexer)?;
+    let DaemonOptions { operator, data } = daemon;
+    if let Some(operator) = &operator {
+        Operator::new(operator)?;
+    }
+    // The wallet may be used from another folder.
+    let data = data.map(std::path::absolute).transpose()?;
     let key = AuthenticatorKey::generate(random)?;
-    let wallet = WalletFile::create(&options.wallet, key, gateway, indexer)?;
+    let wallet = WalletFile::create(&options.wallet, key, Services { gateway, indexer, operator, data })?;
     describe_wallet(&wallet, out)
 }
 

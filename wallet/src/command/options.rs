@@ -1,6 +1,12 @@
 //! The options that several commands have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::file::WalletFile;
+use crate::guard::{Guard, GuardError};
+
+const DEFAULT_OPERATOR: &str = "http://127.0.0.1:8084";
+const DEFAULT_DATA: &str = "selfsame-data";
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
@@ -21,10 +27,52 @@ pub struct Options {
 #[derive(Clone, Debug, clap::Args)]
 pub struct DaemonOptions {
     /// The daemon's operator interface: with --dev it trusts the root of the wallet's own tree; it
-    /// serves the simulator's seed.
-    #[arg(long, env = "WALLET_OPERATOR", value_name = "URL", default_value = "http://127.0.0.1:8084")]
-    pub operator: String,
-    /// The daemon's data folder, which holds the operator's token.
-    #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR", default_value = "selfsame-data")]
-    pub data: PathBuf,
+    /// serves the simulator's seed [default: the wallet file's, otherwise http://127.0.0.1:8084].
+    #[arg(long, env = "WALLET_OPERATOR", value_name = "URL")]
+    pub operator: Option<String>,
+    /// The daemon's data folder, which holds the operator's token [default: the wallet file's,
+    /// otherwise selfsame-data].
+    #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR")]
+    pub data: Option<PathBuf>,
+}
+
+impl DaemonOptions {
+    /// The operator interface: that of the command line, else that of the wallet file.
+    pub fn operator<'a>(&'a self, wallet: &'a WalletFile) -> &'a str {
+        self.operator.as_deref().or(wallet.operator.as_deref()).unwrap_or(DEFAULT_OPERATOR)
+    }
+
+    /// The data folder, chosen in the same way.
+    pub fn data<'a>(&'a self, wallet: &'a WalletFile) -> &'a Path {
+        self.data.as_deref().or(wallet.data.as_deref()).unwrap_or(Path::new(DEFAULT_DATA))
+    }
+}
+
+/// How the wallet remembers the nullifiers that it gives.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct GuardOptions {
+    /// Give a nullifier however often it was given. Without this option the wallet gives it for ten
+    /// minutes and then not for a year, like the wallets that people have.
+    #[arg(long)]
+    no_guard: bool,
+    /// Forget first which nullifiers were given, as an installation that lost its memory.
+    #[arg(long, conflicts_with = "no_guard")]
+    forget: bool,
+}
+
+impl GuardOptions {
+    /// The guard of a wallet's installation; `None` without one.
+    ///
+    /// # Errors
+    /// [`GuardError::Memory`].
+    pub fn open(self, wallet: &WalletFile) -> Result<Option<Guard>, GuardError> {
+        if self.no_guard {
+            return Ok(None);
+        }
+        let mut guard = Guard::open(wallet.path())?;
+        if self.forget {
+            guard.forget()?;
+        }
+        Ok(Some(guard))
+    }
 }

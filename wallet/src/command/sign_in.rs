@@ -7,8 +7,8 @@ use selfsame_protocol::time::UnixSeconds;
 
 use super::answer::{Answer, answer};
 use super::error::CommandError;
-use super::options::{DaemonOptions, Options};
-use super::prove::{ProofKind, proof};
+use super::options::{DaemonOptions, GuardOptions, Options};
+use super::prove::{ProofKind, Prover};
 use super::terminal::{ask, has_terminal, instant};
 use crate::Random;
 use crate::bridge::connector::is_connector_uri;
@@ -36,17 +36,19 @@ pub struct SignIn {
     #[arg(long)]
     same_device: bool,
     #[command(flatten)]
+    guard: GuardOptions,
+    #[command(flatten)]
     daemon: DaemonOptions,
 }
 
 impl SignIn {
     /// The same for a connector URI.
     fn into_answer(self) -> Result<Answer, CommandError> {
-        let Self { url, refuse, yes, issuer, same_device, daemon } = self;
+        let Self { url, refuse, yes, issuer, same_device, guard, daemon } = self;
         let given = [("--issuer", issuer.is_some()), ("--same-device", same_device)];
         match given.into_iter().find_map(|(option, is_given)| is_given.then_some(option)) {
             Some(option) => Err(CommandError::NotOfConnector { option }),
-            None => Ok(Answer::new(url, refuse, yes, daemon)),
+            None => Ok(Answer::new(url, refuse, yes, guard, daemon)),
         }
     }
 }
@@ -62,39 +64,45 @@ pub async fn sign_in(
     if is_connector_uri(&command.url) {
         return answer(options, command.into_answer()?, random, now, out).await;
     }
-    let SignIn { url, refuse, yes, issuer, same_device, daemon } = command;
+    let SignIn { url, refuse, yes, issuer, same_device, guard, daemon } = command;
     let mut wallet = WalletFile::open(&options.wallet)?;
     if !yes && !refuse && !has_terminal() {
         return Err(CommandError::NoTerminal);
     }
+    // A sign-in is begun and shown only when there is a person who can sign in.
+    let mut prover = match refuse {
+        true => None,
+        false => Some(Prover::connect(options, &daemon, guard, &wallet).await?),
+    };
     let session = SignInSession::open(&url).await?;
-    let mut return_url = None;
-    if refuse {
-        if !refuse_unverified(&session, out).await? {
-            return Ok(());
+    let Some(prover) = &mut prover else {
+        if refuse_unverified(&session, out).await?
+            && let Some(target) = session.complete().await?
+        {
+            writeln!(out, "{target}")?;
         }
-    } else {
-        let Some(request) = trusted_request(&session, &mut wallet, issuer.as_deref(), yes, out).await? else {
-            refuse_unverified(&session, out).await?;
-            return Ok(());
-        };
-        describe_request(&printable(&request), out)?;
-        if !yes && !ask("Answer with a proof?", out)? {
-            session.refuse(&request).await?;
-            return Ok(writeln!(out, "refused")?);
-        }
-        let kind = if request.is_legacy() { ProofKind::Legacy } else { ProofKind::Uniqueness };
-        let parameters = ProofParameters {
-            app_id: &request.app_id,
-            action: &request.action,
-            signal: &request.signal,
-            environment: request.environment,
-            nonce: Some(request.nonce),
-        };
-        let body = proof(options, &daemon, &wallet, kind, &parameters, random).await?;
-        return_url = session.answer_from(&request, &body, same_device || session.is_browser()).await?;
-        writeln!(out, "proved")?;
+        return Ok(());
+    };
+    let Some(request) = trusted_request(&session, &mut wallet, issuer.as_deref(), yes, out).await? else {
+        refuse_unverified(&session, out).await?;
+        return Ok(());
+    };
+    describe_request(&printable(&request), out)?;
+    if !yes && !ask("Answer with a proof?", out)? {
+        session.refuse(&request).await?;
+        return Ok(writeln!(out, "refused")?);
     }
+    let kind = if request.is_legacy() { ProofKind::Legacy } else { ProofKind::Uniqueness };
+    let parameters = ProofParameters {
+        app_id: &request.app_id,
+        action: &request.action,
+        signal: &request.signal,
+        environment: request.environment,
+        nonce: Some(request.nonce),
+    };
+    let body = prover.prove(kind, &parameters, random, now()).await?;
+    let return_url = session.answer_from(&request, &body, same_device || session.is_browser()).await?;
+    writeln!(out, "proved")?;
     match (session.complete_at(return_url.as_deref()).await?, return_url) {
         (Some(target), _) => writeln!(out, "{target}")?,
         (None, Some(return_url)) => writeln!(out, "open this in the browser of this device: {return_url}")?,

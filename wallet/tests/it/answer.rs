@@ -13,6 +13,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_wallet::command::{Clocks, WalletCommand, run};
 use serde_json::{Value, json};
 
+use crate::registry::{InMemoryRegistry, simulation};
 use crate::server::{CannedAnswer, serve};
 
 const REQUEST_ID: &str = "0123456789abcdef";
@@ -60,41 +61,47 @@ async fn run_answer(
     puts: &'static [u16],
     now: u64,
 ) -> Outcome {
-    let point = json!({"x": "0x1", "y": "0x2"});
-    let simulation = json!({
-        "seed": "a seed",
-        "issuers": [{"id": 1, "identifiers": ["proof_of_human"], "public_key": point}],
-        "relying_parties": [{
-            "app_id": request.text["app_id"],
-            "rp_id": request.text["proof_request"]["rp_id"],
-            "oprf_public_key": point,
-        }],
-    });
-    let zeros = format!("0x{}", "0".repeat(64));
-    let root = json!({"root": format!("{:#066x}", 5), "leaf_count": 1, "height": 0, "block_hash": zeros, "result_hash": zeros, "timestamp": 0});
+    run_answer_of(true, request, words, fetched, puts, now).await
+}
+
+/// The same, of a wallet with or without an account.
+async fn run_answer_of(
+    has_account: bool,
+    request: &RecordedRequest,
+    words: &str,
+    fetched: (u16, Value),
+    puts: &'static [u16],
+    now: u64,
+) -> Outcome {
+    let simulation = simulation(&request.text["app_id"], &request.text["proof_request"]["rp_id"]);
+    let registry = Mutex::new(InMemoryRegistry::default());
     let sent = Arc::new(Mutex::new(None));
     let received = Arc::clone(&sent);
     let attempts = AtomicUsize::new(0);
     let service = serve(move |call| match call.path.as_str() {
         "/simulator" => CannedAnswer::ok(&simulation),
-        "/root" => CannedAnswer::ok(&root),
         path if path == format!("/request/{REQUEST_ID}") => CannedAnswer(fetched.0, None, fetched.1.to_string()),
         path if path == format!("/response/{REQUEST_ID}") => {
             *received.lock().expect("no panic") = Some(call.body);
             let put = puts[attempts.fetch_add(1, Ordering::Relaxed).min(puts.len() - 1)];
             CannedAnswer(put, Some(0), String::new())
         }
-        path => CannedAnswer::error(500, "unexpected", path),
+        _ => registry.lock().expect("no panic").answer(&call),
     })
     .await;
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let wallet = folder.path().join("wallet.json").display().to_string();
     let mut uri = Url::parse("https://world.org/verify?t=wld").expect("a URI");
     uri.query_pairs_mut().append_pair("i", REQUEST_ID).append_pair("k", &request.key).append_pair("b", &service);
-    let made = ["new", "--gateway", &service, "--indexer", &service, "--wallet", &wallet].map(str::to_owned).to_vec();
-    let mut answered = vec!["answer".to_owned(), uri.to_string()];
-    answered.extend(words.split_whitespace().map(str::to_owned));
-    answered.extend(["--operator", &service, "--wallet", &wallet].map(str::to_owned));
+    // The wallet file remembers the addresses.
+    let services = ["--gateway", &service, "--indexer", &service, "--operator", &service];
+    let of_wallet = ["--wallet", &wallet];
+    let line = |words: &[&str]| words.iter().chain(&of_wallet).map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let made = line(&[&["new"], &services[..]].concat());
+    let mut lines = vec![made];
+    lines.extend(has_account.then(|| line(&["create-account"])));
+    let words: Vec<&str> = ["answer", uri.as_str()].into_iter().chain(words.split_whitespace()).collect();
+    lines.push(line(&words));
     let mut count = 0;
     let mut random = |bytes: &mut [u8; 32]| {
         count += 1;
@@ -103,7 +110,7 @@ async fn run_answer(
     let started = Instant::now();
     let now = UnixSeconds(request.created_at + now);
     let mut printed = Ok(String::new());
-    for words in [made, answered] {
+    for words in lines {
         let line = TestCommandLine::try_parse_from(["wallet".to_owned()].into_iter().chain(words));
         let command = line.unwrap_or_else(|error| panic!("{error}")).wallet;
         let clocks = Clocks { monotonic: &move || started, unix: &move || now };
@@ -172,6 +179,50 @@ async fn a_refusal_and_every_reason_reach_the_application() {
         assert!(out.ends_with(&format!("the application was told: {code}\n")), "{out}");
         assert_eq!(answer, Some(json!({"error_code": code})), "{code}");
     }
+}
+
+/// A recorded request with another action, encrypted with the same key.
+fn with_action(name: &str, action: &str, hash: &str) -> RecordedRequest {
+    let mut request = recorded(name);
+    request.text["action"] = action.into();
+    request.text["proof_request"]["action"] = hash.into();
+    let key = RequestKey::from_base64(&request.key).expect("a key");
+    let message = key.seal(request.text.to_string().as_bytes(), [9; 12]).expect("encrypted");
+    request.message = serde_json::to_value(message).expect("JSON");
+    request
+}
+
+/// Over a bridge nothing shows that an issuer asks: a page could hand on another one's sign-in.
+#[tokio::test]
+async fn a_statement_that_signs_in_is_not_given_over_a_bridge() {
+    let hash = "0x004549a96bd33a08eaae741c1942024d5308f7c744a84d52f40449ad1eed37a5";
+    for action in ["sign-in", "0x7369676e2d696e"] {
+        let request = with_action(NAME, action, hash);
+        let fetched = || (200, request.message.clone());
+        let Outcome { printed, answer } = run_answer(&request, "--yes", fetched(), &[201], 0).await;
+        let (out, error) = printed.expect_err("refused");
+        assert!(error.contains("selfsame wallet sign-in") && error.contains("--as-public-wallet"), "{error}");
+        assert!(out.ends_with("the application was told: feature_unavailable\n"), "{out}");
+        assert_eq!(answer, Some(json!({"error_code": "feature_unavailable"})), "{action}");
+        let Outcome { printed, answer } = run_answer(&request, "--yes --as-public-wallet", fetched(), &[201], 0).await;
+        assert!(printed.expect("answered").contains("answered with a current proof"), "{action}");
+        assert!(answer.expect("an answer")["responses"][0]["nullifier"].is_string(), "{action}");
+    }
+}
+
+/// The request stays on the bridge for another wallet.
+#[tokio::test]
+async fn a_wallet_without_an_account_fetches_no_request() {
+    let request = recorded(NAME);
+    let fetched = || (200, request.message.clone());
+    let Outcome { printed, answer } = run_answer_of(false, &request, "--yes", fetched(), &[201], 0).await;
+    let (out, error) = printed.expect_err("no person to prove");
+    assert!(error.contains("not, or no longer, an authenticator of an account"), "{error}");
+    assert!(error.contains("selfsame wallet create-account --wallet"), "{error}");
+    assert_eq!((out.as_str(), answer), ("", None));
+    // To refuse needs no person.
+    let Outcome { printed, .. } = run_answer_of(false, &request, "--refuse", fetched(), &[201], 0).await;
+    assert_eq!(printed, Ok("refused\n".to_owned()));
 }
 
 #[tokio::test]

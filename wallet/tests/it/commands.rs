@@ -12,8 +12,11 @@ use selfsame_wallet::file::WalletFile;
 use selfsame_wallet::head::LONGEST_WALK;
 use serde_json::Value;
 
-use crate::registry::InMemoryRegistry;
+use crate::registry::{InMemoryRegistry, simulation};
 use crate::server::{CannedAnswer, ReceivedRequest, serve};
+
+/// The application of the simulator.
+const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
 
 #[derive(Parser)]
 struct TestCommandLine {
@@ -27,6 +30,8 @@ struct WalletCli {
     service: String,
     registry: Arc<Mutex<InMemoryRegistry>>,
     seeds_drawn: u8,
+    /// The time, in Unix seconds.
+    now: u64,
 }
 
 impl WalletCli {
@@ -35,7 +40,10 @@ impl WalletCli {
         let registry = Arc::new(Mutex::new(InMemoryRegistry::default()));
         let answering = Arc::clone(&registry);
         let answer = move |request: ReceivedRequest| {
-            let CannedAnswer(status, retry_after, body) = answering.lock().expect("no panic").answer(&request);
+            let CannedAnswer(status, retry_after, body) = match request.path.as_str() {
+                "/simulator" => CannedAnswer::ok(simulation(&APP.into(), &"rp_6765160973bf7042".into())),
+                _ => answering.lock().expect("no panic").answer(&request),
+            };
             let mut body = serde_json::from_str(&body).expect("JSON");
             change(&request.path, &mut body);
             CannedAnswer(status, retry_after, body.to_string())
@@ -45,6 +53,7 @@ impl WalletCli {
             service: serve(answer).await,
             registry,
             seeds_drawn: 0,
+            now: 1_800_000_000,
         }
     }
 
@@ -58,13 +67,13 @@ impl WalletCli {
     }
 
     /// Runs a command line and returns its output or its error. `{name}` in the line stands for the
-    /// file of the wallet `name`.
+    /// file of the wallet `name`, and `SERVICE` for the address of the services.
     async fn run(&mut self, line: &str) -> Result<String, String> {
         let folder = self.folder.path().display().to_string();
         let words =
             line.split_whitespace().map(|word| match word.strip_prefix('{').and_then(|w| w.strip_suffix('}')) {
                 Some(name) => format!("{folder}/{name}.json"),
-                None => word.to_owned(),
+                None => word.replace("SERVICE", &self.service),
             });
         let services = ["--gateway", &self.service, "--indexer", &self.service].map(str::to_owned);
         let command = TestCommandLine::try_parse_from(["wallet".to_owned()].into_iter().chain(words).chain(services))
@@ -74,8 +83,8 @@ impl WalletCli {
             self.seeds_drawn += 1;
             *bytes = [self.seeds_drawn; 32];
         };
-        let started = Instant::now();
-        let clocks = Clocks { monotonic: &move || started, unix: &|| UnixSeconds(0) };
+        let (started, now) = (Instant::now(), UnixSeconds(self.now));
+        let clocks = Clocks { monotonic: &move || started, unix: &move || now };
         run(command.wallet, &mut random, &clocks, &mut out).await.map_err(|error| error.to_string())?;
         Ok(String::from_utf8(out).expect("text"))
     }
@@ -317,4 +326,120 @@ async fn a_head_must_have_the_block_of_the_receipt_in_its_history() {
     let other = cli.registry().blocks[0].clone();
     cli.registry().blocks[2] = other;
     cli.check_refused("show --wallet {own}", "block 3 is not the one that the signed head is linked to").await;
+}
+
+impl WalletCli {
+    /// The nullifier and the session of a wallet's current proofs, made without the guard.
+    async fn person(&mut self, wallet: &str) -> Result<(Value, Value), String> {
+        let mut proofs = Vec::new();
+        for (kind, options) in [("uniqueness", "--action vote --no-guard"), ("session", "")] {
+            let line = format!("prove --app {APP} --kind {kind} {options} --operator SERVICE --wallet {{{wallet}}}");
+            let body = self.run(&line).await?;
+            proofs.push(serde_json::from_str::<Value>(&body).expect("JSON"));
+        }
+        Ok((proofs[0]["responses"][0]["nullifier"].clone(), proofs[1]["session_id"].clone()))
+    }
+}
+
+#[tokio::test]
+async fn every_wallet_of_an_account_proves_one_person_and_a_removed_one_none() {
+    let mut cli = WalletCli::new().await;
+    let [laptop, _, _, agent, _] = cli.wallets(["laptop", "phone", "tablet", "agent", "other"]).await;
+    let no_account = "is not, or no longer, an authenticator of an account";
+    let error = cli.person("laptop").await.expect_err("no account yet");
+    assert!(error.contains(no_account) && error.contains("selfsame wallet create-account --wallet"), "{error}");
+    cli.run_ok(&format!("create-account --wallet {{laptop}} --recovery-agent {agent}")).await;
+    cli.run_ok("create-account --wallet {other}").await;
+    let person = cli.person("laptop").await.expect("proofs");
+    assert_ne!(cli.person("other").await.expect("proofs"), person, "another account");
+    cli.run_ok("insert --wallet {laptop} --new-wallet {phone}").await;
+    assert_eq!(cli.person("phone").await, Ok(person.clone()), "a second device");
+    cli.run_ok(&format!("remove {laptop} --wallet {{phone}}")).await;
+    let error = cli.person("laptop").await.expect_err("removed");
+    assert!(error.contains(no_account), "{error}");
+    cli.run_ok("recover --leaf-index 1 --wallet {agent} --new-wallet {tablet}").await;
+    assert_eq!(cli.person("tablet").await, Ok(person), "a recovered account");
+    let error = cli.person("phone").await.expect_err("revoked by the recovery");
+    assert!(error.contains(no_account), "{error}");
+}
+
+/// The wallet does not take the indexer's word for being an authenticator.
+#[tokio::test]
+async fn a_wallet_proves_only_with_an_inclusion_proof_that_has_its_key() {
+    type AnswerChange = fn(&mut Value);
+    let changes: [(AnswerChange, &str); 3] = [
+        (|body| body["authenticator_pubkeys"][0] = Value::Null, "does not lead from its public keys to its root"),
+        (|body| body["root"] = format!("0x{:064}", 1).into(), "does not lead from its public keys to its root"),
+        (|body| body["siblings"] = Value::Array(Vec::new()), "does not lead from its public keys to its root"),
+    ];
+    let current = Arc::new(Mutex::new(None::<AnswerChange>));
+    let changing = Arc::clone(&current);
+    let other_account = Arc::new(Mutex::new(false));
+    let misleading = Arc::clone(&other_account);
+    let mut cli = WalletCli::with_changed_answers(move |called, body| {
+        if called == "/inclusion-proof"
+            && let Some(change) = *changing.lock().expect("no panic")
+        {
+            change(body);
+        }
+        if called == "/packed-account" && *misleading.lock().expect("no panic") {
+            body["packed_account_data"] = "0x2".into();
+        }
+    })
+    .await;
+    cli.wallets(["own", "other"]).await;
+    cli.run_ok("create-account --wallet {own}").await;
+    cli.run_ok("create-account --wallet {other}").await;
+    for (change, reason) in changes {
+        *current.lock().expect("no panic") = Some(change);
+        let error = cli.person("own").await.expect_err(reason);
+        assert!(error.contains(reason), "{error}");
+    }
+    *current.lock().expect("no panic") = None;
+    *other_account.lock().expect("no panic") = true;
+    let error = cli.person("own").await.expect_err("another account");
+    assert!(error.contains("this wallet's key is not among the public keys of account 0x2"), "{error}");
+    *other_account.lock().expect("no panic") = false;
+    assert!(cli.person("own").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_nullifier_is_given_again_for_ten_minutes_and_then_refused() {
+    let mut cli = WalletCli::new().await;
+    cli.wallets(["own", "phone"]).await;
+    cli.run_ok("create-account --wallet {own}").await;
+    cli.run_ok("insert --wallet {own} --new-wallet {phone}").await;
+    let prove =
+        |options: &str| format!("prove --app {APP} --kind uniqueness --action vote --operator SERVICE {options}");
+    let again = prove("--wallet {own}");
+    cli.run_ok(&again).await;
+    cli.now += 600;
+    cli.run_ok(&again).await;
+    cli.now += 1;
+    cli.check_refused(&again, "nullifier_replayed: this wallet gave the same proof of uniqueness 601 s ago").await;
+    // Another action, a session, another installation, and what the options ask for.
+    cli.run_ok(&again.replace("--action vote", "--action another")).await;
+    cli.run_ok(&again.replace("uniqueness", "session")).await;
+    cli.run_ok(&prove("--wallet {phone}")).await;
+    cli.run_ok(&prove("--wallet {own} --no-guard")).await;
+    cli.check_refused(&again, "nullifier_replayed").await;
+    cli.run_ok(&prove("--wallet {own} --forget")).await;
+    cli.run_ok(&again).await;
+    cli.now += 31_536_000;
+    cli.check_refused(&again, "nullifier_replayed").await;
+    cli.now += 1;
+    cli.run_ok(&again).await;
+}
+
+/// A default address silently reaches another daemon.
+#[tokio::test]
+async fn a_wallet_remembers_its_daemon_and_names_it() {
+    let mut cli = WalletCli::new().await;
+    cli.run_ok("new --wallet {own} --operator SERVICE --data data").await;
+    cli.run_ok("create-account --wallet {own}").await;
+    cli.run_ok(&format!("prove --wallet {{own}} --app {APP} --kind uniqueness")).await;
+    let reason = format!("the daemon at {} has no application app_unknown", cli.service);
+    cli.check_refused("prove --wallet {own} --app app_unknown --kind uniqueness", &reason).await;
+    let wallet = WalletFile::open(&cli.folder.path().join("own.json")).expect("the wallet is opened");
+    assert!(wallet.data.is_some_and(|data| data.is_absolute() && data.ends_with("data")));
 }

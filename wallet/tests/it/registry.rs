@@ -20,7 +20,7 @@ use selfsame_protocol::registry::{Account, CommitmentCheck, Operation, PackedAcc
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{DEPTH, Page, PageId, PageSource, inclusion_path};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::server::{CannedAnswer, ReceivedRequest};
 
@@ -107,7 +107,7 @@ impl InMemoryRegistry {
             ("", "insert-authenticator") => self.submit(Operation::InsertAuthenticator(read(body))),
             ("", "remove-authenticator") => self.submit(Operation::RemoveAuthenticator(read(body))),
             ("", "recover-account") => self.submit(Operation::RecoverAccount(read(body))),
-            ("", "update-recovery-agent") => self.submit(Operation::UpdateRecoveryAgent(read(body))),
+            ("", "initiate-recovery-agent-update") => self.submit(Operation::UpdateRecoveryAgent(read(body))),
             ("", "cancel-recovery-agent-update") => self.submit(Operation::CancelRecoveryAgentUpdate(read(body))),
             ("", "execute-recovery-agent-update") => self.submit(Operation::ExecuteRecoveryAgentUpdate(read(body))),
             ("", query) => self.account_query(query, read::<LeafIndexQuery>(body).leaf_index),
@@ -197,6 +197,16 @@ impl InMemoryRegistry {
         };
         CannedAnswer::ok(GatewayStatusResponse { request_id, kind: receipt.kind, status })
     }
+}
+
+/// The answer of `GET /simulator` of a daemon with one application, which issues `proof_of_human`.
+pub fn simulation(app_id: &Value, rp_id: &Value) -> Value {
+    let point = json!({"x": "0x1", "y": "0x2"});
+    json!({
+        "seed": "a seed",
+        "issuers": [{"id": 1, "identifiers": ["proof_of_human"], "public_key": point}],
+        "relying_parties": [{"app_id": app_id, "rp_id": rp_id, "oprf_public_key": point}],
+    })
 }
 
 fn read<T: DeserializeOwned>(body: &Value) -> T {

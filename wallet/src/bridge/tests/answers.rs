@@ -6,26 +6,25 @@ use selfsame_protocol::groth16::Claim;
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, PreparedKey};
 use selfsame_protocol::groth16::proof::Proof;
 use selfsame_protocol::groth16::simulator::Simulator;
-use selfsame_protocol::ids::Nullifier;
+use selfsame_protocol::ids::{LeafIndex, Nullifier};
 use selfsame_protocol::operator::{Coordinates, SimulatedIssuer, SimulatedRelyingParty, Simulation};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::items::{CurrentInputs, current_inputs};
 use selfsame_protocol::{Address, U256};
 use serde_json::{Value, json};
-use zeroize::Zeroizing;
 
 use super::{read, text_of};
 use crate::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
-use crate::keys::AuthenticatorKey;
+use crate::person::Person;
 use crate::prove::{self, ProofParameters, SimulatedParty};
 
 const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
 const NOW: UnixSeconds = UnixSeconds(1_795_000_000);
 const SEED: &str = "a seed";
 
-fn key() -> AuthenticatorKey {
-    AuthenticatorKey::from_seed(Zeroizing::new([7; 32])).expect("a key")
+fn person() -> Person {
+    Person::assumed(SEED, LeafIndex(7))
 }
 
 fn random() -> impl FnMut(&mut [u8; 32]) {
@@ -60,8 +59,8 @@ fn choose(
     simulation: Option<&Simulation>,
 ) -> Result<String, RejectionCode> {
     let credentials = Credentials::only(credentials.iter().map(|name| (*name).to_owned()).collect());
-    let key = key();
-    let chooser = Chooser { key: &key, credentials: &credentials, simulation, now: NOW };
+    let person = person();
+    let chooser = Chooser { person: &person, credentials: &credentials, simulation, now: NOW };
     let choice = chooser.choose(request, &mut random()).map_err(|rejection| rejection.code)?;
     Ok(choice.describe())
 }
@@ -174,12 +173,12 @@ fn credentials_that_cannot_satisfy_the_bounds_are_not_available() {
 
 /// The answer with current proofs to a request.
 fn answer_to(request: &BridgeRequest) -> Value {
-    let (key, credentials, simulation) = (key(), Credentials::default(), simulation());
-    let chooser = Chooser { key: &key, credentials: &credentials, simulation: Some(&simulation), now: NOW };
+    let (person, credentials, simulation) = (person(), Credentials::default(), simulation());
+    let chooser = Chooser { person: &person, credentials: &credentials, simulation: Some(&simulation), now: NOW };
     let mut random = random();
     let Ok(Choice::Current(choice)) = chooser.choose(request, &mut random) else { panic!("current proofs") };
     let root = Root::from_number(U256::from(5));
-    current_answer(&key, request, &choice, &simulation, root, &mut random).expect("an answer")
+    current_answer(&person, request, &choice, &simulation, root, &mut random).expect("an answer")
 }
 
 /// The number that 64 hex digits write.
@@ -264,7 +263,7 @@ fn current_answers_hold_for_what_the_request_asks_for() {
 }
 
 #[test]
-fn a_new_session_can_be_proved_again_by_its_wallet_only() {
+fn a_new_session_can_be_proved_again_by_its_account_only() {
     let begun = answer_to(&read(&text_of("a new session")).expect("a request"));
     let mut text = text_of("a session");
     text["proof_request"]["session_id"] = begun["session_id"].clone();
@@ -272,15 +271,15 @@ fn a_new_session_can_be_proved_again_by_its_wallet_only() {
     let again = answer_to(&request);
     assert_eq!(again["session_id"], begun["session_id"]);
     check_proofs(&request, &again);
-    let other = AuthenticatorKey::from_seed(Zeroizing::new([8; 32])).expect("a key");
+    let other = Person::assumed(SEED, LeafIndex(8));
     let (credentials, simulation) = (Credentials::default(), simulation());
-    let chooser = Chooser { key: &other, credentials: &credentials, simulation: Some(&simulation), now: NOW };
-    let refused = chooser.choose(&request, &mut random()).expect_err("another wallet's session");
+    let chooser = Chooser { person: &other, credentials: &credentials, simulation: Some(&simulation), now: NOW };
+    let refused = chooser.choose(&request, &mut random()).expect_err("another account's session");
     assert_eq!(refused.code, RejectionCode::CredentialUnavailable);
     // The first session is the one that `prove` makes.
     let asked = parameters("");
     let party = SimulatedParty::of(simulation, APP, Root::from_number(U256::from(5))).expect("a known application");
-    let body = prove::session(&key(), &asked, &party, &mut random()).expect("a proof");
+    let body = prove::session(&person(), &asked, &party, &mut random()).expect("a proof");
     text["proof_request"]["session_id"] = body["session_id"].clone();
     let request = read(&text).expect("a request");
     check_proofs(&request, &answer_to(&request));
@@ -304,7 +303,7 @@ fn parameters(action: &'static str) -> ProofParameters<'static> {
 fn nullifiers_are_those_of_the_prove_command() {
     let answer = answer_to(&read(&text_of("a proof of human, or a legacy proof")).expect("a request"));
     let party = SimulatedParty::of(simulation(), APP, Root::from_number(U256::from(5))).expect("a known application");
-    let body = prove::uniqueness(&key(), &parameters("vote"), &party, &mut random()).expect("a proof");
+    let body = prove::uniqueness(&person(), &parameters("vote"), &party, &mut random()).expect("a proof");
     let expected = body["responses"][0]["nullifier"].as_str().expect("text").replacen("0x", "nil_", 1);
     assert_eq!(answer["responses"][0]["nullifier"], expected);
 }
@@ -313,19 +312,19 @@ fn nullifiers_are_those_of_the_prove_command() {
 fn legacy_answers_have_the_keys_of_the_early_client_kits() {
     let request = read(&text_of("a legacy proof of a face, bound to bytes")).expect("a request");
     let Ok(Choice::Legacy { level, signal_hash }) =
-        (Chooser { key: &key(), credentials: &Credentials::default(), simulation: None, now: NOW })
+        (Chooser { person: &person(), credentials: &Credentials::default(), simulation: None, now: NOW })
             .choose(&request, &mut random())
     else {
         panic!("a legacy proof")
     };
-    let (root, answer) = legacy_answer(&key(), &request, level, signal_hash).expect("an answer");
+    let (root, answer) = legacy_answer(&person(), &request, level, signal_hash).expect("an answer");
     let keys: Vec<_> = answer.as_object().expect("an object").keys().map(String::as_str).collect();
     assert_eq!(keys, ["merkle_root", "nullifier_hash", "proof", "verification_level"]);
     assert_eq!(answer["verification_level"], "face");
     assert_eq!(answer["merkle_root"], format!("{:#066x}", root.to_number()));
     assert_eq!(answer["proof"].as_str().map(str::len), Some(2 + 8 * 64));
     // Each credential has a root of its own, and all have one nullifier.
-    let orb = prove::legacy(&key(), &parameters("vote"), &mut random()).expect("a proof");
+    let orb = prove::legacy(&person(), &parameters("vote"), &mut random()).expect("a proof");
     assert_ne!(orb.root, root);
     assert_eq!(orb.body["responses"][0]["nullifier"], answer["nullifier_hash"]);
 }
