@@ -12,6 +12,7 @@ use utoipa::openapi::link::Link;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Deprecated, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
 use crate::http::{DEPRECATED_SINCE, ENDS, InterfaceError, Rejection, Response, content};
@@ -71,6 +72,14 @@ pub fn describe_rejections<E: InterfaceError>(description: &mut OpenApi, schema:
             }
         }
     }
+}
+
+/// Describes how the servers of applications authenticate, as the scheme `client`.
+pub fn describe_client_credentials(description: &mut OpenApi) {
+    let mut http = Http::new(HttpAuthScheme::Basic);
+    let about = "The id and the secret of an application; the secret form-encoded or as it is";
+    http.description = Some(about.to_owned());
+    description.components.get_or_insert_default().add_security_scheme("client", SecurityScheme::Http(http));
 }
 
 /// Describes that the route of `path` takes by POST, as a form, what it takes by GET in the query,
@@ -180,7 +189,9 @@ fn rejections(has_body: bool) -> Vec<Rejection> {
 
 fn describe(rejection: &Rejection) -> &'static str {
     match rejection {
-        Rejection::BadRequest(_) => "The request or one of its headers is malformed",
+        Rejection::BadRequest(_) | Rejection::RepeatedAuthorization { .. } => {
+            "The request or one of its headers is malformed"
+        }
         Rejection::NotFound { .. } => "Nothing is served there",
         Rejection::MethodNotAllowed { .. } => "The path does not take the method, see Allow",
         Rejection::PayloadTooLarge { .. } => "The body is too long",

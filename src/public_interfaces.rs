@@ -40,7 +40,7 @@ impl PublicInterfaces<'_> {
             Interface::Verification => {
                 let (appearance, id_url) = (Arc::clone(&sign_in.appearance), urls[Interface::SignIn].clone());
                 let logo_url = Arc::new(move |app_id: &str| appearance.logo_url(&id_url, app_id));
-                verification::routes(service.verification(), logo_url, description, cors)
+                verification::routes(service, logo_url, description, cors)
             }
             Interface::Gateway => {
                 let (registry, creation) = (service.registry(), self.creation.clone());

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
-use selfsame_actors::{ClientSecret, Random};
+use selfsame_actors::Random;
+use selfsame_protocol::client_secret::ClientSecret;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
 
 use crate::config::sections::Registry;
-use crate::config::{Config, CreateAccount, PublicUrls};
+use crate::config::{Config, CreateAccount, PublicUrls, SecretHash};
 use crate::gateway::creation::CreationPolicy;
 use crate::http::{
     AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, SharedConnections, Shutdown, Site,
@@ -188,9 +189,8 @@ fn creation_policy(config: &Config) -> CreationPolicy {
         CreateAccount::Open => CreationPolicy::Open,
         // The configuration is refused when the hash is missing; no token has this one.
         CreateAccount::Token => {
-            CreationPolicy::Token(token.as_ref().map_or(ClientSecret { salt: [0; 16], digest: [0; 32] }, |hash| {
-                ClientSecret { salt: hash.salt(), digest: *hash.digest() }
-            }))
+            let no_token = ClientSecret { salt: [0; 16], digest: [0; 32] };
+            CreationPolicy::Token(token.as_ref().map_or(no_token, SecretHash::client_secret))
         }
     }
 }

@@ -121,7 +121,7 @@ pub use sign_in::handle::{SignInHandle, SignInRefusals, SignInStatistics};
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::progress::Progress;
 pub use sign_in::sessions::{SessionCookie, SessionPerson, SessionSignIn};
-pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
+pub use sign_in::settings::{SignInClient, SignInLimits, SignInSettings};
 pub use sign_in::sign_in_actor::{
     AuthorizationCallError, OwnedSessionCookie, SignInActor, SignInCallError, SignInMessage,
 };

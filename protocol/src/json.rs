@@ -2,7 +2,9 @@
 //!
 //! A body is one JSON object in UTF-8. An array in its place, a key that occurs twice (at any
 //! depth, known or not), text after the object, nesting beyond the parser's bound and, in a
-//! request, more than [`MOST_VALUES`] values are errors. Unknown keys are ignored.
+//! request, more than [`MOST_VALUES`] values are errors. A byte order mark before the object and
+//! unknown keys are ignored; the value of an unknown key has to be one that can be read too, so a
+//! lone surrogate and a number beyond 64-bit floating point are errors there.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -65,6 +67,8 @@ pub fn from_answer<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
 
 fn read<T: DeserializeOwned>(bytes: &[u8], most_values: usize) -> Result<T, BodyError> {
     let text = std::str::from_utf8(bytes).map_err(|error| BodyError::NotJson(error.to_string()))?;
+    // RFC 8259, section 8.1, lets a reader ignore a byte order mark, which editors write.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut scan = serde_json::Deserializer::from_str(text);
     let left = Cell::new(Some(most_values));
     let walked = Walk { left: &left }.deserialize(&mut scan).and_then(|is_object| scan.end().map(|()| is_object));
@@ -188,7 +192,11 @@ mod tests {
 
     #[test]
     fn objects_are_read_and_unknown_keys_are_ignored() {
-        for body in [r#"{"leaf_index":"5"}"#, r#" {"other":[{"a":1},null,true,-1.5],"leaf_index":"0x5"} "#] {
+        for body in [
+            r#"{"leaf_index":"5"}"#,
+            r#" {"other":[{"a":1},null,true,-1.5],"leaf_index":"0x5"} "#,
+            "\u{feff}{\"leaf_index\":\"5\"}",
+        ] {
             assert_eq!(from_object::<Query>(body.as_bytes()), Ok(Query { leaf_index: 5 }));
         }
     }

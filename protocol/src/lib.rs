@@ -31,6 +31,7 @@
 pub mod address;
 pub mod bridge;
 pub mod chain;
+pub mod client_secret;
 pub mod commitment;
 pub mod eip712;
 pub mod encoding;

@@ -119,8 +119,7 @@ fn wait(request: &Request) -> Result<Duration, Rejection> {
     if let Some(wait) = request.wait()? {
         return Ok(wait);
     }
-    let values = request.headers().get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
-    Ok(values.flat_map(|value| value.split(',')).find_map(preferred_wait).unwrap_or_default())
+    Ok(request.list(&PREFER).find_map(preferred_wait).unwrap_or_default())
 }
 
 /// The time of a preference `wait=25`, at most the longest wait.

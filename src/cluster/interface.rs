@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 use selfsame_actors::Service;
 use selfsame_protocol::time::RetryAfter;
@@ -23,7 +23,9 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::copies::{Copies, CopyError};
-use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Request, Response, Router, Routes, content, json};
+use crate::http::{
+    ErrorBody, ErrorCodes, InterfaceError, Rejection, Request, Response, Router, Routes, challenge, content, json,
+};
 
 /// Where the leader is asked.
 pub const LEADER_PATH: &str = "/leader";
@@ -91,7 +93,7 @@ impl InterfaceError for ClusterInterfaceError {
             Self::Http(rejection) => ErrorCodes::OPERATOR.respond(rejection),
             Self::Unauthorized => {
                 let mut response = json(StatusCode::UNAUTHORIZED, &body("unauthorized"));
-                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge::BEARER));
                 response
             }
             Self::Copy(CopyError::Unknown) => json(StatusCode::NOT_FOUND, &body("not_found")),
@@ -125,7 +127,8 @@ impl ClusterInterface {
 
     fn check_secret(&self, request: &Request) -> Result<(), ClusterInterfaceError> {
         let Some(expected) = &self.secret_hash else { return Ok(()) };
-        let given = request.header(&AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "));
+        let authorization = request.authorization(challenge::BEARER)?;
+        let given = authorization.as_ref().and_then(|authorization| authorization.bearer());
         let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
         let is_right = bool::from(given.ct_eq(expected));
         if is_right { Ok(()) } else { Err(ClusterInterfaceError::Unauthorized) }

@@ -96,6 +96,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.per_source.requests", rate(&limits.per_source), 100_000),
         ("limits.per_leaf_index.requests", rate(&limits.per_leaf_index), 100_000),
         ("limits.verifications_per_source.requests", rate(&limits.verifications_per_source), 100_000),
+        ("limits.verifications_per_application.requests", rate(&limits.verifications_per_application), 100_000),
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
         ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
         ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
@@ -114,7 +115,12 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
     .filter_map(|(key, count, most)| {
         // All proofs of one request are queued and counted together, so there must be room for
         // them.
-        let holds_a_request = ["verifier.queue", "limits.verifications_per_source.requests"].contains(&key);
+        let holds_a_request = [
+            "verifier.queue",
+            "limits.verifications_per_source.requests",
+            "limits.verifications_per_application.requests",
+        ]
+        .contains(&key);
         let least = match key {
             "bridge.memory_mib" => LEAST_BRIDGE_MEMORY,
             "storage.cache_mib" => LEAST_CACHE,
@@ -149,6 +155,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("limits.per_source.window", window(&limits.per_source), SECOND, DAY),
         ("limits.per_leaf_index.window", window(&limits.per_leaf_index), SECOND, DAY),
         ("limits.verifications_per_source.window", window(&limits.verifications_per_source), SECOND, DAY),
+        ("limits.verifications_per_application.window", window(&limits.verifications_per_application), SECOND, DAY),
         ("limits.sign_ins_per_source.window", window(&limits.sign_ins_per_source), SECOND, DAY),
         ("cluster.staleness", of_cluster(|cluster| cluster.staleness), SECOND, HOUR),
         ("cluster.journal_retention", of_cluster(|cluster| cluster.journal_retention), 10 * SECOND, 7 * DAY),
@@ -306,12 +313,27 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
                  collector on this machine, or set insecure_http = true",
             ),
         ),
+        (
+            is_slower(config.limits.verifications_per_application, config.limits.verifications_per_source),
+            invalid_setting(
+                "limits.verifications_per_application",
+                "allows fewer proofs than limits.verifications_per_source, so an application that shows its secret would \
+                 lose by it; give at least as many",
+            ),
+        ),
         (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
     ]
     .into_iter()
     .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
     let of_bridge = check_bridge_url(config).into_iter().chain(check_bridge_of_sign_in(config));
     found.chain(check_operator_socket(config)).chain(of_bridge).collect()
+}
+
+/// Whether `one` allows fewer requests in the same time than `other`. No limit allows any number.
+fn is_slower(one: Option<RateLimit>, other: Option<RateLimit>) -> bool {
+    let Some(one) = one else { return false };
+    let most = |limit: RateLimit, window: Duration| u128::from(limit.requests) * window.as_nanos();
+    other.is_some_and(|other| most(one, other.window) < most(other, one.window))
 }
 
 /// The settings of sections whose feature this program was built without. `has_otlp` says whether

@@ -94,10 +94,16 @@ pub(super) struct StagingKey(String);
 #[schemars(extend("pattern" = "^https?://[^?#]*[^/?#]$"))]
 pub(super) struct BaseUrl(String);
 
+/// An absolute URL without a fragment and without `*`: `https`, or `http` to `localhost` or a
+/// loopback address.
+#[derive(JsonSchema)]
+#[schemars(extend("pattern" = "^https?://[^#*]+$"))]
+pub(super) struct RedirectUri(String);
+
 /// An absolute URL without a fragment: `https`, or `http` to `localhost` or a loopback address.
 #[derive(JsonSchema)]
 #[schemars(extend("pattern" = "^https?://[^#]+$"))]
-pub(super) struct RedirectUri(String);
+pub(super) struct ApplicationPage(String);
 
 /// An origin as browsers send it, such as `https://wallet.example`.
 #[derive(JsonSchema)]

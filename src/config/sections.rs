@@ -171,8 +171,11 @@ pub struct Limits {
     pub per_leaf_index: Option<RateLimit>,
     /// Verification requests of one source address (IPv6: of one /64) (without it no limit).
     pub verifications_per_source: Option<RateLimit>,
-    /// Sign-ins begun or answered, and credentials, codes and tokens that were wrong, of one source
-    /// address (without it no limit).
+    /// Proofs in verification requests of one application that shows its secret, and as many in
+    /// requests that it signed (without it no limit). At least `verifications_per_source`.
+    pub verifications_per_application: Option<RateLimit>,
+    /// Sign-ins begun or answered, credentials that were wrong, and codes and tokens that were wrong
+    /// without a client secret, of one source address (without it no limit).
     pub sign_ins_per_source: Option<RateLimit>,
     /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source
     /// address may have begun a quarter of them.
@@ -203,6 +206,7 @@ impl Default for Limits {
             per_source: None,
             per_leaf_index: None,
             verifications_per_source: None,
+            verifications_per_application: None,
             sign_ins_per_source: None,
             open_sign_ins: sign_in.open_sign_ins,
             followers_per_source: sign_in.followers_per_source,
@@ -459,7 +463,7 @@ pub struct App {
     pub(super) name: Option<String>,
     /// A page of the application, which authenticators show beside its name.
     #[serde(default, deserialize_with = "urls::optional_page", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "formats::RedirectUri")]
+    #[schemars(with = "formats::ApplicationPage")]
     pub integration_url: Option<String>,
     /// Salted hash of the secret of a confidential client.
     #[serde(default)]

@@ -25,10 +25,10 @@ pub(super) fn redirect_uris<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Ok(Vec::<RedirectUri>::deserialize(deserializer)?.into_iter().map(|uri| uri.0).collect())
 }
 
-/// Reads the URL of a page for people; the same rules as for redirect URIs.
+/// Reads the URL of a page for people.
 pub(super) fn optional_page<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    check_redirect_uri(&text).map_err(D::Error::custom)?;
+    check_page(&text).map_err(D::Error::custom)?;
     Ok(Some(text))
 }
 
@@ -114,11 +114,20 @@ fn check_base_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Accepts https, and http only to this machine.
+/// Accepts https, and http only to this machine. `*` is refused: redirect URIs are compared byte for
+/// byte, so that it would stand for itself and not for a pattern.
 ///
 /// # Errors
 /// What is wrong with the URI and what would be right.
 pub fn check_redirect_uri(text: &str) -> Result<(), String> {
+    if text.contains('*') {
+        return Err(format!("{text:?} has a *, and there are no patterns; write each redirect URI in full"));
+    }
+    check_page(text)
+}
+
+/// Accepts https, and http only to this machine.
+fn check_page(text: &str) -> Result<(), String> {
     let uri = web_url(text)?;
     if uri.scheme_str() == Some("http") && !uri.host().is_some_and(is_loopback_host) {
         return Err(format!("{text:?} is http; write https, or http only to localhost or a loopback address"));

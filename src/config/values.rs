@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use alloy_primitives::{Address, U256, hex};
 use ipnet::{IpNet, Ipv4Net};
 use schemars::JsonSchema;
+use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
 use selfsame_protocol::sign_in::ResponseType;
 use selfsame_protocol::tree::{Root, is_below_field};
@@ -258,6 +259,11 @@ impl SecretHash {
     /// SHA-256 of salt and secret. The caller must compare it in constant time.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
+    }
+
+    /// The secret as sign-in and verification compare it.
+    pub fn client_secret(&self) -> ClientSecret {
+        ClientSecret { salt: self.salt, digest: self.digest }
     }
 
     /// The text for the configuration file.

@@ -1,11 +1,10 @@
 //! Who may create accounts: `registry.create_account`.
 
-use hyper::header::AUTHORIZATION;
-use selfsame_actors::ClientSecret;
+use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::gateway::AccountCreation;
 
 use super::error::GatewayError;
-use crate::http::Request;
+use crate::http::{Request, challenge};
 
 /// Who may create accounts.
 #[derive(Clone, Debug)]
@@ -28,7 +27,8 @@ impl CreationPolicy {
     /// Checks that a request may create an account.
     pub fn check(&self, request: &Request) -> Result<(), GatewayError> {
         let Self::Token(expected) = self else { return Ok(()) };
-        let token = request.header(&AUTHORIZATION)?.and_then(|header| header.strip_prefix("Bearer "));
+        let authorization = request.authorization(challenge::BEARER)?;
+        let token = authorization.as_ref().and_then(|authorization| authorization.bearer());
         let is_right = token.is_some_and(|token| expected.is(token));
         if is_right { Ok(()) } else { Err(GatewayError::CreationToken) }
     }

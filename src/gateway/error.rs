@@ -9,7 +9,7 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use utoipa::IntoResponses;
 
-use crate::http::{ErrorCodes, InterfaceError, Rejection, Response, json};
+use crate::http::{ErrorCodes, InterfaceError, Rejection, Response, challenge, json};
 
 /// A rejected request to the gateway.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ impl InterfaceError for GatewayError {
             Self::Slot { .. } => bad_request(GatewayErrorCode::PubkeyIdOutOfBounds),
             Self::CreationToken => {
                 let mut response = answer(StatusCode::UNAUTHORIZED, GatewayErrorCode::BadRequest, &message);
-                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge::BEARER));
                 response
             }
             Self::NotFound(_) => answer(StatusCode::NOT_FOUND, GatewayErrorCode::NotFound, &message),

@@ -72,7 +72,7 @@ impl Metrics {
             Unit::Seconds,
             metrics.latency.clone(),
         );
-        let help = "Requests and connections refused by the limit of one source";
+        let help = "Requests and connections refused by the limit of one source or application";
         registry.register("source_limit_refusals", help, metrics.source_limits.clone());
         registry.register("http_open_connections", "Connections open now", metrics.open_connections.clone());
         metrics

@@ -45,6 +45,7 @@
 
 mod access_log;
 mod audit;
+mod authorization;
 mod connection;
 mod connections;
 mod cors;
@@ -73,6 +74,7 @@ mod unix_socket;
 
 pub use access_log::AccessLog;
 pub use audit::{AuditNotes, AuditTrail};
+pub use authorization::{Authorization, challenge};
 pub use connections::{SharedConnections, descriptor_limit, most_connections, raise_descriptor_limit};
 pub use cors::{AllowedOrigins, Cors};
 pub use deprecation::{DEPRECATED_SINCE, ENDS};

@@ -6,7 +6,7 @@
 //! interfaces whose errors are `{"code","message"}`.
 
 use hyper::StatusCode;
-use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use selfsame_protocol::time::RetryAfter;
 use serde::Serialize;
 
@@ -19,6 +19,12 @@ pub enum Rejection {
     /// 400: the request breaks HTTP or its own framing.
     #[error("{0}")]
     BadRequest(String),
+    /// 400: the header `Authorization` occurs more than once.
+    #[error("the header authorization occurs more than once; send it once")]
+    RepeatedAuthorization {
+        /// How the client can authenticate, as the value of `WWW-Authenticate`.
+        challenge: &'static str,
+    },
     /// 404: no route for this path.
     #[error("nothing is served at {path}")]
     NotFound {
@@ -94,7 +100,7 @@ impl Rejection {
     /// The status of this rejection; an interface may answer another one.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Self::BadRequest(_) | Self::RepeatedAuthorization { .. } => StatusCode::BAD_REQUEST,
             Self::NotFound { .. } => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::PayloadTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -106,8 +112,8 @@ impl Rejection {
         }
     }
 
-    /// The answer with `body` as JSON, the rejection's status, and the `Allow` or `Retry-After`
-    /// that belongs to it.
+    /// The answer with `body` as JSON, the rejection's status, and the `Allow`, `Retry-After` or
+    /// `WWW-Authenticate` that belongs to it.
     pub fn respond<T: Serialize + ?Sized>(&self, body: &T) -> Response {
         let mut response = json(self.status(), body);
         match self {
@@ -116,6 +122,9 @@ impl Rejection {
             }
             Self::TooManyRequests { retry_after } | Self::Unavailable { retry_after } => {
                 response.headers_mut().insert(RETRY_AFTER, retry_after.seconds().into());
+            }
+            Self::RepeatedAuthorization { challenge } => {
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
             }
             _ => {}
         }
@@ -153,6 +162,7 @@ impl ErrorCodes {
     pub fn code(&self, rejection: &Rejection) -> &'static str {
         match rejection {
             Rejection::BadRequest(_)
+            | Rejection::RepeatedAuthorization { .. }
             | Rejection::MethodNotAllowed { .. }
             | Rejection::PayloadTooLarge { .. }
             | Rejection::UnsupportedMediaType(_) => "bad_request",
@@ -183,6 +193,7 @@ mod tests {
         #[rustfmt::skip]
         let table = [
             (Rejection::BadRequest("x".into()), 400, "bad_request", "bad_request"),
+            (Rejection::RepeatedAuthorization { challenge: "Bearer" }, 400, "bad_request", "bad_request"),
             (Rejection::NotFound { path: "/x".into() }, 404, "not_found", "not_found"),
             (Rejection::MethodNotAllowed { method: "PUT".into(), allow }, 405, "bad_request", "bad_request"),
             (Rejection::PayloadTooLarge { limit: 1 }, 413, "bad_request", "bad_request"),
@@ -196,6 +207,8 @@ mod tests {
             let response = ErrorCodes::GATEWAY.respond(&rejection);
             assert_eq!(response.status(), status, "{rejection}");
             assert_eq!(response.headers().contains_key(ALLOW), status == 405, "{rejection}");
+            let is_challenged = matches!(rejection, Rejection::RepeatedAuthorization { .. });
+            assert_eq!(response.headers().contains_key(WWW_AUTHENTICATE), is_challenged, "{rejection}");
             let wait = response.headers().get(RETRY_AFTER).map(HeaderValue::as_bytes);
             assert_eq!(wait, [429, 503].contains(&status).then_some(b"2" as &[u8]), "{rejection}");
             assert_eq!(ErrorCodes::GATEWAY.code(&rejection), gateway);

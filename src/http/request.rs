@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap, HeaderName};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, COOKIE, EXPECT, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 use percent_encoding::percent_decode_str;
@@ -79,6 +79,18 @@ impl Request {
         }
         let text = value.to_str().map_err(|_| Rejection::BadRequest(format!("the header {name} is not ASCII text")))?;
         Ok(Some(text))
+    }
+
+    /// The elements of a header that is a list (RFC 9110, section 5.6.1), of all lines of this name.
+    /// An element that is not UTF-8 is left out, and the others count.
+    pub fn list(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
+        elements(&self.head.headers, name, b',')
+    }
+
+    /// The names and values of the request's cookies, in their order. A cookie that is not UTF-8 is
+    /// left out: a site next to this one can set a cookie that browsers send here.
+    pub fn cookies(&self) -> impl Iterator<Item = (&str, &str)> {
+        elements(&self.head.headers, &COOKIE, b';').filter_map(|pair| pair.split_once('='))
     }
 
     /// The path segment that stands for `{name}` in the route's pattern, percent-decoded. For a
@@ -188,8 +200,8 @@ impl Request {
         Ok(body)
     }
 
-    /// Checks that the content type is `expected`, in any case and with any parameters except a
-    /// charset other than UTF-8.
+    /// Checks that the content type is `expected`, in any case and with any parameters: JSON is
+    /// UTF-8 whatever `charset` says (RFC 8259, section 11).
     pub fn check_content_type(&self, expected: &str) -> Result<(), Rejection> {
         match self.header(&CONTENT_TYPE)? {
             Some(found) if is_content_type(found, expected) => Ok(()),
@@ -202,16 +214,15 @@ impl Request {
 }
 
 fn is_content_type(found: &str, expected: &str) -> bool {
-    let mut parts = found.split(';').map(str::trim);
-    let is_expected = parts.next().is_some_and(|essence| essence.eq_ignore_ascii_case(expected));
-    is_expected
-        && parts.filter(|parameter| !parameter.is_empty()).all(|parameter| match parameter.split_once('=') {
-            Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
-                value.trim_matches('"').eq_ignore_ascii_case("utf-8")
-            }
-            Some(_) => true,
-            None => false,
-        })
+    found.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case(expected))
+}
+
+/// The elements between `separator`s of all lines of a header, trimmed. An element that is not
+/// UTF-8 is left out.
+fn elements<'h>(headers: &'h HeaderMap, name: &HeaderName, separator: u8) -> impl Iterator<Item = &'h str> {
+    let lines = headers.get_all(name).into_iter();
+    let elements = lines.flat_map(move |line| line.as_bytes().split(move |byte| *byte == separator));
+    elements.filter_map(|element| Some(std::str::from_utf8(element).ok()?.trim()))
 }
 
 /// The body of a request while it is received.
@@ -327,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types_match_in_any_case_and_only_with_charset_utf_8() {
+    fn content_types_match_in_any_case_and_with_any_parameters() {
         #[rustfmt::skip]
         let table = [
             ("application/json", true),
@@ -335,14 +346,34 @@ mod tests {
             ("application/json;", true),
             ("application/json; charset=utf-8", true),
             ("application/json ;charset=\"UTF-8\"; profile=x", true),
-            ("application/json; charset=latin1", false),
-            ("application/json; charset", false),
+            ("application/json; charset=utf8", true),
+            ("application/json; charset='utf-8'", true),
+            ("application/json; charset=latin1", true),
+            ("application/json; charset", true),
             ("application/jsonx", false),
             ("text/plain", false),
+            ("text/plain; application/json", false),
             ("", false),
         ];
         for (found, expected) in table {
             assert_eq!(is_content_type(found, "application/json"), expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_element_of_a_list_costs_that_element_only() {
+        #[rustfmt::skip]
+        let table: [(&[&[u8]], &[&str]); 5] = [
+            (&[b"a=1; b=2"], &["a=1", "b=2"]),
+            (&[b"a=1;user=Jos\xe9;b=2"], &["a=1", "b=2"]),
+            (&[b"user=Jos\xc3\xa9; b=2"], &["user=Jos\u{e9}", "b=2"]),
+            (&[b"a=1", b"\xff", b"b=2"], &["a=1", "b=2"]),
+            (&[], &[]),
+        ];
+        for (lines, expected) in table {
+            let line = |line: &&[u8]| (COOKIE, hyper::header::HeaderValue::from_bytes(line).expect("a header value"));
+            let headers: HeaderMap = lines.iter().map(line).collect();
+            assert_eq!(elements(&headers, &COOKIE, b';').collect::<Vec<_>>(), expected, "{lines:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use selfsame_storage::StoreError;
 use crate::backup::BackupError;
 use crate::backup::jobs::BeginError;
 use crate::cluster::EtcdError;
-use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, json};
+use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, challenge, json};
 use crate::webhooks::stream::StreamError;
 
 /// A rejected request to the operator interface.
@@ -145,7 +145,7 @@ impl InterfaceError for OperatorError {
             Self::Http(rejection) => ErrorCodes::OPERATOR.respond(&rejection),
             Self::Unauthorized => {
                 let mut response = answer(StatusCode::UNAUTHORIZED, "unauthorized");
-                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge::BEARER));
                 response
             }
             Self::Body(_) | Self::Field { .. } | Self::KeyTooYoung(_) | Self::UnknownKey(_) => {

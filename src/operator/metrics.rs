@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::{ACCEPT, HeaderValue};
+use hyper::header::ACCEPT;
 use prometheus_client::encoding::text::encode;
 
 use super::error::OperatorError;
@@ -31,12 +31,9 @@ pub async fn metrics(operator: Arc<Operator>, request: Request) -> Result<Respon
     operator.ready.set(i64::from(reasons(&operator, &request).is_empty()));
     let mut open_metrics = String::new();
     encode(&mut open_metrics, &operator.metrics)?;
-    let accept = request.headers().get_all(ACCEPT).iter();
-    let accepts =
-        |value: &HeaderValue| value.to_str().is_ok_and(|types| types.contains("application/openmetrics-text"));
-    let mut accept = accept.filter(|value| accepts(value));
-    Ok(match accept.next() {
-        Some(_) => content(StatusCode::OK, OPEN_METRICS, open_metrics),
-        None => content(StatusCode::OK, PLAIN_TEXT, prometheus(&open_metrics)),
+    let is_accepted = request.list(&ACCEPT).any(|range| range.starts_with("application/openmetrics-text"));
+    Ok(match is_accepted {
+        true => content(StatusCode::OK, OPEN_METRICS, open_metrics),
+        false => content(StatusCode::OK, PLAIN_TEXT, prometheus(&open_metrics)),
     })
 }

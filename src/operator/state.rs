@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
-use hyper::header::AUTHORIZATION;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{Clock, Service};
@@ -23,7 +22,7 @@ use super::recorder::History;
 use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::backup::jobs::Backups;
 use crate::build::Build;
-use crate::http::{Certificate, Metrics, Request};
+use crate::http::{Certificate, Metrics, Request, challenge};
 use crate::webhooks::stream::EventStreams;
 
 /// The parts from which the operator interface is made.
@@ -171,7 +170,8 @@ impl Operator {
 
     /// Refuses a call without the token.
     pub fn check_token(&self, request: &Request) -> Result<(), OperatorError> {
-        let given = request.header(&AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "));
+        let authorization = request.authorization(challenge::BEARER)?;
+        let given = authorization.as_ref().and_then(|authorization| authorization.bearer());
         let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
         if bool::from(given.ct_eq(&self.token_hash)) { Ok(()) } else { Err(OperatorError::Unauthorized) }
     }

@@ -7,7 +7,7 @@ use selfsame_protocol::events::payload::EventBody;
 use selfsame_protocol::sign_in::error::ErrorBody;
 use selfsame_protocol::sign_in::parameters::Parameters;
 
-use super::brute_force::guard;
+use super::brute_force::count_failure;
 use super::error::SignInEndpointError;
 use super::form::authenticate;
 use super::state::SignIn;
@@ -33,11 +33,8 @@ use crate::http::{Request, Response};
     ),
 )]
 pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let source = request.source();
-    let begin = async {
-        let client = authenticate(&sign_in.handle, &request, &Parameters::default(), false)?;
-        let audience = Audience::Application(client.client.id.clone());
-        Ok(sign_in.streams.begin(&request, audience).await?)
-    };
-    guard(&sign_in, source, begin).await
+    let client = authenticate(&sign_in.handle, &request, &Parameters::default(), false)
+        .map_err(|error| count_failure(&sign_in, request.source(), error))?;
+    let audience = Audience::Application(client.client.id.clone());
+    Ok(sign_in.streams.begin(&request, audience).await?)
 }

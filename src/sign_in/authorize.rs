@@ -16,7 +16,7 @@ use serde_json::json as value;
 
 use super::accept::accepts_json;
 use super::bridged::Offer;
-use super::cookies::{remove_transaction, session_secret, set_transaction, surplus_transactions};
+use super::cookies::{remove_transaction, session_secrets, set_transaction, surplus_transactions};
 use super::error::SignInEndpointError;
 use super::form::read_form;
 use super::page::{self, Frame};
@@ -57,11 +57,12 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
             };
             frame = sign_in.frame_in(&request, parameters.get("ui_locales"));
             // A program has no session.
-            let session = if wants_json { None } else { session_secret(&sign_in, &request) };
+            let sessions = if wants_json { Vec::new() } else { session_secrets(&sign_in, &request) };
             if let Some(client) = parameters.get("client_id").and_then(|id| sign_in.handle.client(id)) {
                 audit.client(&client.client.id);
             }
-            let origin = AuthorizationOrigin { source: Some(source), user_agent, session: session.map(str::to_owned) };
+            let sessions = sessions.into_iter().map(str::to_owned).collect();
+            let origin = AuthorizationOrigin { source: Some(source), user_agent, sessions };
             let begun = begin(&sign_in, &parameters, &origin, source, !wants_json).await;
             begun.map_err(BeginError::Authorization)
         }

@@ -1,26 +1,26 @@
-//! Slows down sources that guess secrets: credentials, codes, tokens. A source that floods the same
-//! endpoints with requests that cannot be read counts as one.
+//! Slows down sources that guess secrets: credentials, and codes and tokens without credentials. A
+//! source that floods the same endpoints with requests that cannot be read counts as one.
+//!
+//! The secret is checked first. So a request with good credentials is never refused here, also
+//! while its source is at the limit: the server of an application has one address for all its end
+//! users, and strangers among them choose what it sends. After a right client secret nothing counts
+//! at all: codes and tokens have 256 random bits, and the application that relays them has shown
+//! who it is.
 
 use std::net::IpAddr;
 
 use super::error::SignInEndpointError;
 use super::state::SignIn;
-use crate::http::Response;
 
-/// Runs an endpoint that takes a secret. A source that has sent too many wrong secrets, or requests
-/// that cannot be read and so name no client, is refused before the endpoint runs. Requests with a
-/// right secret are not counted, because an application's server has one address for many end
-/// users.
-pub async fn guard(
-    sign_in: &SignIn,
-    source: IpAddr,
-    work: impl Future<Output = Result<Response, SignInEndpointError>>,
-) -> Result<Response, SignInEndpointError> {
-    sign_in.handle.check_source(source)?;
-    let result = work.await;
-    if result.as_ref().is_err_and(|error| error.is_wrong_secret() || error.is_unreadable()) {
-        // A source that is past its limit by now is refused the next time.
-        let _ = sign_in.handle.charge_source(source);
+/// Counts a failure that can be a guess, or a request that cannot be read, against its source. The
+/// error for the client: the failure, or `429` from a source at its limit. Other failures are not
+/// counted.
+pub fn count_failure(sign_in: &SignIn, source: IpAddr, error: SignInEndpointError) -> SignInEndpointError {
+    if !error.is_wrong_secret() && !error.is_unreadable() {
+        return error;
     }
-    result
+    match sign_in.handle.charge_source(source) {
+        Ok(()) => error,
+        Err(too_many) => too_many.into(),
+    }
 }

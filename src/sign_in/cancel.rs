@@ -7,7 +7,7 @@ use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::Delivery;
 
 use super::accept::accepts_html;
-use super::cookies::{remove_transaction, transaction_secret};
+use super::cookies::{remove_transaction, transaction_secrets};
 use super::error::SignInEndpointError;
 use super::origin::is_same_origin;
 use super::page;
@@ -53,7 +53,7 @@ pub async fn cancel(sign_in: Arc<SignIn>, request: Request) -> Result<Response, 
             request.audit().outcome("cancelled_by_person");
             let mut response = deliver(&sign_in, &request, delivery);
             if let Ok(id) = transaction_id(&request)
-                && transaction_secret(&sign_in, &request, id).is_some()
+                && !transaction_secrets(&sign_in, &request, id).is_empty()
             {
                 remove_transaction(&sign_in, &mut response, id);
             }
@@ -84,7 +84,7 @@ async fn cancel_transaction(sign_in: &SignIn, request: &Request) -> Result<Deliv
             error: SignInRejection::new(ErrorKind::InvalidRequest, detail).into(),
         });
     }
-    let secret = secret(sign_in, request, id).map_err(refused("problem-over"))?;
+    let secret = secret(sign_in, request, id).await.map_err(refused("problem-over"))?;
     sign_in.handle.cancel(id, &secret).await.map_err(|error| {
         let error = SignInEndpointError::from(error);
         let is_over = error.rejection().is_some_and(|rejection| rejection.kind == ErrorKind::NotFound);

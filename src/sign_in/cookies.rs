@@ -4,9 +4,12 @@
 //! browser takes such a cookie only from this host over https, so neither a sibling host nor the
 //! network can plant one. Such a cookie has the path `/`, so a transaction's cookie then carries
 //! the transaction's id in its name; otherwise the id is in its path.
+//!
+//! A browser can send several cookies of one name, of different paths or of a parent domain, in
+//! either order. So each of them is tried.
 
-use hyper::header::{COOKIE, HeaderValue, SET_COOKIE};
-use selfsame_actors::{SessionCookie, TransactionId};
+use hyper::header::{HeaderValue, SET_COOKIE};
+use selfsame_actors::{Given, SessionCookie, SignInError, TransactionId};
 
 use super::state::SignIn;
 use crate::http::{Request, Response};
@@ -24,18 +27,39 @@ const HOST_PREFIX: &str = "__Host-";
 /// oldest, so that the cookies do not outgrow the limit of a request's head.
 const MOST_TRANSACTIONS: usize = 16;
 
-/// The session cookie of a browser.
-pub fn session_cookie<'r>(sign_in: &SignIn, request: &'r Request) -> SessionCookie<'r> {
-    match cookie(request, &session_name(sign_in)) {
+/// The session cookie of a browser; of several, one whose session has a sign-in.
+pub async fn session_cookie<'r>(sign_in: &SignIn, request: &'r Request) -> Result<SessionCookie<'r>, SignInError> {
+    Ok(match live_session_secret(sign_in, request).await? {
         None => SessionCookie::Missing,
         Some(secret) if sign_in.has_host_cookies() => SessionCookie::HostOnly(secret),
         Some(secret) => SessionCookie::Plain(secret),
-    }
+    })
 }
 
-/// The secret in the session cookie of a browser.
-pub fn session_secret<'r>(sign_in: &SignIn, request: &'r Request) -> Option<&'r str> {
-    cookie(request, &session_name(sign_in))
+/// The secrets in the session cookies of a browser.
+pub fn session_secrets<'r>(sign_in: &SignIn, request: &'r Request) -> Vec<&'r str> {
+    cookies_named(request, &session_name(sign_in))
+}
+
+/// The secret in the session cookie of a browser; of several, one whose session has a sign-in.
+pub async fn live_session_secret<'r>(sign_in: &SignIn, request: &'r Request) -> Result<Option<&'r str>, SignInError> {
+    let secrets = session_secrets(sign_in, request);
+    let [first, _, ..] = secrets[..] else { return Ok(secrets.first().copied()) };
+    let live = || -> Result<Option<&'r str>, SignInError> {
+        for secret in &secrets {
+            if !sign_in.handle.session_sign_ins(secret)?.is_empty() {
+                return Ok(Some(secret));
+            }
+        }
+        Ok(None)
+    };
+    if let Some(secret) = live()? {
+        return Ok(Some(secret));
+    }
+    // Another replica may have begun one of the sessions. What the first one waits for is the
+    // journal's end, which has all of them.
+    sign_in.handle.await_given(Given::Session(first)).await?;
+    Ok(live()?.or(Some(first)))
 }
 
 /// Gives a browser the secret of its session.
@@ -49,9 +73,9 @@ pub fn remove_session(sign_in: &SignIn, response: &mut Response) {
     set_cookie(sign_in, response, &session_name(sign_in), "", "", 0);
 }
 
-/// The secret of a transaction that the browser began.
-pub fn transaction_secret<'r>(sign_in: &SignIn, request: &'r Request, id: TransactionId) -> Option<&'r str> {
-    cookie(request, &transaction_name(sign_in, id))
+/// The secrets in a browser's cookies of a transaction.
+pub fn transaction_secrets<'r>(sign_in: &SignIn, request: &'r Request, id: TransactionId) -> Vec<&'r str> {
+    cookies_named(request, &transaction_name(sign_in, id))
 }
 
 /// Gives a browser the secret of a transaction, for a time in seconds. Each transaction has a
@@ -75,7 +99,7 @@ pub fn surplus_transactions(sign_in: &SignIn, request: &Request) -> Vec<Transact
     }
     let prefix = format!("{HOST_PREFIX}{TRANSACTION_COOKIE}_");
     let id = |(name, _): (&str, &str)| name.strip_prefix(&prefix)?.parse::<TransactionId>().ok();
-    let mut ids: Vec<TransactionId> = cookies(request).filter_map(id).collect();
+    let mut ids: Vec<TransactionId> = request.cookies().filter_map(id).collect();
     ids.truncate((ids.len() + 1).saturating_sub(MOST_TRANSACTIONS));
     ids
 }
@@ -96,15 +120,9 @@ fn transaction_path(sign_in: &SignIn, id: TransactionId) -> String {
     if sign_in.has_host_cookies() { String::new() } else { format!("/authorize/{id}") }
 }
 
-/// The names and values of a request's cookies, in their order.
-fn cookies(request: &Request) -> impl Iterator<Item = (&str, &str)> {
-    let lines = request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    lines.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='))
-}
-
-/// The value of a cookie; `None` when the request has no such cookie.
-fn cookie<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
-    cookies(request).find(|(given, _)| *given == name).map(|(_, value)| value)
+/// The values of a browser's cookies of a name.
+fn cookies_named<'r>(request: &'r Request, name: &str) -> Vec<&'r str> {
+    request.cookies().filter(|(given, _)| *given == name).map(|(_, value)| value).collect()
 }
 
 /// Sets a cookie with a secret for a path of the service, for a time in seconds. `HttpOnly` hides

@@ -90,9 +90,8 @@ impl Modify for Security {
         let cookie = |name: &str, about: &str| {
             SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(name, about)))
         };
+        openapi::describe_client_credentials(description);
         let components = description.components.get_or_insert_default();
-        let about = "The id and the secret of an application, each form-encoded";
-        components.add_security_scheme("client", http(HttpAuthScheme::Basic, about));
         components
             .add_security_scheme("accessToken", http(HttpAuthScheme::Bearer, "An access token of the token endpoint"));
         let about = "The `secret` that a program got when it began the sign-in";

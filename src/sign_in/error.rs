@@ -8,7 +8,7 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use serde_json::json;
 
-use crate::http::{InterfaceError, Rejection, Response, json as json_response};
+use crate::http::{InterfaceError, Rejection, Response, challenge, json as json_response};
 use crate::webhooks::stream::StreamError;
 
 /// A request that was not answered with success.
@@ -79,12 +79,16 @@ impl SignInEndpointError {
     /// Whether the request is not one that the endpoint reads, so that it names no client that
     /// could be held to a limit.
     pub fn is_unreadable(&self) -> bool {
-        use Rejection::{BadRequest, PayloadTooLarge, UnsupportedMediaType};
+        use Rejection::{BadRequest, PayloadTooLarge, RepeatedAuthorization, UnsupportedMediaType};
 
-        matches!(
-            self,
-            Self::Unreadable(_) | Self::Http(BadRequest(_) | PayloadTooLarge { .. } | UnsupportedMediaType(_))
-        )
+        match self {
+            Self::Unreadable(_) => true,
+            Self::Http(rejection) => matches!(
+                rejection,
+                BadRequest(_) | RepeatedAuthorization { .. } | PayloadTooLarge { .. } | UnsupportedMediaType(_)
+            ),
+            Self::Inactive(_) | Self::Failed(_) => false,
+        }
     }
 
     /// The error that the client sees. An internal failure is logged here, and the client does not
@@ -141,7 +145,7 @@ impl InterfaceError for SignInEndpointError {
             Self::Inactive(rejection) => {
                 let mut body = json!(rejection.body());
                 body["active"] = false.into();
-                json_response(StatusCode::UNAUTHORIZED, &body)
+                challenged(json_response(StatusCode::UNAUTHORIZED, &body), challenge::ACCESS_TOKEN_INVALID)
             }
             Self::Unreadable(_) | Self::Failed(_) => answer(&self.to_client_error()),
         }
@@ -153,7 +157,9 @@ fn kind_of(rejection: &Rejection) -> ErrorKind {
         Rejection::NotFound { .. } => ErrorKind::NotFound,
         Rejection::MethodNotAllowed { .. } => ErrorKind::MethodNotAllowed,
         Rejection::UnsupportedMediaType(_) => ErrorKind::InvalidContentType,
-        Rejection::BadRequest(_) | Rejection::PayloadTooLarge { .. } => ErrorKind::InvalidRequest,
+        Rejection::BadRequest(_) | Rejection::RepeatedAuthorization { .. } | Rejection::PayloadTooLarge { .. } => {
+            ErrorKind::InvalidRequest
+        }
         Rejection::TooManyRequests { .. } => ErrorKind::RateLimited,
         Rejection::Internal => ErrorKind::ServerError,
         Rejection::Unavailable { .. } | Rejection::Timeout => ErrorKind::TemporarilyUnavailable,
@@ -167,22 +173,23 @@ fn unavailable(rejection: &SignInRejection, retry_after: RetryAfter) -> Response
 /// The answer with the status and the headers that belong to an error.
 fn answer(rejection: &SignInRejection) -> Response {
     let (status, challenge) = match rejection.kind {
-        ErrorKind::Unauthenticated => (StatusCode::UNAUTHORIZED, Some(r#"Basic realm="selfsame", charset="UTF-8""#)),
-        ErrorKind::TokenMissing => (StatusCode::UNAUTHORIZED, Some(r#"Bearer realm="selfsame""#)),
-        ErrorKind::InvalidToken => (
-            StatusCode::UNAUTHORIZED,
-            Some(
-                r#"Bearer realm="selfsame", error="invalid_token", error_description="the access token is unknown or has expired""#,
-            ),
-        ),
+        ErrorKind::Unauthenticated => (StatusCode::UNAUTHORIZED, Some(challenge::CLIENT)),
+        ErrorKind::TokenMissing => (StatusCode::UNAUTHORIZED, Some(challenge::ACCESS_TOKEN)),
+        ErrorKind::InvalidToken => (StatusCode::UNAUTHORIZED, Some(challenge::ACCESS_TOKEN_INVALID)),
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, None),
         ErrorKind::TemporarilyUnavailable => return unavailable(rejection, RetryAfter::SOON),
         ErrorKind::ServerError => return Rejection::Internal.respond(&rejection.body()),
         _ => (StatusCode::BAD_REQUEST, None),
     };
-    let mut response = json_response(status, &rejection.body());
-    if let Some(challenge) = challenge {
-        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    let response = json_response(status, &rejection.body());
+    match challenge {
+        Some(challenge) => challenged(response, challenge),
+        None => response,
     }
+}
+
+/// The answer with how to authenticate.
+fn challenged(mut response: Response, challenge: &'static str) -> Response {
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     response
 }

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
+use hyper::header::CONTENT_TYPE;
 use selfsame_actors::{SignInClient, SignInHandle};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use zeroize::Zeroizing;
 
 use super::error::SignInEndpointError;
-use crate::http::{Rejection, Request};
+use crate::http::{Authorization, Rejection, Request, challenge};
 
 /// The longest form, in bytes.
 pub const FORM_LIMIT: usize = 64 * 1024;
@@ -61,7 +60,8 @@ pub async fn read_token_request(
 }
 
 /// Authenticates the calling client: by HTTP Basic, by `client_id` and `client_secret` in the form,
-/// or, where `public` clients may call, by `client_id` alone.
+/// or, where `public` clients may call, by its id alone. An empty secret is none. A header with
+/// another scheme is not the client's, and is ignored.
 pub fn authenticate(
     sign_in: &SignInHandle,
     request: &Request,
@@ -73,66 +73,38 @@ pub fn authenticate(
         SignInRejection::new(ErrorKind::Unauthenticated, detail).with_reason(reason)
     };
     let (form_id, form_secret) = (form.get("client_id"), form.get("client_secret"));
-    let header = request.header(&AUTHORIZATION)?;
-    let (id, secret) = match header {
-        Some(_) if form_secret.is_some() => {
-            let detail = "client credentials are given in the header and in the form; use one of them";
-            return Err(unreadable(SignInRejection::new(ErrorKind::InvalidRequest, detail)));
+    let basic = match request.authorization(challenge::CLIENT)? {
+        Some(Authorization::Basic(credentials)) => {
+            Some(credentials.ok_or_else(|| unauthenticated("the Authorization header is malformed"))?)
         }
-        Some(header) => {
-            let (id, secret) = basic(header).ok_or_else(|| unauthenticated("the Authorization header is malformed"))?;
-            if form_id.is_some_and(|form_id| form_id != id) {
+        Some(Authorization::Bearer(_) | Authorization::Other) | None => None,
+    };
+    let in_form = form_secret.map(|secret| Zeroizing::new(secret.to_owned()));
+    let (id, secrets) = match basic {
+        Some(basic) => {
+            if !basic.secrets.is_empty() && in_form.is_some() {
+                let detail = "client credentials are given in the header and in the form; use one of them";
+                return Err(unreadable(SignInRejection::new(ErrorKind::InvalidRequest, detail)));
+            }
+            if form_id.is_some_and(|form_id| form_id != basic.id) {
                 let detail = "client_id is another one than that of the header";
                 return Err(unreadable(SignInRejection::of("client_id", ErrorKind::InvalidRequest, detail)));
             }
-            (id, Some(secret))
+            (basic.id, basic.secrets.into_iter().chain(in_form).collect::<Vec<_>>())
         }
         None => {
             let id = form_id.ok_or_else(|| unauthenticated("there are no credentials"))?;
-            (id.to_owned(), form_secret.map(str::to_owned))
+            (id.to_owned(), in_form.into_iter().collect())
         }
     };
     let client = sign_in.client(&id).ok_or_else(|| unauthenticated("no application has this client_id"))?;
     request.audit().client(&client.client.id);
-    match (client.secrets.is_empty(), secret) {
-        (false, Some(given)) if client.has_secret(&given) => Ok(client),
-        (false, Some(_)) => Err(unauthenticated("the client secret is wrong").into()),
-        (false, None) => Err(unauthenticated("the client secret is missing").into()),
-        (true, Some(_)) => Err(unauthenticated("the client has no secret, and one was given").into()),
-        (true, None) if public && client.client.is_public => Ok(client),
-        (true, None) => Err(unauthenticated("public clients may not call this endpoint").into()),
-    }
-}
-
-/// Id and secret of a Basic header, each form-decoded (RFC 6749, section 2.3.1); `None` for a
-/// malformed header.
-fn basic(header: &str) -> Option<(String, String)> {
-    let (scheme, encoded) = header.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    let text = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
-    let (id, secret) = text.split_once(':')?;
-    let decode = |text: &str| {
-        let text = text.replace('+', " ");
-        percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(|text| text.into_owned())
-    };
-    Some((decode(id)?, decode(secret)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn basic_headers_are_decoded() {
-        let header = |text: &str| format!("Basic {}", STANDARD.encode(text));
-        let pair = |id: &str, secret: &str| Some((id.to_owned(), secret.to_owned()));
-        assert_eq!(basic(&header("app_a:sk_b")), pair("app_a", "sk_b"));
-        assert_eq!(basic(&header("a%3Ab:c+d%2B:e")), pair("a:b", "c d+:e"));
-        assert_eq!(basic(&header("app_a:sk_b").replace("Basic", "bAsIc")), pair("app_a", "sk_b"));
-        for text in ["", "Basic", "Basic !", "Bearer YTpi", &header("no colon"), &header("%ff:x")] {
-            assert_eq!(basic(text), None, "{text:?}");
-        }
+    match (client.secrets.is_empty(), secrets.is_empty()) {
+        (false, false) if client.has_any_secret(&secrets) => Ok(client),
+        (false, false) => Err(unauthenticated("the client secret is wrong").into()),
+        (false, true) => Err(unauthenticated("the client secret is missing").into()),
+        (true, false) => Err(unauthenticated("the client has no secret, and one was given").into()),
+        (true, true) if public && client.client.is_public => Ok(client),
+        (true, true) => Err(unauthenticated("public clients may not call this endpoint").into()),
     }
 }

@@ -7,7 +7,7 @@ use selfsame_actors::{Given, SignInError};
 use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 use serde_json::json as value;
 
-use super::brute_force::guard;
+use super::brute_force::count_failure;
 use super::error::SignInEndpointError;
 use super::form::read_token_request;
 use super::schema::{AboutToken, Introspection};
@@ -28,12 +28,11 @@ use crate::http::{Request, Response, json};
         (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`", body = ErrorBody),
     ),
 )]
-pub async fn introspect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    guard(&sign_in, request.source(), describe(&sign_in, request)).await
-}
-
-async fn describe(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
-    let (client, token) = read_token_request(&sign_in.handle, &mut request, false).await?;
+pub async fn introspect(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    let source = request.source();
+    let read = read_token_request(&sign_in.handle, &mut request, false).await;
+    // The token is not a guess of the client, which has shown its secret.
+    let (client, token) = read.map_err(|error| count_failure(&sign_in, source, error))?;
     sign_in.handle.await_given(Given::Token(&token)).await.map_err(SignInError::from)?;
     let live = sign_in.handle.live_token(&token).map_err(SignInError::from)?;
     let Some(live) = live.filter(|live| live.token.client_id == client.client.id) else {

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::accept::{accepts_html, accepts_json};
-use super::cookies::{remove_session, session_secret};
+use super::cookies::{live_session_secret, remove_session, session_secrets};
 use super::error::SignInEndpointError;
 use super::form::read_form;
 use super::origin::is_same_origin;
@@ -91,10 +91,19 @@ async fn end_session_or_ask(
         sign_ins.iter().any(|known| known.client_id == hint.client_id && known.subject == hint.subject)
     };
     if is_confirmed(sign_in, request, parameters, secret) || hint.as_ref().is_some_and(is_known) {
-        sign_in.handle.end_session(secret).await?;
+        end_sessions(sign_in, request).await?;
         return Ok(signed_out(sign_in, request, parameters, redirect.as_deref()));
     }
     Ok(render_question(sign_in, request, parameters, Some(secret)))
+}
+
+/// Ends the sessions of all session cookies that the browser sent: the person signs out of this
+/// browser.
+async fn end_sessions(sign_in: &SignIn, request: &Request) -> Result<(), SignInError> {
+    for secret in session_secrets(sign_in, request) {
+        sign_in.handle.end_session(secret).await?;
+    }
+    Ok(())
 }
 
 /// The secret of the browser's session and the sign-ins in it; `None` when there are none.
@@ -102,7 +111,7 @@ async fn live_session<'r>(
     sign_in: &SignIn,
     request: &'r Request,
 ) -> Result<Option<(&'r str, Vec<SessionSignIn>)>, SignInError> {
-    let Some(secret) = session_secret(sign_in, request) else { return Ok(None) };
+    let Some(secret) = live_session_secret(sign_in, request).await? else { return Ok(None) };
     sign_in.handle.await_given(Given::Session(secret)).await?;
     let sign_ins = sign_in.handle.session_sign_ins(secret)?;
     Ok(if sign_ins.is_empty() { None } else { Some((secret, sign_ins)) })
@@ -143,7 +152,7 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
         return render_session(&sign_in, &request).await;
     };
     if is_confirmed(&sign_in, &request, &form, secret) {
-        sign_in.handle.end_session(secret).await?;
+        end_sessions(&sign_in, &request).await?;
         return Ok(signed_out(&sign_in, &request, &form, None));
     }
     // The form is of another session, or of another site: the person sees the present state.
@@ -212,7 +221,7 @@ fn signed_out(sign_in: &SignIn, request: &Request, parameters: &Parameters, redi
         }
         _ => page::signed_out(&frame(sign_in, request, parameters)),
     };
-    if session_secret(sign_in, request).is_some() {
+    if !session_secrets(sign_in, request).is_empty() {
         remove_session(sign_in, &mut response);
     }
     response

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use selfsame_protocol::sign_in::error::ErrorBody;
 
-use super::brute_force::guard;
+use super::brute_force::count_failure;
 use super::error::SignInEndpointError;
 use super::form::read_token_request;
 use super::schema::AboutToken;
@@ -28,12 +28,10 @@ use crate::http::{Request, Response, empty};
         (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`", body = ErrorBody),
     ),
 )]
-pub async fn revoke(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    guard(&sign_in, request.source(), revoke_token(&sign_in, request)).await
-}
-
-async fn revoke_token(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
-    let (client, token) = read_token_request(&sign_in.handle, &mut request, true).await?;
+pub async fn revoke(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    let source = request.source();
+    let read = read_token_request(&sign_in.handle, &mut request, true).await;
+    let (client, token) = read.map_err(|error| count_failure(&sign_in, source, error))?;
     sign_in.handle.revoke_token(&client.client.id, &token).await?;
     let mut response = empty(StatusCode::OK);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::hex;
-use selfsame_actors::{ClientSecret, KeyCipher, SignInClient, SignInLimits, SignInSettings};
+use selfsame_actors::{KeyCipher, SignInClient, SignInLimits, SignInSettings};
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::{Client, ResponseType};
 use zeroize::Zeroizing;
@@ -120,7 +120,6 @@ fn signing_in(config: &Config) -> impl Iterator<Item = &App> {
 }
 
 fn client(app: &App) -> SignInClient {
-    let secret = |hash: &SecretHash| ClientSecret { salt: hash.salt(), digest: *hash.digest() };
     SignInClient {
         client: Client {
             id: app.id.clone(),
@@ -131,7 +130,7 @@ fn client(app: &App) -> SignInClient {
             require_pkce: app.require_pkce,
         },
         name: app.name().to_owned(),
-        secrets: app.secret_hashes().map(secret).collect(),
+        secrets: app.secret_hashes().map(SecretHash::client_secret).collect(),
         environment: app.sign_in_environment(),
         proof: app.proof,
         allows_cross_device: app.cross_device == CrossDevice::Allow,

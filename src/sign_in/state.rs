@@ -36,8 +36,7 @@ impl SignIn {
 
     /// The same for a request whose parameters are read: `ui_locales` is theirs.
     pub fn frame_in(&self, request: &Request, ui_locales: Option<&str>) -> Frame<'_> {
-        let accepted = request.headers().get_all(ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok());
-        let accepted = accepted.collect::<Vec<_>>().join(",");
+        let accepted = request.list(&ACCEPT_LANGUAGE).collect::<Vec<_>>().join(",");
         let language = Language::choose(ui_locales, Some(&accepted));
         Frame {
             root: self.root(),

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_actors::SignInError;
+use hyper::header::{HeaderValue, PRAGMA};
+use selfsame_actors::{SignInClient, SignInError};
+use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 
-use super::brute_force::guard;
+use super::brute_force::count_failure;
 use super::error::SignInEndpointError;
 use super::form::{authenticate, read_form};
 use super::schema::{TokenAnswer, TokenRequest};
@@ -29,18 +31,25 @@ const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier",
         (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`", body = ErrorBody),
     ),
 )]
-pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let audit = request.audit().clone();
-    let outcome = guard(&sign_in, request.source(), exchange(&sign_in, request)).await;
+pub async fn token(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    let source = request.source();
+    let failed = |error| count_failure(&sign_in, source, error);
+    let (client, form) = read(&sign_in, &mut request).await.map_err(failed)?;
+    let outcome = exchange(&sign_in, &client, &form).await;
     if matches!(&outcome, Err(SignInEndpointError::Failed(SignInError::CodeReused(_)))) {
-        audit.alarm("code_reused");
+        request.audit().alarm("code_reused");
     }
-    outcome
+    if client.client.is_public { outcome.map_err(failed) } else { outcome }
 }
 
-async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
-    let form = read_form(&mut request, &KNOWN).await?;
-    let client = authenticate(&sign_in.handle, &request, &form, true)?;
+/// The calling client and its form.
+async fn read(sign_in: &SignIn, request: &mut Request) -> Result<(Arc<SignInClient>, Parameters), SignInEndpointError> {
+    let form = read_form(request, &KNOWN).await?;
+    let client = authenticate(&sign_in.handle, request, &form, true)?;
+    Ok((client, form))
+}
+
+async fn exchange(sign_in: &SignIn, client: &SignInClient, form: &Parameters) -> Result<Response, SignInEndpointError> {
     match form.get("grant_type") {
         Some("authorization_code") => {}
         Some(other) => {
@@ -57,5 +66,8 @@ async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, Si
     let code = form.get("code").ok_or_else(|| SignInRejection::required("code"))?;
     let (redirect_uri, verifier) = (form.get("redirect_uri"), form.get("code_verifier"));
     let tokens = sign_in.handle.exchange(&client.client.id, code, redirect_uri, verifier).await?;
-    Ok(json(StatusCode::OK, &tokens))
+    let mut response = json(StatusCode::OK, &tokens);
+    // RFC 6749, section 5.1.
+    response.headers_mut().insert(PRAGMA, HeaderValue::from_static("no-cache"));
+    Ok(response)
 }

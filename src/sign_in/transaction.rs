@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use hyper::header::AUTHORIZATION;
 use selfsame_actors::{
     CompletedTransaction, FollowerPermit, Given, InvalidTransactionId, Progress, ProofRequest, SessionCookie,
     SignInError, TransactionId,
@@ -19,13 +18,13 @@ use serde_json::{Map, Value, json as value};
 use tokio::time::Instant;
 
 use super::accept::{accepts_html, accepts_json};
-use super::cookies::{remove_transaction, session_cookie, set_session, transaction_secret};
+use super::cookies::{remove_transaction, session_cookie, set_session, transaction_secrets};
 use super::error::SignInEndpointError;
 use super::page;
 use super::redirect::respond_delivery;
 use super::schema::{AcceptedAnswer, PostedResponse, ProofAnswer, TransactionPath, TransactionProgress};
 use super::state::SignIn;
-use crate::http::{Request, Response, json};
+use crate::http::{Request, Response, challenge, json};
 
 /// The longest body of an authenticator's answer, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -184,7 +183,7 @@ pub(super) async fn follower(sign_in: &SignIn, request: &Request) -> Result<NewF
     let source = request.source();
     sign_in.handle.charge_source(source)?;
     let id = transaction_id(request)?;
-    let secret = secret(sign_in, request, id)?;
+    let secret = secret(sign_in, request, id).await?;
     sign_in.handle.await_given(Given::Transaction(id)).await.map_err(SignInError::from)?;
     let progress = sign_in.handle.progress(id, &secret)?;
     let permit = sign_in.handle.enter_follower(id, Some(source))?;
@@ -249,9 +248,12 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
 
 async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
-    let secret = secret(sign_in, &request, id)?;
-    let is_browser = transaction_secret(sign_in, &request, id).is_some();
-    let session = if is_browser { session_cookie(sign_in, &request) } else { SessionCookie::Unwanted };
+    let secret = secret(sign_in, &request, id).await?;
+    let is_browser = transaction_secrets(sign_in, &request, id).contains(&secret.as_str());
+    let session = match is_browser {
+        true => session_cookie(sign_in, &request).await?,
+        false => SessionCookie::Unwanted,
+    };
     let returned = request.query_parameter(RETURN)?;
     let completed = sign_in.handle.complete(id, &secret, returned.as_deref(), session).await?;
     let CompletedTransaction { delivery, new_session } = completed;
@@ -288,12 +290,23 @@ pub(super) fn transaction_id(request: &Request) -> Result<TransactionId, SignInE
     Ok(id)
 }
 
-/// The transaction's secret: from its cookie, or from a program's Bearer header.
-pub(super) fn secret(sign_in: &SignIn, request: &Request, id: TransactionId) -> Result<String, SignInEndpointError> {
-    if let Some(secret) = request.header(&AUTHORIZATION)?.and_then(|header| header.strip_prefix("Bearer ")) {
-        return Ok(secret.to_owned());
-    }
-    let found = transaction_secret(sign_in, request, id).map(str::to_owned);
+/// The transaction's secret: from a program's Bearer header, or from a cookie. When there are
+/// several, the one that fits: a proxy may add a header, and a site next to this one a cookie.
+pub(super) async fn secret(
+    sign_in: &SignIn,
+    request: &Request,
+    id: TransactionId,
+) -> Result<String, SignInEndpointError> {
+    let authorization = request.authorization(challenge::ACCESS_TOKEN)?;
+    let bearer = authorization.as_ref().and_then(|authorization| authorization.bearer());
+    let mut secrets = bearer.into_iter().chain(transaction_secrets(sign_in, request, id));
     let missing = || SignInRejection::new(ErrorKind::NotFound, "this sign-in was begun in another browser");
-    found.ok_or_else(|| missing().into())
+    let first = secrets.next().ok_or_else(missing)?;
+    let others: Vec<&str> = secrets.collect();
+    if others.is_empty() {
+        return Ok(first.to_owned());
+    }
+    sign_in.handle.await_given(Given::Transaction(id)).await.map_err(SignInError::from)?;
+    let fits = |secret: &&str| sign_in.handle.progress(id, secret).is_ok();
+    Ok(others.into_iter().find(fits).unwrap_or(first).to_owned())
 }

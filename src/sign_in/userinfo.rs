@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 use selfsame_actors::{Given, SignInError};
 use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 
-use super::brute_force::guard;
+use super::brute_force::count_failure;
 use super::error::SignInEndpointError;
 use super::form::{is_form, read_form};
 use super::schema::Claims;
 use super::state::SignIn;
-use crate::http::{Request, Response, json, reject};
+use crate::http::{Authorization, Rejection, Request, Response, challenge, json, reject};
 
 /// The claims of the token's person and scopes
 ///
@@ -27,15 +27,20 @@ use crate::http::{Request, Response, json, reject};
     ),
 )]
 pub async fn userinfo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    guard(&sign_in, request.source(), claims(&sign_in, request)).await.or_else(|error| match error.rejection() {
+    let source = request.source();
+    claims(&sign_in, request).await.map_err(|error| count_failure(&sign_in, source, error)).or_else(|error| {
         // RFC 6750, section 3: every rejection says how to authenticate.
-        Some(rejection) if rejection.kind == ErrorKind::InvalidRequest => {
-            let mut response = reject(error);
-            let challenge = HeaderValue::from_static(r#"Bearer realm="selfsame", error="invalid_request""#);
-            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-            Ok(response)
+        let is_malformed = match &error {
+            SignInEndpointError::Http(rejection) => matches!(rejection, Rejection::BadRequest(_)),
+            error => error.rejection().is_some_and(|rejection| rejection.kind == ErrorKind::InvalidRequest),
+        };
+        if !is_malformed {
+            return Err(error);
         }
-        _ => Err(error),
+        let mut response = reject(error);
+        let challenge = HeaderValue::from_static(challenge::ACCESS_TOKEN_MALFORMED);
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        Ok(response)
     })
 }
 
@@ -55,15 +60,10 @@ async fn claims(sign_in: &SignIn, mut request: Request) -> Result<Response, Sign
 async fn access_token(request: &mut Request) -> Result<String, SignInEndpointError> {
     let missing =
         || SignInRejection::new(ErrorKind::TokenMissing, "the access token is missing; send it as a Bearer header");
-    let header = match request.header(&AUTHORIZATION)? {
+    let header = match request.authorization(challenge::ACCESS_TOKEN_MALFORMED)? {
         None => None,
-        Some(header) => {
-            let (scheme, token) = header.split_once(' ').unwrap_or_default();
-            if !scheme.eq_ignore_ascii_case("bearer") {
-                return Err(missing().into());
-            }
-            Some(token.trim().to_owned())
-        }
+        Some(Authorization::Bearer(token)) if !token.is_empty() => Some(token.into_owned()),
+        Some(_) => return Err(missing().into()),
     };
     let form = match *request.method() == Method::POST && is_form(request)? {
         true => read_form(request, &["access_token"]).await?.get("access_token").map(str::to_owned),

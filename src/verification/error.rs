@@ -1,6 +1,7 @@
 //! The errors of the verification interface and its answers to them.
 
 use hyper::StatusCode;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use selfsame_actors::{TooManyRequests, VerificationError};
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::time::RetryAfter;
@@ -10,7 +11,7 @@ use selfsame_protocol::verification::request::ValidationError;
 use selfsame_protocol::verification::version_2::Version2Error;
 use selfsame_storage::StoreError;
 
-use crate::http::{InterfaceError, Rejection, Response, json};
+use crate::http::{InterfaceError, Rejection, Response, challenge, json};
 
 /// A request that was not answered with success.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,17 @@ pub enum VerifyError {
     /// The source address is past its rate limit.
     #[error(transparent)]
     TooMany(#[from] TooManyRequests),
+    /// The caller shows no right secret of an application.
+    #[error("client credentials are wrong; send the application's id and secret by HTTP Basic, or no Authorization")]
+    Unauthenticated,
+    /// The caller is another application than the one that the path names.
+    #[error("the caller is {app_id}, and {named:?} is another application's; ask with that application's secret")]
+    OtherApplication {
+        /// Id of the application that the caller is.
+        app_id: String,
+        /// The id in the request's path.
+        named: String,
+    },
     /// The body is not JSON.
     #[error(transparent)]
     Body(#[from] BodyError),
@@ -96,7 +108,9 @@ impl InterfaceError for VerifyError {
                 | Version2Error::SignInAction(error)) = error;
                 format!("{} is missing or malformed", error.attribute.as_deref().unwrap_or("the body"))
             }
+            Self::OtherApplication { .. } => "the path names another application than the caller".to_owned(),
             Self::TooMany(_)
+            | Self::Unauthenticated
             | Self::Verification(_)
             | Self::NoSuchApplication { .. }
             | Self::ProofFailed { .. }
@@ -110,6 +124,15 @@ impl InterfaceError for VerifyError {
             Self::Http(rejection) => rejection_response(&rejection, detail),
             Self::TooMany(TooManyRequests { retry_after }) => {
                 Rejection::TooManyRequests { retry_after }.respond(&body("rate_limit_exceeded", detail))
+            }
+            Self::Unauthenticated => {
+                let mut response = json(StatusCode::UNAUTHORIZED, &body("unauthenticated", detail));
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge::CLIENT));
+                response
+            }
+            Self::OtherApplication { app_id, .. } => {
+                let body = VerificationErrorBody { app_id: Some(app_id), ..body("forbidden", detail) };
+                json(StatusCode::FORBIDDEN, &body)
             }
             Self::Body(BodyError::NotAnObject) => bad_request(body("validation_error", detail)),
             Self::Body(_) => bad_request(body("invalid_request", detail)),
@@ -147,7 +170,9 @@ fn rejection_response(rejection: &Rejection, detail: String) -> Response {
         Rejection::MethodNotAllowed { .. } => "method_not_allowed",
         Rejection::TooManyRequests { .. } => "rate_limit_exceeded",
         Rejection::PayloadTooLarge { .. } => "request_too_large",
-        Rejection::BadRequest(_) | Rejection::UnsupportedMediaType(_) => "invalid_request",
+        Rejection::BadRequest(_) | Rejection::RepeatedAuthorization { .. } | Rejection::UnsupportedMediaType(_) => {
+            "invalid_request"
+        }
         Rejection::Internal => "internal_error",
         // The interface description has no code for a timeout, so it is answered as overload.
         Rejection::Unavailable { .. } | Rejection::Timeout => return unavailable(detail),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `endpoint.rs` | `POST /api/v4/verify/{rp_id}` |
 //! | `version_2.rs` | `POST /api/v2/verify/{app_id}` |
+//! | `caller.rs` | who asks, and is held to a limit |
 //! | `proof_context.rs` | `POST /api/v4/proof-context/{id}` |
 //! | `rp_status.rs` | `GET /api/v4/rp-status/{rp_id}` |
 //! | `app_status.rs` | `GET /api/v4/app-status/{id}` |
@@ -12,6 +13,7 @@
 //! | `setup.rs` | from the configuration to keys, relying parties and issuers |
 
 mod app_status;
+mod caller;
 mod endpoint;
 mod error;
 mod proof_context;
@@ -25,7 +27,7 @@ use std::sync::Arc;
 
 use error::VerifyError;
 use hyper::Method;
-use selfsame_actors::VerificationHandle;
+use selfsame_actors::Service;
 use state::{Endpoint, LogoUrl};
 use utoipa::{Modify, OpenApi};
 
@@ -34,13 +36,9 @@ use crate::interface::Interface;
 use crate::{health, openapi};
 
 /// The routes of the verification interface.
-pub fn routes(
-    verification: VerificationHandle,
-    logo_url: LogoUrl,
-    openapi: openapi::Document,
-    cors: Option<Cors>,
-) -> Routes {
-    Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(Endpoint { verification, logo_url }))
+pub fn routes(service: &Service, logo_url: LogoUrl, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
+    let endpoint = Endpoint { verification: service.verification(), guesses: service.sign_in(), logo_url };
+    Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(endpoint))
         .cors(cors)
         .reserve(&["/health"])
         .route(Method::POST, "/api/v4/verify/{rp_id}", endpoint::verify)
@@ -68,9 +66,18 @@ pub fn routes(
         endpoint::verify, version_2::verify, proof_context::proof_context, rp_status::rp_status, app_status::app_status,
         health::health, openapi::answer
     ),
-    modifiers(&Shared)
+    modifiers(&Security, &Shared)
 )]
 pub struct Description;
+
+/// Describes how applications authenticate.
+struct Security;
+
+impl Modify for Security {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        openapi::describe_client_credentials(description);
+    }
+}
 
 /// Describes what all endpoints have in common.
 struct Shared;

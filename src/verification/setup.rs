@@ -106,6 +106,7 @@ pub fn limits(config: &Config) -> VerificationLimits {
     VerificationLimits {
         time_limit: config.limits.request_timeout.mul_f64(0.9),
         per_source: config.limits.verifications_per_source.map(config::RateLimit::limit),
+        per_application: config.limits.verifications_per_application.map(config::RateLimit::limit),
     }
 }
 
@@ -147,6 +148,7 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
             let is_required = party.require_signed_requests;
             party.signing_key.map(|signer| SigningRule { signer, is_required })
         }),
+        secrets: app.secret_hashes().map(config::SecretHash::client_secret).collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selfsame_actors::VerificationHandle;
+use selfsame_actors::{SignInHandle, VerificationHandle};
 
 /// The URL of the logo of the application with an id; `None` when it has none.
 pub type LogoUrl = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -11,6 +11,8 @@ pub type LogoUrl = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 pub struct Endpoint {
     /// Admits requests, checks their proofs and records their nullifiers.
     pub verification: VerificationHandle,
+    /// Counts wrong secrets of applications, as sign-in counts them.
+    pub guesses: SignInHandle,
     /// The logos that authenticators may show.
     pub logo_url: LogoUrl,
 }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{Verification, VerificationError};
-use selfsame_protocol::json::from_object;
 use selfsame_protocol::verification::answer::{VERIFIED, VerificationErrorBody, VerificationResponse2};
 use selfsame_protocol::verification::version_2::Version2Request;
-use serde_json::Value;
 
-use super::endpoint::{BODY_LIMIT, tell};
+use super::caller::Caller;
+use super::endpoint::tell;
 use super::error::VerifyError;
 use super::schema::RequestBody2;
 use super::state::Endpoint;
@@ -24,28 +23,30 @@ use crate::http::{Request, Response, json};
 /// 200 while the action allows it; `uses` counts the requests.
 #[utoipa::path(
     post, path = "/api/v2/verify/{app_id}", tag = "verification", operation_id = "verify_version_2",
+    security(("client" = []), ()),
     params(("app_id" = String, Path, pattern = "^app_[A-Za-z0-9_-]{1,128}$", example = "app_staging_169e21f6afc84b304749830067809632", description = "The application's `app_…` id")),
     request_body(content = RequestBody2),
     responses(
         (status = 200, description = "The proof verified", body = VerificationResponse2, example = json!({"uses":1,"success":true,"action":"verify-user","max_uses":1,"nullifier_hash":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","verification_level":"orb","message":"Proof verified successfully"})),
         (status = 400, description = "Malformed, not acceptable, or the proof did not verify: `validation_error`, `invalid_request`, `invalid_format`, `invalid_action`, `rp_not_active`, `configuration_error`, `legacy_proofs_not_accepted`, `rp_signature_required`, `invalid_merkle_root`, `root_too_old`, `invalid_proof`, `identifier_not_accepted`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632"})),
+        (status = 401, description = "The credentials of the application are wrong: `unauthenticated`", body = VerificationErrorBody),
+        (status = 403, description = "The path names another application than the credentials: `forbidden`", body = VerificationErrorBody),
         (status = 404, description = "There is no such application, or it is not active: `not_found`", body = VerificationErrorBody),
         (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`", body = VerificationErrorBody),
     ),
 )]
 pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Response, VerifyError> {
     let deadline = endpoint.verification.deadline();
-    let source = request.source();
-    endpoint.verification.charge_source(source, 1)?;
-    let body = request.read_json(BODY_LIMIT).await?;
-    let asked = Version2Request::read(&from_object::<Value>(&body)?)?;
     let app_id = request.param("app_id")?.into_owned();
+    let caller = Caller::identify(&endpoint, &request, &app_id)?;
+    let asked = caller.read(&mut request, Version2Request::read).await?;
+    caller.charge(&endpoint, &app_id, None, 1).await?;
     let audit = request.audit();
     audit.concerns(app_id.as_str());
     let party = endpoint.verification.application(&app_id).ok_or(VerifyError::NoSuchApplication { app_id })?;
     let (action, verification_level) = (asked.action.clone(), asked.item.identifier.name());
     let asked = asked.into_request(party.usual_environment());
-    let verified = endpoint.verification.verify(Some(source), &party.app_id, asked, deadline).await;
+    let verified = endpoint.verification.verify(Some(request.source()), &party.app_id, asked, deadline).await;
     let verification = verified.map_err(|error| match error {
         VerificationError::AllFailed { app_id, results } => VerifyError::ProofFailed { app_id, results },
         error => error.into(),

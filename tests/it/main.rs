@@ -11,6 +11,7 @@ mod bad_input;
 mod bodies;
 mod bridge;
 mod bridged_sign_in;
+mod callers;
 mod certification;
 mod chain_contracts;
 mod chain_deployment;

@@ -322,6 +322,7 @@ async fn refusals_by_limits_of_a_source_are_counted_by_limit_and_endpoints() {
         ("per_source", "receipts", 0.0),
         ("requests", "all", 0.0),
         ("sign_ins_per_source", "sign-in", 1.0),
+        ("verifications_per_application", "verification", 0.0),
         ("verifications_per_source", "verification", 3.0),
         ("verifier_queue", "sign-in", 0.0),
         ("verifier_queue", "verification", 0.0),

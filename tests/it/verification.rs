@@ -485,7 +485,7 @@ async fn the_interface_describes_itself_and_its_health() {
     assert!(operation["description"].as_str().is_some_and(|text| text.len() > 100), "{operation}");
     let statuses: BTreeSet<&str> =
         operation["responses"].as_object().expect("responses").keys().map(String::as_str).collect();
-    assert_eq!(statuses, BTreeSet::from(["200", "400", "404", "405", "413", "415", "429", "500", "503"]));
+    assert_eq!(statuses, BTreeSet::from(["200", "400", "401", "403", "404", "405", "413", "415", "429", "500", "503"]));
     let health = client.http.get(client.daemon.verify("/health")).send().await.expect("an answer");
     assert_eq!(health.json::<Value>().await.expect("JSON"), json!({"success": true}));
 }

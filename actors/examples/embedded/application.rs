@@ -15,7 +15,7 @@ use selfsame_actors::protocol::verification::directory::{Action, Directory, Rely
 use selfsame_actors::protocol::verification::hash::{external_nullifier, hash_text};
 use selfsame_actors::protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
 use selfsame_actors::protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
-use selfsame_actors::{ClientSecret, ConfiguredKey, Settings, SignInClient, SignInSettings, VerificationSettings};
+use selfsame_actors::{ConfiguredKey, Settings, SignInClient, SignInSettings, VerificationSettings};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -57,6 +57,7 @@ pub fn settings(instance: &str) -> Settings {
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
         signing: None,
+        secrets: Vec::new(),
     };
     let once = Action {
         app_id: APP.to_owned(),

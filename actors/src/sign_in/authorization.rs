@@ -52,10 +52,14 @@ pub struct AuthorizationOrigin {
     pub source: Option<IpAddr>,
     /// The header `User-Agent`, which the authenticator shows.
     pub user_agent: Option<String>,
-    /// The secret of the browser's session, from its cookie; `None` for a program and for a browser
-    /// without one.
-    pub session: Option<String>,
+    /// The secrets in the browser's session cookies, of which the first eight are tried in
+    /// their order; empty for a program and for a browser without a session.
+    pub sessions: Vec<String>,
 }
+
+/// The most session cookies of one request that are tried. A browser has one, and can have others
+/// of the same name that sites next to this one have set.
+const MOST_SESSIONS: usize = 8;
 
 impl SignInHandle {
     /// Answers an authorization request: from the browser's session when that may answer it,
@@ -89,9 +93,9 @@ impl SignInHandle {
         origin: &AuthorizationOrigin,
         target: &Target,
     ) -> Result<Authorization, SignInError> {
-        let AuthorizationOrigin { source, user_agent, session } = origin;
+        let AuthorizationOrigin { source, user_agent, sessions } = origin;
         let expected = self.expected_subject(&request).await?;
-        if let Some(session) = session {
+        for session in sessions.iter().take(MOST_SESSIONS) {
             self.await_given(Given::Session(session)).await?;
             if let Some(person) = self.session_person(&request, expected.as_deref(), session)?
                 && let Some(delivery) = self.grant_from_session(&request, &person).await?

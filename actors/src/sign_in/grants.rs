@@ -2,7 +2,6 @@
 
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Scopes};
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::logout::IdTokenHint;
 use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseType};
@@ -31,12 +30,7 @@ impl SignInHandle {
     /// The subject that a request's `id_token_hint` names; `None` without a hint.
     pub async fn expected_subject(&self, request: &AuthorizationRequest) -> Result<Option<String>, SignInError> {
         let Some(hint) = &request.id_token_hint else { return Ok(None) };
-        let subject = self.read_hint(hint).await?.map(|hint| hint.subject);
-        let wrong = || {
-            let detail = "id_token_hint was not issued here, or so long ago that its key is gone";
-            SignInRejection::of("id_token_hint", ErrorKind::InvalidRequest, detail)
-        };
-        Ok(Some(subject.ok_or_else(wrong)?))
+        Ok(self.read_hint(hint).await?.map(|hint| hint.subject))
     }
 
     /// The audience and subject of an ID token that this provider signed, even when the token has

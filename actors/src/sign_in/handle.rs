@@ -135,18 +135,12 @@ impl SignInHandle {
         self.state.limits.store(Arc::new(limits));
     }
 
-    /// Checks that a source address (IPv6: its /64) is within its limit, and counts nothing.
-    pub fn check_source(&self, source: IpAddr) -> Result<(), TooManyRequests> {
-        self.state.per_source.check(source, self.state.clock.now())
-    }
-
     /// Counts an authorization request, an answer to one, a follower, a request to sign out, a
     /// completion that fails, or a wrong secret against the limit of its source address (IPv6: its
-    /// /64). A request beyond the limit is refused and not
-    /// counted.
+    /// /64). A request beyond the limit is refused and not counted.
     ///
-    /// The caller does not count requests with a right secret: an application's server has one
-    /// address and many end users.
+    /// The caller does not count requests with a right client secret, whatever they contain: an
+    /// application's server has one address and many end users, who choose what it sends.
     pub fn charge_source(&self, source: IpAddr) -> Result<(), TooManyRequests> {
         self.state.per_source.charge(source, self.state.clock.now())
     }

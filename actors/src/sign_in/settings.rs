@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::{Client, SigningAlgorithm};
 use selfsame_protocol::verification::{Environment, ProofKind};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 
 use crate::key_cipher::KeyCipher;
 
@@ -44,7 +43,8 @@ pub struct SignInSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignInLimits {
     /// Limit, by source address (IPv6 by /64), of sign-ins begun, followed or answered, of requests
-    /// to sign out, of completions that fail, and of wrong secrets; `None` is off.
+    /// to sign out, of completions that fail, of wrong client secrets, and of wrong codes and tokens
+    /// without a client secret; `None` is off.
     pub per_source: Option<RateLimit>,
     /// The most sign-ins that are begun within [`SignInSettings::transaction_lifetime`]. One source
     /// address may begin a quarter of them (rounded up).
@@ -104,31 +104,9 @@ pub struct SignInClient {
 }
 
 impl SignInClient {
-    /// Whether `secret` is one of the client's secrets. Every secret is compared, in constant time.
-    pub fn has_secret(&self, secret: &str) -> bool {
-        self.secrets.iter().fold(false, |is_found, stored| stored.is(secret) | is_found)
-    }
-}
-
-/// A client secret as it is stored: never in plain text.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ClientSecret {
-    /// The salt.
-    pub salt: [u8; 16],
-    /// SHA-256 of the salt, followed by the secret.
-    pub digest: [u8; 32],
-}
-
-impl ClientSecret {
-    /// Whether `secret` is the client's secret. The comparison of the hashes takes constant time.
-    pub fn is(&self, secret: &str) -> bool {
-        let given: [u8; 32] = Sha256::new().chain_update(self.salt).chain_update(secret).finalize().into();
-        given.ct_eq(&self.digest).into()
-    }
-}
-
-impl std::fmt::Debug for ClientSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ClientSecret(hidden)")
+    /// Whether one of `readings`, the ways to read the secret that a request carries, is one of the
+    /// client's secrets. All are compared, in constant time.
+    pub fn has_any_secret<T: AsRef<str>>(&self, readings: &[T]) -> bool {
+        ClientSecret::is_any(&self.secrets, readings)
     }
 }

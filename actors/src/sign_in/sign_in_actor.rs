@@ -369,7 +369,7 @@ async fn follow(
 /// Whether a client may act with what it sent.
 fn is_authentic(handle: &SignInHandle, client_id: &str, secret: Option<&str>) -> bool {
     handle.client(client_id).is_some_and(|client| match secret {
-        Some(secret) => client.has_secret(secret),
+        Some(secret) => client.has_any_secret(&[secret]),
         None => client.client.is_public,
     })
 }

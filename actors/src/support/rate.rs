@@ -86,14 +86,6 @@ impl SourceLimiter {
         self.lock().limit = limit;
     }
 
-    /// Whether a request of `source` at `now` (time since the Unix epoch) is within the limit.
-    /// Counts nothing.
-    pub fn check(&self, source: IpAddr, now: Duration) -> Result<(), TooManyRequests> {
-        let Limited { limit, limiter } = &mut *self.lock();
-        let Some(windows) = limiter.under(*limit) else { return Ok(()) };
-        windows.check(source, 1, now).map_err(|wait| self.refuse(wait))
-    }
-
     /// Counts a request of `source` at `now` (time since the Unix epoch). A request beyond the
     /// limit is refused and not counted.
     pub fn charge(&self, source: IpAddr, now: Duration) -> Result<(), TooManyRequests> {

@@ -15,6 +15,7 @@ use futures_util::future::join_all;
 use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
 use selfsame_protocol::chain::relying_parties::RegisteredParty;
+use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::events::EventKind;
 use selfsame_protocol::events::record::VerificationEvent;
 use selfsame_protocol::groth16::{EncodedClaim, PreparedKey};
@@ -35,6 +36,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use super::callers::ApplicationLimiter;
 use super::error::VerificationError;
 use super::messages::{Job, VerifierPoolMessage};
 use super::permits::{Origin, Permits, ProofPermit};
@@ -119,6 +121,9 @@ const MOST_LOOKING: usize = 32;
 pub struct VerificationRefusals {
     /// Verification requests, by [`VerificationLimits::per_source`].
     pub per_source: u64,
+    /// Verification requests of applications that showed their secret, by
+    /// [`VerificationLimits::per_application`].
+    pub per_application: u64,
     /// Verification requests whose source has its share of [`VerificationSettings::queue`].
     pub queue: u64,
     /// Answers to sign-ins whose source has its share of the places for sign-in.
@@ -157,6 +162,7 @@ struct Inner {
     events: EventRecorder,
     limits: ArcSwap<VerificationLimits>,
     per_source: SourceLimiter,
+    per_application: ApplicationLimiter,
     /// One permit for each proof that waits or is checked. A request takes all of its permits or
     /// none. Each permit is released when the work for its proof ends, even when the caller no
     /// longer waits.
@@ -211,6 +217,7 @@ impl VerificationHandle {
                 clock,
                 limits: ArcSwap::from_pointee(limits),
                 per_source: SourceLimiter::new(limits.per_source),
+                per_application: ApplicationLimiter::new(limits.per_application),
             }),
         })
     }
@@ -522,9 +529,45 @@ impl VerificationHandle {
         self.inner.per_source.refund(source);
     }
 
+    /// The application with an id, when one of `readings`, the ways to read the secret that a caller
+    /// shows, is one of its secrets.
+    pub fn authenticate<T: AsRef<str>>(&self, app_id: &str, readings: &[T]) -> Option<Arc<RelyingParty>> {
+        self.application(app_id).filter(|party| ClientSecret::is_any(&party.secrets, readings))
+    }
+
+    /// Counts proofs of an application that has shown its secret, or refuses them: in place of
+    /// [`VerificationHandle::charge_source`].
+    pub fn charge_application(&self, app_id: &str, proofs: usize) -> Result<(), TooManyRequests> {
+        self.inner.per_application.charge(app_id, proofs, self.inner.clock.now())
+    }
+
+    /// Takes back one proof that [`VerificationHandle::charge_application`] has counted, when its
+    /// request is refused by the limit after all.
+    pub fn refund_application(&self, app_id: &str) {
+        self.inner.per_application.refund(app_id);
+    }
+
+    /// Counts the proofs of a request for its application, when that has signed it; `false` when it
+    /// counts for its source ([`VerificationHandle::charge_source`]): it is not signed by the
+    /// application, its nonce has counted before, or the application is at its limit.
+    pub async fn charge_signer(&self, party: &Arc<RelyingParty>, given: RpSignature, proofs: usize) -> bool {
+        let Some(signing) = party.signing else { return false };
+        let now = self.inner.clock.unix_seconds();
+        let check = move || check_signature(Some(signing), Some(&given), now).is_ok();
+        let is_signed = self.inner.blocking.run(check).await.unwrap_or(false);
+        let limiter = &self.inner.per_application;
+        is_signed && limiter.charge_signed(&party.app_id, given.request.nonce, proofs, self.inner.clock.now())
+    }
+
+    /// Whether verification requests have limits by source address.
+    pub fn limits_sources(&self) -> bool {
+        self.inner.limits.load().per_source.is_some()
+    }
+
     /// Changes the limits, from the next request on.
     pub fn set_limits(&self, limits: VerificationLimits) {
         self.inner.per_source.set(limits.per_source);
+        self.inner.per_application.set(limits.per_application);
         self.inner.limits.store(Arc::new(limits));
     }
 
@@ -535,9 +578,10 @@ impl VerificationHandle {
 
     /// The requests that the limits of their sources refused.
     pub fn source_refusals(&self) -> VerificationRefusals {
-        let Inner { per_source, permits, sign_in_permits, .. } = &*self.inner;
+        let Inner { per_source, per_application, permits, sign_in_permits, .. } = &*self.inner;
         VerificationRefusals {
             per_source: per_source.refused(),
+            per_application: per_application.refused(),
             queue: permits.refused_of_source(),
             sign_in_queue: sign_in_permits.refused_of_source(),
         }

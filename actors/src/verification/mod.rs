@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`messages`] | messages to the pool and its workers |
 //! | [`checker`] | what decides whether proofs hold |
+//! | `callers` | who is held to the limits of a request |
 //! | [`settings`], [`error`] | settings of verification; why a request fails |
 //! | [`permits`], [`queue`] | permits of proofs that wait; the order in which they are checked |
 //! | [`state`] | what the pool, the workers and the handle share |
@@ -14,6 +15,7 @@
 //! | [`handle`] | verification's handle |
 //! | [`verification_actor`] | the handle as an actor, for other actors |
 
+mod callers;
 pub(crate) mod checker;
 pub(crate) mod error;
 pub(crate) mod handle;

@@ -54,11 +54,14 @@ pub struct VerificationLimits {
     pub time_limit: Duration,
     /// Limit of proofs by source address (IPv6 by /64); `None` is off.
     pub per_source: Option<RateLimit>,
+    /// Limit of proofs by application, for requests that carry the application's secret, and apart
+    /// from these for requests that it signed; `None` is off.
+    pub per_application: Option<RateLimit>,
 }
 
 impl Default for VerificationLimits {
     fn default() -> Self {
-        Self { time_limit: Duration::from_secs(8), per_source: None }
+        Self { time_limit: Duration::from_secs(8), per_source: None, per_application: None }
     }
 }
 

@@ -116,6 +116,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
         signing: None,
+        secrets: Vec::new(),
     };
     let mut verification = VerificationSettings {
         workers: 2,

@@ -68,6 +68,7 @@ pub fn configure_verification(settings: &mut Settings) {
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
         signing: None,
+        secrets: Vec::new(),
     };
     let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
     settings.verification.keys = vec![ConfiguredKey { environment: HERE.0, kind: HERE.1, key }];

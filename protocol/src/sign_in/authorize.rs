@@ -43,7 +43,8 @@ pub const LONGEST_KEPT: usize = 2048;
 pub struct Client {
     /// The `client_id`: the application's id.
     pub id: String,
-    /// Absolute URIs; a request's URI is compared with them byte for byte.
+    /// Absolute URIs; a request's URI is compared with them byte for byte, but for the port of a
+    /// public client's URI at a loopback address ([`Client::is_redirected_to`]).
     pub redirect_uris: Vec<String>,
     /// Absolute URIs to which a browser may be sent after its session has ended; compared byte for
     /// byte.
@@ -54,6 +55,33 @@ pub struct Client {
     pub is_public: bool,
     /// Whether the client must use PKCE. A public client must use it in any case.
     pub require_pkce: bool,
+}
+
+impl Client {
+    /// Whether `given`, the redirect URI of a request, is the `registered` one. The two are compared
+    /// byte for byte. A public client at `127.0.0.1` or `[::1]` may name any port: it listens on the
+    /// one that the operating system gives it (RFC 8252, section 7.3).
+    pub fn is_redirected_to(&self, registered: &str, given: &str) -> bool {
+        let without_port = |uri| self.is_public.then(|| split_off_loopback_port(uri)).flatten();
+        registered == given || without_port(registered).is_some_and(|uri| Some(uri) == without_port(given))
+    }
+}
+
+/// What stands before and behind the port of an http URI at the literal of a loopback address;
+/// `None` for another URI.
+fn split_off_loopback_port(uri: &str) -> Option<(&'static str, &str)> {
+    let split = |origin: &'static str| Some((origin, uri.strip_prefix(origin)?));
+    let (origin, rest) = ["http://127.0.0.1", "http://[::1]"].into_iter().find_map(split)?;
+    let rest = match rest.strip_prefix(':') {
+        None => rest,
+        Some(rest) => {
+            let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+            let (port, rest) = rest.split_at(end);
+            port.parse::<u16>().ok()?;
+            rest
+        }
+    };
+    (rest.is_empty() || rest.starts_with(['/', '?'])).then_some((origin, rest))
 }
 
 /// A valid authorization request.
@@ -206,7 +234,7 @@ impl AuthorizationRequest {
             return Err(SignInRejection::required("nonce"));
         }
         let code_challenge = code_challenge(parameters, client, response_type)?;
-        let prompts: Vec<&str> = parameters.get("prompt").unwrap_or_default().split(' ').collect();
+        let prompts: Vec<&str> = parameters.get("prompt").unwrap_or_default().split_ascii_whitespace().collect();
         let is_silent = prompts.contains(&"none");
         if is_silent && prompts.len() > 1 {
             let detail = "prompt none cannot be combined with others";
@@ -254,7 +282,7 @@ fn destination<'c>(
     let unknown = || SignInRejection::of("client_id", ErrorKind::InvalidClientId, "no application has this client_id");
     let client = client(id).ok_or_else(unknown)?;
     let redirect_uri = parameters.get("redirect_uri").ok_or_else(|| SignInRejection::required("redirect_uri"))?;
-    if !client.redirect_uris.iter().any(|registered| registered == redirect_uri) {
+    if !client.redirect_uris.iter().any(|registered| client.is_redirected_to(registered, redirect_uri)) {
         let detail = "redirect_uri is not one of those registered for the application; they are compared byte for byte";
         return Err(SignInRejection::of("redirect_uri", ErrorKind::InvalidRedirectUri, detail));
     }
@@ -339,8 +367,11 @@ fn code_challenge(
 }
 
 fn max_age(text: &str) -> Result<u64, SignInRejection> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_number).ok_or_else(|| {
+    // `7200.0` is a whole number too.
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = !fraction.is_empty() && fraction.bytes().all(|digit| digit == b'0');
+    let is_number = is_number && whole.bytes().all(|byte| byte.is_ascii_digit());
+    whole.parse().ok().filter(|_| is_number).ok_or_else(|| {
         SignInRejection::of("max_age", ErrorKind::InvalidRequest, "max_age must be a whole number of seconds")
     })
 }

@@ -83,6 +83,47 @@ fn valid_authorization_requests_are_accepted() {
 }
 
 #[test]
+fn spaces_around_a_prompt_and_a_fraction_of_zero_change_nothing() {
+    for (prompt, is_silent) in [("none ", true), (" none", true), (" ", false), ("", false)] {
+        assert_eq!(read(&[("prompt", prompt)]).map(|request| request.is_silent), Ok(is_silent), "{prompt:?}");
+    }
+    assert_eq!(read(&[("max_age", "7200.0")]).map(|request| request.max_age), Ok(Some(7200)));
+}
+
+/// RFC 8252, section 7.3: the program listens on a port that the operating system chooses.
+#[test]
+fn a_public_client_at_a_loopback_address_may_use_any_port() {
+    let client =
+        |registered: &str, is_public| Client { redirect_uris: vec![registered.to_owned()], is_public, ..client() };
+    #[rustfmt::skip]
+    let table = [
+        ("http://127.0.0.1:3000/callback", "http://127.0.0.1:51004/callback", true),
+        ("http://127.0.0.1/callback", "http://127.0.0.1:51004/callback", true),
+        ("http://127.0.0.1:3000/callback", "http://127.0.0.1/callback", true),
+        ("http://[::1]/callback?x=1", "http://[::1]:51004/callback?x=1", true),
+        ("http://127.0.0.1", "http://127.0.0.1:51004", true),
+        ("http://127.0.0.1/callback", "http://127.0.0.1:51004/callback/", false),
+        ("http://127.0.0.1/callback", "http://127.0.0.1:65536/callback", false),
+        ("http://127.0.0.1/callback", "http://127.0.0.1:/callback", false),
+        ("http://127.0.0.1/callback", "http://127.0.0.1:1@evil.example/callback", false),
+        ("http://127.0.0.1/callback", "http://127.0.0.1.evil.example/callback", false),
+        ("http://127.0.0.1/callback", "http://[::1]:51004/callback", false),
+        ("http://127.0.0.1/callback", "https://127.0.0.1:51004/callback", false),
+        ("http://localhost/callback", "http://localhost:51004/callback", false),
+        ("https://app.example/callback", "https://app.example:51004/callback", false),
+    ];
+    for (registered, given, is_taken) in table {
+        let changes = [("redirect_uri", given), ("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
+        let request = read_as(&client(registered, true), &changes);
+        assert_eq!(request.is_ok(), is_taken, "{registered} {given}");
+        if let Ok(request) = request {
+            assert_eq!((request.target.redirect_uri.as_str(), request.is_fresh), (given, true));
+        }
+        assert!(read_as(&client(registered, false), &changes).is_err(), "with a secret: {registered} {given}");
+    }
+}
+
+#[test]
 fn errors_without_a_registered_redirect_uri_are_shown_on_a_page() {
     let table = [
         (vec![("client_id", "")], ErrorKind::Required, "client_id"),
@@ -176,6 +217,9 @@ fn other_errors_are_redirected_to_the_client() {
         (vec![("prompt", "none login")], ErrorKind::InvalidRequest, "prompt", Query),
         (vec![("max_age", "-1")], ErrorKind::InvalidRequest, "max_age", Query),
         (vec![("max_age", "+1")], ErrorKind::InvalidRequest, "max_age", Query),
+        (vec![("max_age", "7200.5")], ErrorKind::InvalidRequest, "max_age", Query),
+        (vec![("max_age", "7200.")], ErrorKind::InvalidRequest, "max_age", Query),
+        (vec![("max_age", ".0")], ErrorKind::InvalidRequest, "max_age", Query),
         (vec![("max_age", "99999999999999999999")], ErrorKind::InvalidRequest, "max_age", Query),
         (vec![("code_challenge", CHALLENGE)], ErrorKind::InvalidRequest, "code_challenge_method", Query),
         (

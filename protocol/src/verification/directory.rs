@@ -8,6 +8,7 @@ use super::hash::hash_text;
 use super::identity::{Environment, ProofKind, RelyingPartyId};
 use super::request::{Proofs, VerificationRequest};
 use super::rp_signature::SigningRule;
+use crate::client_secret::ClientSecret;
 use crate::commitment::PublicKey;
 use crate::{B256, U256, keccak256};
 
@@ -39,6 +40,9 @@ pub struct RelyingParty {
     pub follows_oprf_key_in: Vec<Environment>,
     /// The key that signs its requests, if it has one.
     pub signing: Option<SigningRule>,
+    /// The secrets with which the application's servers say who they are: two while a secret is
+    /// changed, none for an application without a secret.
+    pub secrets: Vec<ClientSecret>,
 }
 
 impl RelyingParty {

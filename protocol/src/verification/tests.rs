@@ -109,6 +109,7 @@ fn alternative_spellings_of_values_are_accepted() {
         (legacy(), "/responses/0/unknown", json!(null)),
         (legacy(), "/nonce", json!("")),
         (legacy(), "/responses/0/max_age", json!(3600)),
+        (legacy(), "/responses/0/max_age", json!(7200.0)),
         (legacy(), "/responses/0/nullifier", json!("1")),
         (legacy(), "/responses/0/merkle_root", json!("0xABCDEF")),
         (legacy(), "/user_presence_completed", json!(true)),
@@ -230,6 +231,7 @@ fn relying_party(app_id: &str, rp_id: &str) -> RelyingParty {
         oprf_public_key: Some(key(&named["oprf_pubkey_x"], &named["oprf_pubkey_y"])),
         follows_oprf_key_in: Vec::new(),
         signing: None,
+        secrets: Vec::new(),
     }
 }
 

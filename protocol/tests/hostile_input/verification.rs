@@ -195,6 +195,7 @@ fn directory() -> &'static Directory {
             oprf_public_key: Some(key("oprf")),
             follows_oprf_key_in: Vec::new(),
             signing: None,
+            secrets: Vec::new(),
         };
         let issuer = Issuer {
             id: 1,

@@ -45,6 +45,7 @@ pub(super) fn everything() -> String {
         per_source = {{ requests = 60, window = "1m" }}
         per_leaf_index = {{ requests = 61, window = "1d" }}
         verifications_per_source = {{ requests = 62, window = "1h" }}
+        verifications_per_application = {{ requests = 620, window = "1h" }}
         sign_ins_per_source = {{ requests = 63, window = "2s" }}
         trusted_proxies = ["10.0.0.0/8", "::1"]
         forwarded_header = "forwarded"

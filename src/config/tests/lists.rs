@@ -27,6 +27,10 @@ fn errors_in_lists_name_the_position_of_the_entry() {
             &["apps[2].redirect_uris[0]: ", "localhost"],
         ),
         (
+            "[[apps]]\nid = 'app_c'\npublic = true\nredirect_uris = ['https://a/*']",
+            &["apps[2].redirect_uris[0]: ", "has a *", "write each redirect URI in full"],
+        ),
+        (
             "[[apps]]\nid = 'app_c'\npublic = true\nredirect_uris = ['https://a/#b']",
             &["apps[2].redirect_uris[0]: ", "fragment"],
         ),

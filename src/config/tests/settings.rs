@@ -163,6 +163,15 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
         ("limits.per_source = { requests = 5, window = 1 }", &["limits.per_source.window: "]),
         ("limits.per_source = { requests = 0, window = '1m' }", &["limits.per_source.requests: 0", "1 to 100000"]),
         (
+            "limits.verifications_per_application = { requests = 15, window = '1m' }",
+            &["limits.verifications_per_application.requests: 15", "16 to 100000"],
+        ),
+        (
+            "limits.verifications_per_source = { requests = 60, window = '1m' }\n\
+             limits.verifications_per_application = { requests = 3599, window = '1h' }",
+            &["limits.verifications_per_application: allows fewer proofs than limits.verifications_per_source"],
+        ),
+        (
             "limits.per_leaf_index = { requests = 1, window = '2d' }",
             &["limits.per_leaf_index.window: 2days", "1s to 1day"],
         ),

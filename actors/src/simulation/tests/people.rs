@@ -80,6 +80,7 @@ pub(super) fn settings(max_verifications: u64) -> VerificationSettings {
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
         signing: None,
+        secrets: Vec::new(),
     };
     let action = Action {
         app_id: APP.to_owned(),

@@ -100,6 +100,7 @@ fn configure(settings: &mut Settings) {
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
         signing: None,
+        secrets: Vec::new(),
     };
     let key = RootKey { environment: HERE.0, kind: HERE.1, root: Root::from_number(U256::from(5)) };
     let trust = RootTrust { time: UnixSeconds(1_800_000_000), identifiers: vec![LegacyIdentifier::Orb] };

@@ -134,7 +134,10 @@ impl SignInByMessages {
         let mut parameters = authorization_request();
         parameters.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
         parameters.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let origin = AuthorizationOrigin { session: session.map(str::to_owned), ..AuthorizationOrigin::default() };
+        let origin = AuthorizationOrigin {
+            sessions: session.into_iter().map(str::to_owned).collect(),
+            ..AuthorizationOrigin::default()
+        };
         self.ask(|reply| SignInMessage::Authorize { parameters, origin, reply }).await
     }
 
