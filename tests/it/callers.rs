@@ -57,14 +57,11 @@ async fn a_source_at_its_limit_is_refused_failures_and_never_good_credentials() 
     let granted = client.exchange(&client.code("alice", &[]).await).await;
     let token = granted.text("access_token").to_owned();
     let code = client.code("alice", &[]).await;
-    let wrong = || client.post_as(APP, "wrong", "/introspect", &[("token", &token)]);
-    let statuses: Vec<u16> = {
-        let mut statuses = Vec::new();
-        for _ in 0..12 {
-            statuses.push(wrong().await.status);
-        }
-        statuses
-    };
+    let wrong = async || client.post_as(APP, "wrong", "/introspect", &[("token", &token)]).await;
+    let mut statuses = Vec::new();
+    for _ in 0..12 {
+        statuses.push(wrong().await.status);
+    }
     assert!(statuses.starts_with(&[401]) && statuses.ends_with(&[429]), "{statuses:?}");
     let userinfo = |token: &str| client.http.get(client.daemon.sign_in("/userinfo")).bearer_auth(token);
     let refused = [
@@ -79,7 +76,6 @@ async fn a_source_at_its_limit_is_refused_failures_and_never_good_credentials() 
     assert_eq!(client.exchange(&code).await.status, 200);
     assert_eq!(client.post("/introspect", &[("token", &token)]).await.body["active"], true);
     assert_eq!(client.send(userinfo(&token)).await.status, 200);
-    // Codes of a client without a secret are guesses of its source.
     client.stop().await;
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use selfsame_actors::protocol::U256;
+use selfsame_actors::protocol::client_secret::ClientSecret;
 use selfsame_actors::protocol::groth16::PreparedKey;
 use selfsame_actors::protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_actors::protocol::groth16::simulator::Simulator;
