@@ -12,6 +12,7 @@
 //! | [`encoding`] | the canonical binary encoding of blocks and stored records |
 //! | [`lanes`] | arithmetic on eight field elements at once |
 //! | [`tree`] | the Merkle tree of account commitments: hash, pages, batch update, inclusion paths |
+//! | [`client_secret`] | secrets of applications, as they are stored |
 //! | [`commitment`] | BabyJubJub keys and the commitment to an account's key set |
 //! | [`registry`] | accounts, the eight operations, the rules of the registry contract (v1) |
 //! | [`eip712`] | the typed data that authenticators sign |

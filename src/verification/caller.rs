@@ -11,10 +11,12 @@ use selfsame_protocol::json::from_object;
 use selfsame_protocol::verification::rp_signature::RpSignature;
 use serde_json::Value;
 
-use super::endpoint::BODY_LIMIT;
 use super::error::VerifyError;
 use super::state::Endpoint;
 use crate::http::{Authorization, Request, challenge};
+
+/// The longest body of a request, in bytes.
+pub const BODY_LIMIT: usize = 256 * 1024;
 
 /// The longest body that is read from a source at its limit, in bytes: the request may be signed by
 /// an application, and a request of 16 proofs has a fifth of this.

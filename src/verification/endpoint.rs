@@ -18,9 +18,6 @@ use super::schema::RequestBody;
 use super::state::Endpoint;
 use crate::http::{AuditNotes, Request, Response, json};
 
-/// The longest body of a request, in bytes.
-pub const BODY_LIMIT: usize = 256 * 1024;
-
 /// Verify proofs
 ///
 /// The body is a legacy request (`protocol_version` 3.0), a uniqueness request (4.0), or a session
