@@ -174,8 +174,8 @@ pub struct Limits {
     /// Proofs in verification requests of one application that shows its secret, and as many in
     /// requests that it signed (without it no limit). At least `verifications_per_source`.
     pub verifications_per_application: Option<RateLimit>,
-    /// Sign-ins begun or answered, credentials that were wrong, and codes and tokens that were wrong
-    /// without a client secret, of one source address (without it no limit).
+    /// Sign-ins begun or answered, credentials that were wrong, and codes and tokens that were
+    /// wrong without a client secret, of one source address (without it no limit).
     pub sign_ins_per_source: Option<RateLimit>,
     /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source
     /// address may have begun a quarter of them.

@@ -114,8 +114,8 @@ fn check_base_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Accepts https, and http only to this machine. `*` is refused: redirect URIs are compared byte for
-/// byte, so that it would stand for itself and not for a pattern.
+/// Accepts https, and http only to this machine. `*` is refused: redirect URIs are compared byte
+/// for byte, so that it would stand for itself and not for a pattern.
 ///
 /// # Errors
 /// What is wrong with the URI and what would be right.

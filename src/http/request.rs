@@ -81,8 +81,8 @@ impl Request {
         Ok(Some(text))
     }
 
-    /// The elements of a header that is a list (RFC 9110, section 5.6.1), of all lines of this name.
-    /// An element that is not UTF-8 is left out, and the others count.
+    /// The elements of a header that is a list (RFC 9110, section 5.6.1), of all lines of this
+    /// name. An element that is not UTF-8 is left out, and the others count.
     pub fn list(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
         elements(&self.head.headers, name, b',')
     }

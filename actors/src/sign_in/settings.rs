@@ -43,8 +43,8 @@ pub struct SignInSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignInLimits {
     /// Limit, by source address (IPv6 by /64), of sign-ins begun, followed or answered, of requests
-    /// to sign out, of completions that fail, of wrong client secrets, and of wrong codes and tokens
-    /// without a client secret; `None` is off.
+    /// to sign out, of completions that fail, of wrong client secrets, and of wrong codes and
+    /// tokens without a client secret; `None` is off.
     pub per_source: Option<RateLimit>,
     /// The most sign-ins that are begun within [`SignInSettings::transaction_lifetime`]. One source
     /// address may begin a quarter of them (rounded up).

@@ -529,8 +529,8 @@ impl VerificationHandle {
         self.inner.per_source.refund(source);
     }
 
-    /// The application with an id, when one of `readings`, the ways to read the secret that a caller
-    /// shows, is one of its secrets.
+    /// The application with an id, when one of `readings`, the ways to read the secret that a
+    /// caller shows, is one of its secrets.
     pub fn authenticate<T: AsRef<str>>(&self, app_id: &str, readings: &[T]) -> Option<Arc<RelyingParty>> {
         self.application(app_id).filter(|party| ClientSecret::is_any(&party.secrets, readings))
     }

@@ -58,9 +58,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// Whether `given`, the redirect URI of a request, is the `registered` one. The two are compared
-    /// byte for byte. A public client at `127.0.0.1` or `[::1]` may name any port: it listens on the
-    /// one that the operating system gives it (RFC 8252, section 7.3).
+    /// Whether `given`, the redirect URI of a request, is the `registered` one. The two are
+    /// compared byte for byte. A public client at `127.0.0.1` or `[::1]` may name any port: it
+    /// listens on the one that the operating system gives it (RFC 8252, section 7.3).
     pub fn is_redirected_to(&self, registered: &str, given: &str) -> bool {
         let without_port = |uri| self.is_public.then(|| split_off_loopback_port(uri)).flatten();
         registered == given || without_port(registered).is_some_and(|uri| Some(uri) == without_port(given))
