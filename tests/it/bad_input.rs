@@ -219,7 +219,6 @@ fn broken(good: &Map<String, Value>) -> Vec<Vec<u8>> {
         format!("{text},"),
         format!("{text}\0"),
         format!("\0{text}"),
-        format!("\u{feff}{text}"),
         format!("// comment\n{text}"),
         format!("{{{inner},}}"),
         format!("{{,{inner}}}"),

@@ -163,14 +163,13 @@ async fn bodies_have_a_maximum_size_and_a_content_type() {
         assert_eq!(answer.expect_error(413, "bad_request"), "the body is longer than 65536 bytes", "{url}");
         assert_eq!(answer.header("connection"), Some("close"));
 
-        for wrong in ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "json", ""]
-        {
+        for wrong in ["text/plain", "application/x-www-form-urlencoded", "json", ""] {
             let answer = client.send(client.http.post(url).header("content-type", wrong).body("{}")).await;
             let message = answer.expect_error(415, "bad_request");
             assert!(message.ends_with("it must be application/json"), "{wrong}: {answer:?}");
         }
         client.send(client.http.post(url).body("{}")).await.expect_error(415, "bad_request");
-        for good in ["application/json", "Application/JSON; charset=UTF-8"] {
+        for good in ["application/json", "Application/JSON; charset=UTF-8", "application/json; charset=latin1"] {
             let answer = client.send(client.http.post(url).header("content-type", good).body("{}")).await;
             assert!(answer.expect_error(400, "bad_request").starts_with("missing field"), "{good}: {answer:?}");
         }
