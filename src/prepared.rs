@@ -19,7 +19,7 @@ use crate::http::{Certificate, TlsError};
 use crate::logging::{self, InvalidFilter};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
 use crate::sign_in::appearance::Appearance;
-use crate::sign_in::setup::unprotected_clients;
+use crate::sign_in::setup::{legacy_sign_ins, unprotected_clients};
 use crate::sign_in::wallet_links::WalletLinks;
 use crate::verification::setup::LoadedKeys;
 use crate::webhooks::setup::{WebhookSetupError, Webhooks};
@@ -225,6 +225,8 @@ impl From<Problem> for Problems {
 pub enum Warning {
     /// These applications may ask for codes with neither `code_challenge` nor `nonce`.
     UnprotectedClients(Vec<String>),
+    /// These applications ask for legacy proofs at sign-in.
+    LegacySignIn(Vec<String>),
     /// Proofs of production are checked with a key from a file.
     ProductionKeyFile {
         /// The kind of the proofs.
@@ -244,6 +246,10 @@ impl Warning {
         if !unprotected.is_empty() {
             warnings.push(Self::UnprotectedClients(unprotected));
         }
+        let legacy: Vec<_> = legacy_sign_ins(config).into_iter().map(str::to_owned).collect();
+        if !legacy.is_empty() {
+            warnings.push(Self::LegacySignIn(legacy));
+        }
         warnings
     }
 
@@ -254,6 +260,10 @@ impl Warning {
                 let applications = applications.join(", ");
                 tracing::warn!(applications, "{UNPROTECTED_CLIENTS}");
             }
+            Self::LegacySignIn(applications) => {
+                let applications = applications.join(", ");
+                tracing::warn!(applications, "{LEGACY_SIGN_IN}");
+            }
             Self::ProductionKeyFile { kind, path } => {
                 tracing::warn!(kind = kind.name(), path = %path.display(), "{PRODUCTION_KEY_FILE}");
             }
@@ -263,12 +273,16 @@ impl Warning {
 
 const UNPROTECTED_CLIENTS: &str = "these applications may ask for codes without code_challenge and nonce; set \
                                    require_pkce = true where they use PKCE";
+const LEGACY_SIGN_IN: &str = "these applications ask for legacy proofs at sign-in, which accounts made from 2026-06-01 \
+                              on cannot make, and nobody from 2027-04-01 on; set proof = \"current\", which gives \
+                              each person another sub";
 const PRODUCTION_KEY_FILE: &str = "proofs of production are checked with a key from a file";
 
 impl Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnprotectedClients(applications) => write!(f, "{UNPROTECTED_CLIENTS}: {}", applications.join(", ")),
+            Self::LegacySignIn(applications) => write!(f, "{LEGACY_SIGN_IN}: {}", applications.join(", ")),
             Self::ProductionKeyFile { kind, path } => {
                 write!(f, "{PRODUCTION_KEY_FILE}: {} proofs, {}", kind.name(), path.display())
             }

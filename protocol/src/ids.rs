@@ -4,9 +4,14 @@
 //! Such a number is a numeric string in JSON ([`crate::number`]) and is encoded like the integer
 //! that it wraps. Roots are in [`crate::tree`], points in time in [`crate::time`].
 
-use alloy_primitives::U256;
+use std::fmt::{self, Display};
 
-use crate::number::{integer_type, number_type};
+use alloy_primitives::U256;
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+use crate::encoding::{DecodeError, Encoding};
+use crate::number::number_type;
 
 number_type! {
     /// Leaf index of an account: the position of its commitment in the tree. Counted from 1; leaf 0
@@ -59,7 +64,40 @@ impl From<u64> for Nonce {
 /// A nullifier: the number that a proof shows for a person and an action. A person who proves the
 /// same action to the same application again has the same nullifier; nullifiers for other actions
 /// are unrelated to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
+#[schema(
+    value_type = String,
+    pattern = "^0x[0-9a-f]{64}$",
+    example = "0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"
+)]
 pub struct Nullifier(pub U256);
 
-integer_type!(Nullifier);
+impl Nullifier {
+    /// Its only text, in answers, events, records of the log and documents: `0x` and 64 lower-case
+    /// hex digits. Relying parties compare it as a text.
+    pub fn to_text(self) -> String {
+        format!("{:#066x}", self.0)
+    }
+}
+
+impl Display for Nullifier {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.to_text())
+    }
+}
+
+impl Serialize for Nullifier {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Encoding for Nullifier {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        Encoding::decode(input).map(Self)
+    }
+}

@@ -160,6 +160,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("cluster.staleness", of_cluster(|cluster| cluster.staleness), SECOND, HOUR),
         ("cluster.journal_retention", of_cluster(|cluster| cluster.journal_retention), 10 * SECOND, 7 * DAY),
         ("bridge.lifetime", config.bridge.lifetime, SECOND, DAY),
+        ("events.repeat_window", config.events.repeat_window, Duration::ZERO, 30 * DAY),
         ("events.retention", config.events.retention, HOUR, TEN_YEARS),
         ("backup.every", config.backup.every.unwrap_or(HOUR), 60 * SECOND, TEN_YEARS),
         ("sign_in.transaction_lifetime", sign_in.transaction_lifetime, SECOND, HOUR),
@@ -418,6 +419,11 @@ fn check_actions(config: &Config) -> Vec<InvalidSetting> {
                 let message = format!("{} does not accept {given}, only {}", app.id, accepted.join(", "));
                 found.push(invalid_setting(key("environment"), message));
             }
+            Some(app) if action.genesis_issued_at_min.is_some() && takes_legacy(config, app, action) => {
+                let message = "is for current proofs, and the action accepts legacy ones, which show no time of issue; \
+                               set accept_legacy = false";
+                found.push(invalid_setting(key("genesis_issued_at_min"), message));
+            }
             Some(app) if counts_persons_twice(config, app, action) => {
                 let message = format!(
                     "{} limits an action that accepts legacy and current proofs, so one person can reach the limit with \
@@ -447,9 +453,14 @@ fn check_actions(config: &Config) -> Vec<InvalidSetting> {
     found
 }
 
+/// Whether an action accepts legacy proofs.
+fn takes_legacy(config: &Config, app: &App, action: &Action) -> bool {
+    config.accepts_legacy(app) && action.accept_legacy
+}
+
 /// Whether an action has a limit that a person can reach with legacy and with current proofs.
 fn counts_persons_twice(config: &Config, app: &App, action: &Action) -> bool {
-    let accepts_both = config.accepts_legacy(app) && action.accept_legacy && config.takes_current_proofs(app);
+    let accepts_both = takes_legacy(config, app, action) && config.takes_current_proofs(app);
     action.max_verifications > 0 && accepts_both && !action.counts_kinds_separately
 }
 
@@ -519,6 +530,10 @@ fn check_relying_parties(config: &Config) -> Vec<InvalidSetting> {
         if party.require_signed_requests && party.signing_key.is_none() {
             let message = "needs signing_key, the address of the key that signs the requests";
             found.push(invalid_setting(key("require_signed_requests"), message.to_owned()));
+        }
+        if party.require_signal_nonce && !party.require_signed_requests {
+            let message = "needs require_signed_requests = true: the signal is compared with the signed nonce";
+            found.push(invalid_setting(key("require_signal_nonce"), message.to_owned()));
         }
     }
     found

@@ -21,6 +21,11 @@ use super::{formats, values, written};
 pub struct Events {
     /// Whether events are recorded for the streams of the operator and of applications.
     pub streams: bool,
+    /// For how long a nullifier that is verified for the same action again makes no other event and
+    /// no webhook; 0s tells of each.
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
+    pub repeat_window: Duration,
     /// How long an event is kept. A webhook that is further behind loses it.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     #[schemars(with = "formats::Duration")]
@@ -29,8 +34,8 @@ pub struct Events {
 
 impl Default for Events {
     fn default() -> Self {
-        let EventSettings { streams, retention, .. } = EventSettings::default();
-        Self { streams, retention }
+        let EventSettings { streams, repeat_window, retention, .. } = EventSettings::default();
+        Self { streams, repeat_window, retention }
     }
 }
 

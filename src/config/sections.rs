@@ -496,6 +496,10 @@ pub struct App {
     /// has no OPRF public key.
     #[serde(default)]
     pub accept_legacy: Option<bool>,
+    /// Whether the verification interface accepts only the actions of `[[actions]]`; by default the
+    /// first proof of another action begins it.
+    #[serde(default)]
+    pub only_configured_actions: bool,
     /// The credentials that count, at verification and at sign-in; all by default.
     #[serde(default)]
     pub accepted_identifiers: Option<Vec<String>>,
@@ -558,7 +562,7 @@ impl App {
 }
 
 /// `[[actions]]`: the settings of an action. An action without an entry begins with its first
-/// proof.
+/// proof, unless its application has `only_configured_actions`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
@@ -569,7 +573,7 @@ pub struct Action {
     /// The environment; the application must accept it.
     #[serde(default)]
     pub environment: Environment,
-    /// What authenticators show of the action; by default what its first proof came with.
+    /// What authenticators show of the action; nothing by default.
     #[serde(default)]
     pub description: String,
     /// How often one nullifier may be verified; 0 is no limit.
@@ -582,6 +586,10 @@ pub struct Action {
     /// these by default.
     #[serde(default)]
     pub accepted_identifiers: Option<Vec<String>>,
+    /// The earliest time of a credential's first issue, in Unix seconds, that a current proof must
+    /// show. It stands in for the `credential_genesis_issued_at_min` that client kits leave out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub genesis_issued_at_min: Option<u64>,
     /// Whether an action with a limit may accept both kinds of proof, although one person can then
     /// reach the limit once with each.
     #[serde(default)]
@@ -667,6 +675,10 @@ pub struct RelyingParty {
     /// Whether verification takes only requests that are signed with that key, each nonce once.
     #[serde(default)]
     pub require_signed_requests: bool,
+    /// Whether the signal of every legacy proof must be the signed nonce: such a proof binds its
+    /// signal alone.
+    #[serde(default)]
+    pub require_signal_nonce: bool,
     /// Whether the relying party is served.
     #[serde(default)]
     pub status: Status,
@@ -682,6 +694,7 @@ impl RelyingParty {
             signing_key: None,
             signing_key_file: None,
             require_signed_requests: false,
+            require_signal_nonce: false,
             status: Status::Active,
         }
     }

@@ -210,7 +210,7 @@ impl Config {
             followers_per_source, trusted_proxies, forwarded_header,
         });
         compare!(changed, bridge: Bridge { lifetime, memory_mib });
-        compare!(changed, events: Events { streams, retention });
+        compare!(changed, events: Events { streams, repeat_window, retention });
         compare!(changed, webhooks);
         compare!(changed, cors: Cors { allowed_origins });
         compare!(changed, apps, actions, issuers, relying_parties, trusted_roots);

@@ -7,6 +7,7 @@ use alloy_primitives::hex;
 use selfsame_actors::{KeyCipher, SignInClient, SignInLimits, SignInSettings};
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::{Client, ResponseType};
+use selfsame_protocol::verification::ProofKind;
 use zeroize::Zeroizing;
 
 use super::appearance::{Appearance, LogoError};
@@ -113,6 +114,13 @@ pub fn unprotected_clients(config: &Config) -> Vec<&str> {
         !app.public && !app.require_pkce && app.response_types.iter().any(needs_no_nonce)
     };
     signing_in(config).filter(is_unprotected).map(|app| app.id.as_str()).collect()
+}
+
+/// The applications whose sign-ins ask for a legacy proof. The wallets of a daemon with `--dev`
+/// always make them.
+pub fn legacy_sign_ins(config: &Config) -> Vec<&str> {
+    let is_legacy = |app: &&App| app.proof == ProofKind::Legacy && !config.dev;
+    signing_in(config).filter(is_legacy).map(|app| app.id.as_str()).collect()
 }
 
 fn signing_in(config: &Config) -> impl Iterator<Item = &App> {

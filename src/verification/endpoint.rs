@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{SeenNullifier, Verification, VerificationError};
-use selfsame_protocol::number;
 use selfsame_protocol::verification::answer::{
     SESSION_VERIFIED, VERIFIED, VERIFIED_AGAIN, VerificationErrorBody, VerificationResponse,
 };
@@ -36,8 +35,8 @@ use crate::http::{AuditNotes, Request, Response, json};
         ("Session" = (value = json!({"protocol_version":"4.0","nonce":"0x1","session_id":"session_000000000000000000000000000000000000000000000000000000000000002a0100000000000000000000000000000000000000000000000000000000000000","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"session_nullifier":["0x2a","0x0200000000000000000000000000000000000000000000000000000000000007"],"expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
     )),
     responses(
-        (status = 200, description = "At least one proof verified", body = VerificationResponse, example = json!({"success":true,"protocol_version":"3.0","action":"verify-user","nullifier":"0x22de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","environment":"staging","results":[{"identifier":"orb","success":true,"nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"}],"message":"Proof verified successfully"})),
-        (status = 400, description = "Malformed, not acceptable, or no proof verified: `validation_error`, `invalid_request`, `app_not_migrated`, `rp_not_active`, `configuration_error`, `legacy_proofs_not_accepted`, `rp_signature_required`, `invalid_rp_signature`, `invalid_timestamp`, `timestamp_too_far_in_future`, `rp_signature_expired`, `duplicate_nonce`, `all_verifications_failed`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"all_verifications_failed","detail":"no proof of the request verified; results says why for each","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632","results":[{"identifier":"orb","success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof"}]})),
+        (status = 200, description = "At least one proof verified", body = VerificationResponse, example = json!({"success":true,"protocol_version":"3.0","action":"verify-user","nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","environment":"staging","results":[{"identifier":"orb","success":true,"nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"}],"message":"Proof verified successfully"})),
+        (status = 400, description = "Malformed, not acceptable, or no proof verified: `validation_error`, `protocol_version_not_allowed`, `invalid_request`, `app_not_migrated`, `rp_not_active`, `configuration_error`, `invalid_action`, `legacy_proofs_not_accepted`, `rp_signature_required`, `invalid_rp_signature`, `invalid_timestamp`, `timestamp_too_far_in_future`, `rp_signature_expired`, `duplicate_nonce`, `invalid_signal`, `all_verifications_failed`, `environment_mismatch`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"all_verifications_failed","detail":"no proof of the request verified; results says why for each","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632","results":[{"identifier":"orb","success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof"}]})),
         (status = 401, description = "The credentials of the application are wrong: `unauthenticated`", body = VerificationErrorBody),
         (status = 403, description = "The path names another application than the credentials: `forbidden`", body = VerificationErrorBody),
         (status = 404, description = "The application is not active: `not_found`", body = VerificationErrorBody),
@@ -72,7 +71,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
         protocol_version: kind.protocol_version(),
         session_id,
         action,
-        nullifier: nullifier.map(|seen| number::canonical(seen.nullifier.0)),
+        nullifier: nullifier.map(|seen| seen.nullifier),
         created_at: nullifier.map(|SeenNullifier { created_at, .. }| created_at.to_iso_8601()),
         environment,
         results,

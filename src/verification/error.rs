@@ -1,5 +1,7 @@
 //! The errors of the verification interface and its answers to them.
 
+use std::borrow::Cow;
+
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use selfsame_actors::{TooManyRequests, VerificationError};
@@ -7,6 +9,7 @@ use selfsame_protocol::json::BodyError;
 use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::answer::{ItemResult, VerificationErrorBody};
 use selfsame_protocol::verification::directory::AdmissionError;
+use selfsame_protocol::verification::nullifiers::MaxVerificationsReached;
 use selfsame_protocol::verification::request::ValidationError;
 use selfsame_protocol::verification::version_2::Version2Error;
 use selfsame_storage::StoreError;
@@ -56,6 +59,14 @@ pub enum VerifyError {
         app_id: String,
         /// The result of its only proof.
         results: Vec<ItemResult>,
+    },
+    /// The person of a request of version 2 was counted as often as the action allows.
+    #[error("{limit}")]
+    CountedOut {
+        /// Id of the application.
+        app_id: String,
+        /// The limit.
+        limit: MaxVerificationsReached,
     },
     /// No relying party has the id that a question is about.
     #[error("{error}")]
@@ -114,6 +125,7 @@ impl InterfaceError for VerifyError {
             | Self::Verification(_)
             | Self::NoSuchApplication { .. }
             | Self::ProofFailed { .. }
+            | Self::CountedOut { .. }
             | Self::Lookup { .. } => self.to_string(),
         }
     }
@@ -137,7 +149,7 @@ impl InterfaceError for VerifyError {
             Self::Body(BodyError::NotAnObject) => bad_request(body("validation_error", detail)),
             Self::Body(_) => bad_request(body("invalid_request", detail)),
             Self::Validation(error) | Self::Version2(Version2Error::Validation(error)) => {
-                bad_request(VerificationErrorBody { attribute: error.attribute, ..body("validation_error", detail) })
+                bad_request(VerificationErrorBody { attribute: error.attribute, ..body(error.code, detail) })
             }
             Self::Version2(Version2Error::Format(error)) => {
                 bad_request(VerificationErrorBody { attribute: error.attribute, ..body("invalid_format", detail) })
@@ -149,6 +161,9 @@ impl InterfaceError for VerifyError {
             Self::ProofFailed { app_id, results } => {
                 let code = results.into_iter().find_map(|result| result.code).unwrap_or("invalid_proof");
                 bad_request(VerificationErrorBody { app_id: Some(app_id), ..body(code, detail) })
+            }
+            Self::CountedOut { app_id, .. } => {
+                bad_request(VerificationErrorBody { app_id: Some(app_id), ..body("max_verifications_reached", detail) })
             }
             Self::Lookup { lookup, error } => lookup_response(lookup, error, detail),
             Self::Verification(error) => verification_response(error, detail),
@@ -191,7 +206,7 @@ fn verification_response(error: VerificationError, detail: String) -> Response {
         VerificationError::Admission(AdmissionError::InactiveApplication { .. }) => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_REQUEST,
     };
-    let attribute = error.attribute().map(str::to_owned);
+    let attribute = error.attribute().map(Cow::into_owned);
     let app_id = error.app_id().map(str::to_owned);
     let results = error.results().map(<[ItemResult]>::to_vec);
     json(status, &VerificationErrorBody { attribute, app_id, results, ..body(error.code(), detail) })

@@ -20,8 +20,8 @@ const BODY_LIMIT: usize = 64 * 1024;
 
 /// Who asks for a proof
 ///
-/// What an authenticator shows before it asks the person. The name and the URLs are those that the
-/// operator registered.
+/// What an authenticator shows before it asks the person. The name, the URLs and the description
+/// are those that the operator registered; an action that nobody configured has no description.
 #[utoipa::path(
     post, path = "/api/v4/proof-context/{id}", tag = "verification",
     params(("id" = String, Path, pattern = "^(rp_[0-9a-fA-F]{16}|app_[A-Za-z0-9_-]{1,128})$", example = "rp_6765160973bf7042", description = "`rp_` and 16 hex digits, or the application's `app_…` id")),
@@ -49,7 +49,7 @@ pub async fn proof_context(endpoint: Arc<Endpoint>, mut request: Request) -> Res
         None => None,
         Some(action) => {
             let key = ActionKey::new(&party.app_id, environment, &action);
-            let description = endpoint.verification.action_description(key).await.map_err(VerificationError::from)?;
+            let description = endpoint.verification.action_description(&key);
             Some(ContextAction { action, description, environment: environment.name() })
         }
     };

@@ -37,14 +37,15 @@ pub struct LegacyRequest {
     /// Legacy proofs have no sessions.
     #[schema(schema_with = nothing)]
     pub session_id: Option<()>,
-    /// A description for the action's record, at most 2048 bytes.
+    /// At most 2048 bytes; neither kept nor shown: it is the sender's word.
     #[schema(max_length = 2048, example = "Vote once")]
     pub action_description: Option<String>,
     /// The environment of the proofs; production by default.
     pub environment: Option<EnvironmentName>,
     /// The lowest protocol version that the application accepts.
     pub min_protocol_version: Option<LegacyVersion>,
-    /// Whether the person's app completed a check of presence; it is recorded.
+    /// Whether the person's app completed a check of presence: the sender's word, which is
+    /// recorded.
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
@@ -166,14 +167,15 @@ pub struct UniquenessRequest {
     /// A request with a session is of another type.
     #[schema(schema_with = nothing)]
     pub session_id: Option<()>,
-    /// A description for the action's record, at most 2048 bytes.
+    /// At most 2048 bytes; neither kept nor shown: it is the sender's word.
     #[schema(max_length = 2048, example = "Vote once")]
     pub action_description: Option<String>,
     /// The environment of the proofs; production by default.
     pub environment: Option<EnvironmentName>,
     /// The lowest protocol version that the application accepts.
     pub min_protocol_version: Option<AnyVersion>,
-    /// Whether the person's app completed a check of presence; it is recorded.
+    /// Whether the person's app completed a check of presence: the sender's word, which is
+    /// recorded.
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
@@ -192,14 +194,15 @@ pub struct UniquenessEntry {
     #[schema(schema_with = issuer_schema_id)]
     pub issuer_schema_id: u64,
     /// The nullifier.
-    #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x2a")]
+    #[schema(pattern = "^(0x[0-9a-fA-F]{1,64}|[0-9]{1,78})$", example = "0x2a")]
     pub nullifier: String,
-    /// The credential does not expire before this time, in Unix seconds.
-    #[schema(minimum = 0, example = 1_796_000_000)]
+    /// The credential does not expire before this time, in Unix seconds: a number of 64 bits, or
+    /// its decimal digits.
+    #[schema(schema_with = expires_at_min)]
     pub expires_at_min: u64,
-    /// The credential was not issued for the first time before this time, in Unix seconds; 0 by
-    /// default.
-    #[schema(minimum = 0, example = 0)]
+    /// The credential was not issued for the first time before this time, in Unix seconds: a number
+    /// of 64 bits, or its decimal digits. By default that of the action, else 0.
+    #[schema(schema_with = genesis_issued_at_min)]
     pub credential_genesis_issued_at_min: Option<u64>,
     /// The hash of the signal; 0 by default.
     #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x0")]
@@ -231,7 +234,8 @@ pub struct SessionRequest {
     pub environment: Option<EnvironmentName>,
     /// The lowest protocol version that the application accepts.
     pub min_protocol_version: Option<AnyVersion>,
-    /// Whether the person's app completed a check of presence; it is recorded.
+    /// Whether the person's app completed a check of presence: the sender's word, which is
+    /// recorded.
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
@@ -252,12 +256,13 @@ pub struct SessionEntry {
     /// The nullifier and the action.
     #[schema(schema_with = session_nullifier)]
     pub session_nullifier: Vec<String>,
-    /// The credential does not expire before this time, in Unix seconds.
-    #[schema(minimum = 0, example = 1_796_000_000)]
+    /// The credential does not expire before this time, in Unix seconds: a number of 64 bits, or
+    /// its decimal digits.
+    #[schema(schema_with = expires_at_min)]
     pub expires_at_min: u64,
-    /// The credential was not issued for the first time before this time, in Unix seconds; 0 by
-    /// default.
-    #[schema(minimum = 0, example = 0)]
+    /// The credential was not issued for the first time before this time, in Unix seconds: a number
+    /// of 64 bits, or its decimal digits. By default that of the action, else 0.
+    #[schema(schema_with = genesis_issued_at_min)]
     pub credential_genesis_issued_at_min: Option<u64>,
     /// The hash of the signal; 0 by default.
     #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x0")]
@@ -350,12 +355,30 @@ fn issuer_schema_id() -> utoipa::openapi::schema::OneOfBuilder {
         .examples([serde_json::json!(1)])
 }
 
+fn expires_at_min() -> utoipa::openapi::schema::OneOfBuilder {
+    seconds(1_796_000_000)
+}
+
+fn genesis_issued_at_min() -> utoipa::openapi::schema::OneOfBuilder {
+    seconds(0)
+}
+
+fn seconds(example: u64) -> utoipa::openapi::schema::OneOfBuilder {
+    utoipa::openapi::schema::OneOfBuilder::new()
+        .item(ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u64::MAX)))
+        .item(text("^0*[0-9]{1,19}$"))
+        .examples([serde_json::json!(example)])
+}
+
 fn numbers(count: usize) -> utoipa::openapi::schema::ArrayBuilder {
     utoipa::openapi::schema::ArrayBuilder::new().items(number()).min_items(Some(count)).max_items(Some(count))
 }
 
 fn session_nullifier() -> utoipa::openapi::schema::ArrayBuilder {
-    numbers(2)
+    utoipa::openapi::schema::ArrayBuilder::new()
+        .items(text("^(0x[0-9a-fA-F]{1,64}|[0-9]{1,78})$"))
+        .min_items(Some(2))
+        .max_items(Some(2))
         .examples([serde_json::json!(["0x2a", "0x0200000000000000000000000000000000000000000000000000000000000007"])])
 }
 

@@ -120,6 +120,7 @@ pub fn directory(config: &Config) -> Directory {
         max_verifications: action.max_verifications,
         accept_legacy: action.accept_legacy,
         accepted_identifiers: action.accepted_identifiers.clone(),
+        genesis_issued_at_min: action.genesis_issued_at_min.map(UnixSeconds),
     });
     let keys = Environment::ALL.into_iter().flat_map(|environment| ProofKind::ALL.map(|kind| (environment, kind)));
     Directory::new(
@@ -141,12 +142,13 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
         has_active_application: app.status == Status::Active,
         environments: app.environments(),
         accept_legacy: config.accepts_legacy(app),
+        only_configured_actions: app.only_configured_actions,
         accepted_identifiers: app.accepted_identifiers.clone(),
         oprf_public_key: config.oprf_public_key(&app.id),
         follows_oprf_key_in: config.follows_oprf_key_in(app),
         signing: entry.and_then(|party| {
-            let is_required = party.require_signed_requests;
-            party.signing_key.map(|signer| SigningRule { signer, is_required })
+            let (is_required, binds_signal) = (party.require_signed_requests, party.require_signal_nonce);
+            party.signing_key.map(|signer| SigningRule { signer, is_required, binds_signal })
         }),
         secrets: app.secret_hashes().map(config::SecretHash::client_secret).collect(),
     }

@@ -20,7 +20,8 @@ use crate::http::{Request, Response, json};
 /// The same checks and records as for a legacy request of `/api/v4/verify/{rp_id}`, whose answers
 /// also name the protocol version and take signed nonces. The environment is staging for ids that
 /// begin with `app_staging_`, production for others. A nullifier that was seen before is answered
-/// 200 while the action allows it; `uses` counts the requests.
+/// 200 while the action allows it; `uses` counts the requests. An action that nobody configured
+/// counts a person once.
 #[utoipa::path(
     post, path = "/api/v2/verify/{app_id}", tag = "verification", operation_id = "verify_version_2",
     security(("client" = []), ()),
@@ -49,6 +50,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let verified = endpoint.verification.verify(Some(request.source()), &party.app_id, asked, deadline).await;
     let verification = verified.map_err(|error| match error {
         VerificationError::AllFailed { app_id, results } => VerifyError::ProofFailed { app_id, results },
+        VerificationError::MaxVerifications { app_id, limit } => VerifyError::CountedOut { app_id, limit },
         error => error.into(),
     })?;
     tell(audit, &verification);
@@ -60,7 +62,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
         success: true,
         action,
         max_uses: max_verifications,
-        nullifier_hash: format!("{:#066x}", seen.nullifier.0),
+        nullifier_hash: seen.nullifier,
         created_at: seen.created_at.to_iso_8601(),
         verification_level,
         message: VERIFIED,

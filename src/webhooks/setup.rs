@@ -68,6 +68,7 @@ impl Webhooks {
     pub fn settings(self, config: &Config) -> EventSettings {
         EventSettings {
             streams: config.events.streams,
+            repeat_window: config.events.repeat_window,
             retention: config.events.retention,
             receivers: self.receivers,
             transport: Some(Arc::new(HttpTransport::new(self.targets))),

@@ -656,7 +656,7 @@ fn nullifier(number: u64) -> NullifierKey {
 }
 
 fn record(verifications: u64) -> NullifierRecord {
-    NullifierRecord { created_at: UnixMillis(1000), verifications, user_presence_completed: false }
+    NullifierRecord { created_at: UnixMillis(1000), verifications, user_presence_completed: false, told_at: None }
 }
 
 /// Queues a change of a nullifier's record that was read as `before`.

@@ -4,7 +4,7 @@
 use selfsame_protocol::events::record::RecordedEvent;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::ActionKey;
-use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
+use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord, SessionProof};
 use selfsame_protocol::verification::roots::{RootDecision, RootKey};
 use selfsame_protocol::verification::rp_signature::SignedNonce;
 
@@ -27,6 +27,9 @@ pub struct VerificationWrite {
     /// The signed nonce of the request, of which there was no record, and the time from which its
     /// record may be deleted.
     pub used_nonce: Option<(SignedNonce, UnixSeconds)>,
+    /// The proofs of a session that receivers of events are told of: the end of the record as it
+    /// was read, and the time from which the new one may be deleted.
+    pub told_sessions: Vec<(SessionProof, Option<UnixSeconds>, UnixSeconds)>,
     /// What receivers of events are told of it.
     pub event: Option<(UnloggedKey, RecordedEvent)>,
 }
@@ -64,6 +67,13 @@ impl VerificationRecords {
         Ok(self.store.database().get(&family::RECORDS, &nonce_key(nonce))?.is_some())
     }
 
+    /// Until when it is remembered that receivers of events were told of a session's proof; `None`
+    /// when they were not.
+    pub fn told_until(&self, proof: &SessionProof) -> Result<Option<UnixSeconds>, StoreError> {
+        let record = self.store.database().get(&family::RECORDS, &told_key(proof))?;
+        Ok(record.map(|record| record.expires_at))
+    }
+
     /// Writes nullifiers, their action if it is new, and the used nonce, when every record is still
     /// as it was read; otherwise writes nothing. `decided` gets the outcome.
     pub fn write(&self, write: &VerificationWrite, decided: OnDecided) {
@@ -78,9 +88,10 @@ impl VerificationRecords {
         }
         if let Some((nonce, expires_at)) = &write.used_nonce {
             let key = nonce_key(nonce);
-            conditions.expect(&family::RECORDS, &key, None);
-            changes.put(&family::RECORDS, &key, &StoredRecord { expires_at: *expires_at, value: Vec::new() });
-            changes.put(&family::RECORD_EXPIRIES, &(*expires_at, key), &());
+            put_mark(&mut conditions, &mut changes, key, None, *expires_at);
+        }
+        for (proof, before, expires_at) in &write.told_sessions {
+            put_mark(&mut conditions, &mut changes, told_key(proof), *before, *expires_at);
         }
         if let Some((key, event)) = &write.event {
             changes.put(&family::UNLOGGED_EVENTS, key, event);
@@ -114,6 +125,27 @@ impl VerificationRecords {
         }
         self.group_commit.commit_if(Conditions::default(), changes, Box::new(|decided| durable(decided.map(drop))));
     }
+}
+
+/// Puts a record without a value in the place of one that ended `before`, or of none.
+fn put_mark(
+    conditions: &mut Conditions,
+    changes: &mut Changes,
+    key: RecordKey,
+    before: Option<UnixSeconds>,
+    expires_at: UnixSeconds,
+) {
+    let mark = |expires_at| StoredRecord { expires_at, value: Vec::new() };
+    conditions.expect(&family::RECORDS, &key, before.map(mark).as_ref());
+    if let Some(before) = before {
+        changes.delete(&family::RECORD_EXPIRIES, &(before, key));
+    }
+    changes.put(&family::RECORDS, &key, &mark(expires_at));
+    changes.put(&family::RECORD_EXPIRIES, &(expires_at, key), &());
+}
+
+fn told_key(proof: &SessionProof) -> RecordKey {
+    RecordKey { kind: RecordKind::ToldSessionProof, id: proof.record_id() }
 }
 
 fn nonce_key(nonce: &SignedNonce) -> RecordKey {

@@ -102,6 +102,7 @@ fn action(app_id: &str, text: &str, max_verifications: u64) -> selfsame::config:
         max_verifications,
         accept_legacy: true,
         accepted_identifiers: None,
+        genesis_issued_at_min: None,
         counts_kinds_separately: false,
     }
 }
@@ -163,7 +164,7 @@ async fn answers_name_the_protocol_version_and_requests_can_demand_one() {
         assert_eq!((answer.status, &answer.body["protocol_version"]), (200, &json!(expected)), "{answer:?}");
     }
     let refused = client.ask(LEGACY_APP, &version(legacy(), "4.0")).await;
-    assert_eq!((refused.status, refused.code()), (400, "validation_error"));
+    assert_eq!((refused.status, refused.code()), (400, "protocol_version_not_allowed"));
     assert_eq!(refused.body["attribute"], "protocol_version");
 }
 

@@ -34,6 +34,9 @@ fn a_good_configuration_is_ok_and_nothing_is_made() {
     let (status, text) = check(&file, &[]);
     assert_eq!(status, 0);
     assert!(text.starts_with("ok\nwarning: these applications") && text.ends_with(": app_a\n"), "{text}");
+    let legacy: Vec<&str> = text.lines().filter(|line| line.contains("legacy proofs at sign-in")).collect();
+    let [legacy] = legacy[..] else { panic!("one warning in {text}") };
+    assert!(["2026-06-01", "2027-04-01", "app_a"].iter().all(|part| legacy.contains(part)), "{legacy}");
     assert!(!data.exists(), "the data folder was made");
     // The production sample, with the defaults for what it leaves out.
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/production.toml");

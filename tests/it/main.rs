@@ -76,6 +76,7 @@ mod torture;
 #[cfg(feature = "otlp")]
 mod traces;
 mod verification;
+mod verification_answers;
 mod verification_client;
 mod wallet_vectors;
 mod webhook_receiver;

@@ -1,6 +1,7 @@
 //! The verification interface beside `POST /api/v4/verify/{rp_id}`: version 2, and what
 //! authenticators ask about applications.
 
+use futures_util::future::join_all;
 use selfsame::config::{App, Config, Status};
 use serde_json::{Value, json};
 
@@ -73,6 +74,65 @@ async fn a_legacy_proof_verifies_in_the_form_of_version_2() {
     assert_eq!((answer.status, answer.code()), (400, "max_verifications_reached"), "{answer:?}");
 }
 
+/// The recorded nullifier and action in other spellings of the same values.
+fn respelled(number: usize) -> Value {
+    let nullifier = legacy_vector()["nullifier_hash"].as_str().expect("text").to_owned();
+    let digits = nullifier.trim_start_matches("0x").to_owned();
+    let nullifiers = [nullifier, digits.clone(), format!("0x{}", digits.to_uppercase()), digits.replacen('0', "", 1)];
+    let actions = ["verify-user", "0x7665726966792d75736572", "0x7665726966792D75736572"];
+    let body = with(body(), "/nullifier_hash", json!(nullifiers[number % nullifiers.len()]));
+    with(body, "/action", json!(actions[number % actions.len()]))
+}
+
+/// Servers of version 2 act on the status alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn version_2_counts_a_person_once_for_an_action_that_nobody_configured() {
+    let client = VerificationClient::start().await;
+    let requests: Vec<Value> = (0..24).map(respelled).collect();
+    let answers = join_all(requests.iter().map(|request| client.ask_version_2(LEGACY_APP, request))).await;
+    let verified: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();
+    let [first] = verified[..] else { panic!("one of {answers:?}") };
+    assert_eq!((&first.body["uses"], &first.body["max_uses"]), (&json!(1), &json!(1)));
+    for refused in answers.iter().filter(|answer| answer.status != 200) {
+        let found = (refused.status, refused.code(), &refused.body["attribute"]);
+        assert_eq!(found, (400, "max_verifications_reached", &Value::Null), "{refused:?}");
+    }
+    // It stays so after a restart; servers of version 4 read the message.
+    let client = client.restart_with_defaults().await;
+    assert_eq!(client.ask_version_2(LEGACY_APP, &respelled(3)).await.code(), "max_verifications_reached");
+    let present = client.ask(LEGACY_APP, &legacy()).await;
+    assert_eq!(present.body["message"], "Proof verified successfully (nullifier reuse)", "{present:?}");
+}
+
+/// A person who was counted by version 4 is counted.
+#[tokio::test]
+async fn version_2_counts_what_version_4_has_counted() {
+    let client = VerificationClient::start().await;
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
+    assert_eq!(client.ask_version_2(LEGACY_APP, &body()).await.code(), "max_verifications_reached");
+}
+
+#[tokio::test]
+async fn an_application_can_close_the_set_of_its_actions() {
+    let close = |config: &mut Config| {
+        config.apps.iter_mut().for_each(|app| app.only_configured_actions = true);
+    };
+    let client = VerificationClient::start_with(|config| close(config)).await;
+    for answer in [client.ask_version_2(LEGACY_APP, &body()).await, client.ask(LEGACY_APP, &legacy()).await] {
+        let found = (answer.status, answer.code(), &answer.body["attribute"]);
+        assert_eq!(found, (400, "invalid_action", &json!("action")), "{answer:?}");
+    }
+    let client = client
+        .restart_with(|config| {
+            close(config);
+            limit(config, 0);
+        })
+        .await;
+    let answer = client.ask_version_2(LEGACY_APP, &body()).await;
+    assert_eq!((answer.status, &answer.body["max_uses"]), (200, &json!(0)), "{answer:?}");
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
+}
+
 #[tokio::test]
 async fn errors_of_version_2_have_its_codes() {
     let client = VerificationClient::start_with(|config| {
@@ -137,17 +197,23 @@ async fn an_authenticator_learns_who_asks() {
         shown[name] = json!("the address of its logo");
     }
     insta::assert_json_snapshot!("proof_context", shown);
-    // By its own id, for a session; and the description that the first proof brought.
+    // By its own id, for a session. What a proof brings as a description is not shown.
     let rp_id = context["rp_id"].as_str().expect("text").to_owned();
     let (status, of_party) = client.ask_context(&rp_id.to_uppercase().replace("RP_", "rp_"), &json!({})).await;
     assert_eq!((status, &of_party["app_id"], of_party.get("action")), (200, &json!(LEGACY_APP), None), "{of_party}");
     let described = with(legacy(), "/action_description", json!("Vote once"));
     assert_eq!(client.ask(LEGACY_APP, &described).await.status, 200);
     let (_, context) = client.ask_context(LEGACY_APP, &asked).await;
-    assert_eq!(
-        context["action"],
-        json!({ "action": "verify-user", "description": "Vote once", "environment": "staging" })
-    );
+    assert_eq!(context["action"], json!({ "action": "verify-user", "description": "", "environment": "staging" }));
+    // What the operator wrote is shown.
+    let client = client
+        .restart_with(|config| {
+            limit(config, 0);
+            config.actions[0].description = "Vote for the board".to_owned();
+        })
+        .await;
+    let (_, context) = client.ask_context(LEGACY_APP, &asked).await;
+    assert_eq!(context["action"]["description"], "Vote for the board");
     let (_, production) = client.ask_context(LEGACY_APP, &json!({ "action": "verify-user" })).await;
     assert_eq!(
         production["action"],

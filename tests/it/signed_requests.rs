@@ -210,3 +210,41 @@ async fn a_legacy_proof_and_a_session_cannot_be_shown_again_with_a_signed_nonce(
     let answer = client.ask_version_2(LEGACY_APP, &crate::older_interface::body()).await;
     assert_eq!((answer.status, answer.code()), (400, "rp_signature_required"), "{answer:?}");
 }
+
+/// A legacy proof binds its signal, so the signal is where the nonce has to be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_legacy_proof_with_another_signal_than_the_signed_nonce_is_refused_where_that_is_required() {
+    let client = VerificationClient::start_with(|config| {
+        let mut party = RelyingParty::new(LEGACY_APP, "rp_00000000000000aa".parse().expect("an id"));
+        party.signing_key = Some(key(SIGNER).address());
+        (party.require_signed_requests, party.require_signal_nonce) = (true, true);
+        config.relying_parties.push(party);
+    })
+    .await;
+    let signed = |request: Value, nonce: u64| {
+        let request = with(request, "/nonce", json!(format!("{nonce:#066x}")));
+        with_signature(request, client.signed(nonce, "vote"))
+    };
+    let proof = |nonce: u64| {
+        let (signal, nonce) = (format!("{nonce:#066x}"), Some(U256::from(nonce)));
+        let environment = Environment::Staging;
+        let asked = ProofParameters { app_id: LEGACY_APP, action: "vote", signal: &signal, environment, nonce };
+        prove::legacy(&person_of("alice"), &asked, &mut random()).expect("a proof")
+    };
+    let proved = proof(7);
+    let root = json!({
+        "root": proved.body["responses"][0]["merkle_root"], "kind": "legacy", "environment": "staging",
+        "identifiers": ["orb"],
+    });
+    assert_eq!(client.post_to_operator("/roots", &root).await.0, 200);
+    let answer = client.ask(LEGACY_APP, &signed(proved.body.clone(), 7)).await;
+    assert_eq!((answer.status, &answer.body["message"]), (200, &json!("Proof verified successfully")), "{answer:?}");
+    // The proof that somebody has seen, beside a nonce that was signed for somebody else.
+    let answer = client.ask(LEGACY_APP, &signed(proved.body.clone(), 8)).await;
+    let found = (answer.status, answer.code(), &answer.body["attribute"]);
+    assert_eq!(found, (400, "invalid_signal", &json!("responses[0].signal_hash")), "{answer:?}");
+    // The sender's word for the signal does not make it the proof's.
+    let hash = proof(8).body["responses"][0]["signal_hash"].clone();
+    let pretended = with(proved.body, "/responses/0/signal_hash", hash);
+    assert_eq!(client.ask(LEGACY_APP, &signed(pretended, 8)).await.item_code(), "invalid_proof");
+}

@@ -80,7 +80,8 @@ async fn a_verification_is_told_to_its_application_and_to_the_operator() {
     assert_eq!(nonce(&data["nonce"]), nonce(&request["nonce"]), "the application finds its request");
     assert_eq!(data["identifiers"], json!([request["responses"][0]["identifier"]]));
 
-    // Of the same person again, of another application, of a session; and none of what fails.
+    // Of the same person later, of another application, of a session; and none of what fails.
+    client.daemon.clock.advance(Duration::from_secs(6 * 3600));
     assert_eq!(client.ask(DEV_APP, &proof("alice", &client.simulated().await)).await.status, 200);
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
     assert_eq!(client.ask(SESSION_PARTY, &session()).await.status, 200);

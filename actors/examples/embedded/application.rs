@@ -54,6 +54,7 @@ pub fn settings(instance: &str) -> Settings {
         has_active_application: true,
         environments: vec![ENVIRONMENT],
         accept_legacy: true,
+        only_configured_actions: false,
         accepted_identifiers: None,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
@@ -68,6 +69,7 @@ pub fn settings(instance: &str) -> Settings {
         max_verifications: 1,
         accept_legacy: true,
         accepted_identifiers: None,
+        genesis_issued_at_min: None,
     };
     let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
     let verification = VerificationSettings {

@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         expect_final("blue", request_id).await?;
     }
     println!("blue: {ACCOUNTS} accounts are final");
-    println!("blue: the proof has nullifier {:#x}", person::verify(&find("blue", "verification").await, 7).await?);
+    println!("blue: the proof has nullifier {}", person::verify(&find("blue", "verification").await, 7).await?);
     println!("blue: {} signed in", person::sign_in(&find("blue", "sign-in").await, 7).await?);
 
     // The same by its handles, and what it told meanwhile.

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use selfsame_actors::protocol::U256;
+use selfsame_actors::protocol::ids::Nullifier;
 use selfsame_actors::protocol::sign_in::proof_request::AnswerMode;
 use selfsame_actors::protocol::sign_in::response::Delivery;
 use selfsame_actors::ractor::{ActorRef, call_t};
@@ -18,7 +18,7 @@ const PATIENCE_MS: u64 = 60_000;
 const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
 
 /// Verifies a person's proof for an application, and returns the nullifier.
-pub async fn verify(verification: &ActorRef<VerificationMessage>, person: u64) -> Result<U256, Box<dyn Error>> {
+pub async fn verify(verification: &ActorRef<VerificationMessage>, person: u64) -> Result<Nullifier, Box<dyn Error>> {
     let verify = |reply| VerificationMessage::Verify {
         relying_party: APP.to_owned(),
         body: Box::new(verification_request(person, "vote", 5)),
@@ -27,7 +27,7 @@ pub async fn verify(verification: &ActorRef<VerificationMessage>, person: u64) -
         reply,
     };
     let verified = call_t!(verification, verify, PATIENCE_MS)??;
-    Ok(verified.nullifier.ok_or("a session proof")?.nullifier.0)
+    Ok(verified.nullifier.ok_or("a session proof")?.nullifier)
 }
 
 /// Signs a person in to the application, and returns the subject that the application sees.

@@ -49,7 +49,8 @@ impl ChainHandle {
 
     /// The age of a legacy root that a contract published for a credential; `None` when no contract
     /// is followed for the credential. The root is the newest when no contract of the credential
-    /// has a later one. `unseen` are the contracts that could not be looked at for the root.
+    /// has a later one; its age is the time since one had. `unseen` are the contracts that could
+    /// not be looked at for the root.
     ///
     /// # Errors
     /// The contracts that may have published the root cannot decide now.
@@ -61,17 +62,18 @@ impl ChainHandle {
         now: UnixSeconds,
         unseen: &Unseen,
     ) -> Result<Option<Result<RootAge, UntrustedRoot>>, Unavailable> {
-        let newest = self.newest_legacy_time(environment, identifier);
         let (mut best, mut unknown_to, mut unavailable) = (None, None, None);
         for (followed, halt) in self.roots_for(environment, RootUse::Legacy(identifier)) {
             match halt.map_or_else(|| followed.legacy_age(root, now), Err) {
                 Ok(RootJudgement::Published(RootAge::Newest)) => {
+                    // Another contract of the credential may have a later root.
                     let own = followed.history.newest().map(|(_, published)| published.time);
-                    match own {
-                        Some(own) if newest > Some(own) => {
-                            best = Some(best.map_or(now.since(own), |best: u64| best.min(now.since(own))))
+                    match own.and_then(|own| self.first_legacy_after(environment, identifier, own)) {
+                        Some(replaced_at) => {
+                            let age = now.since(replaced_at);
+                            best = Some(best.map_or(age, |best: u64| best.min(age)));
                         }
-                        _ => return Ok(Some(Ok(RootAge::Newest))),
+                        None => return Ok(Some(Ok(RootAge::Newest))),
                     }
                 }
                 Ok(RootJudgement::Published(RootAge::Seconds(age))) => {
@@ -155,14 +157,15 @@ impl ChainHandle {
         unavailable.map_or(Ok(decided), Err)
     }
 
-    /// When the newest followed root of a credential was published; `None` when there is none.
-    pub(crate) fn newest_legacy_time(
+    /// The time of the first followed root of a credential that is later than a time.
+    pub(crate) fn first_legacy_after(
         &self,
         environment: Environment,
         identifier: LegacyIdentifier,
+        time: UnixSeconds,
     ) -> Option<UnixSeconds> {
         let sources = self.roots_for(environment, RootUse::Legacy(identifier));
-        sources.filter_map(|(followed, _)| followed.history.newest().map(|(_, published)| published.time)).max()
+        sources.filter_map(|(followed, _)| followed.history.first_after(time)).min()
     }
 
     /// Looks at the contracts again that may have published these roots and do not have them, for

@@ -1,6 +1,7 @@
 //! Makes the record of an event that is written with its cause.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use selfsame_protocol::events::record::RecordedEvent;
 use selfsame_protocol::events::{EventId, EventKind};
@@ -24,6 +25,11 @@ impl EventRecorder {
     /// Whether such events are told.
     pub fn wants(&self, kind: EventKind, app_id: Option<&str>) -> bool {
         self.state.settings.load().wants(kind, app_id)
+    }
+
+    /// For how long a nullifier that is verified for the same action again makes no other event.
+    pub fn repeat_window(&self) -> Duration {
+        self.state.settings.load().repeat_window
     }
 
     /// The record of an event of this kind; `None` when such events are not told.

@@ -14,6 +14,8 @@ use super::transport::{ReceiverSettings, WebhookTransport};
 pub struct EventSettings {
     /// Whether events are recorded for streams, of all kinds.
     pub streams: bool,
+    /// For how long a nullifier that is verified for the same action again makes no other event.
+    pub repeat_window: Duration,
     /// How long the log keeps an event. A receiver that is further behind loses it.
     pub retention: Duration,
     /// Who gets webhooks. Each has an id of its own.
@@ -24,16 +26,23 @@ pub struct EventSettings {
 
 impl Default for EventSettings {
     fn default() -> Self {
-        Self { streams: false, retention: Duration::from_hours(7 * 24), receivers: Vec::new(), transport: None }
+        Self {
+            streams: false,
+            repeat_window: Duration::from_hours(6),
+            retention: Duration::from_hours(7 * 24),
+            receivers: Vec::new(),
+            transport: None,
+        }
     }
 }
 
 impl fmt::Debug for EventSettings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { streams, retention, receivers, transport: _ } = self;
+        let Self { streams, repeat_window, retention, receivers, transport: _ } = self;
         formatter
             .debug_struct("EventSettings")
             .field("streams", streams)
+            .field("repeat_window", repeat_window)
             .field("retention", retention)
             .field("receivers", receivers)
             .finish_non_exhaustive()

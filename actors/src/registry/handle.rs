@@ -303,6 +303,11 @@ impl RegistryHandle {
         Ok(is_valid_root(record.as_ref(), self.inner.reader.clock.unix_seconds(), window))
     }
 
+    /// Whether a root is or was the newest of the registry.
+    pub(crate) fn has_root(&self, root: Root) -> Result<bool, StoreError> {
+        Ok(self.snapshot().root(root)?.is_some())
+    }
+
     /// Runs work that reads and computes much ([`RegistryHandle::receipt`],
     /// [`RegistryHandle::block`]) off the async threads. At most one such piece of work per core
     /// runs at a time, so that other calls keep their share of the processor.

@@ -379,7 +379,7 @@ fn read_answer(body: &Value, client: &SignInClient, signal: &B256) -> Result<Bou
         signal_hash: hash_text(&signal_text(signal)),
         max_age: LEGACY_ROOT_AGE,
     };
-    VerificationRequest::read_bound(body, &bound).map_err(|ValidationError { attribute, detail }| {
+    VerificationRequest::read_bound(body, &bound).map_err(|ValidationError { attribute, detail, .. }| {
         let path = attribute.unwrap_or_else(|| "body".to_owned());
         let fields = ["protocol_version", "session_id", "responses"];
         match fields.into_iter().find(|field| *field == path) {

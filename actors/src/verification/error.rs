@@ -1,7 +1,10 @@
 //! Why a verification request is not answered with success.
 
+use std::borrow::Cow;
+
 use selfsame_protocol::verification::answer::ItemResult;
-use selfsame_protocol::verification::directory::AdmissionError;
+use selfsame_protocol::verification::directory::{AdmissionError, OtherSignal};
+use selfsame_protocol::verification::items::OTHER_ENVIRONMENT;
 use selfsame_protocol::verification::nullifiers::MaxVerificationsReached;
 use selfsame_protocol::verification::rp_signature::RpSignatureError;
 use selfsame_storage::StoreError;
@@ -20,13 +23,22 @@ pub enum VerificationError {
         /// What is wrong with the signature.
         error: RpSignatureError,
     },
+    /// The signal of a legacy proof is not the signed nonce.
+    #[error("{error}")]
+    Signal {
+        /// Id of the application, also when the request named its relying party.
+        app_id: String,
+        /// Which proof it is.
+        error: OtherSignal,
+    },
     /// A request with the same signed nonce was answered with success.
     #[error("the nonce was used already; sign another one for each request")]
     UsedNonce {
         /// Id of the application, also when the request named its relying party.
         app_id: String,
     },
-    /// No proof verified.
+    /// No proof verified. When a legacy proof holds in the application's other environment, the
+    /// answer has a code of its own.
     #[error("no proof of the request verified; results says why for each")]
     AllFailed {
         /// Id of the application, also when the request named its relying party.
@@ -62,7 +74,9 @@ impl VerificationError {
         match self {
             Self::Admission(error) => error.code(),
             Self::RpSignature { error, .. } => error.code(),
+            Self::Signal { .. } => "invalid_signal",
             Self::UsedNonce { .. } => "duplicate_nonce",
+            Self::AllFailed { results, .. } if has_other_environment(results) => OTHER_ENVIRONMENT,
             Self::AllFailed { .. } => "all_verifications_failed",
             Self::MaxVerifications { .. } => "max_verifications_reached",
             Self::Unavailable { .. } | Self::Store(_) => "verifier_unavailable",
@@ -70,14 +84,17 @@ impl VerificationError {
     }
 
     /// The part of the request that is refused; `None` for the request as a whole.
-    pub fn attribute(&self) -> Option<&'static str> {
-        match self {
+    pub fn attribute(&self) -> Option<Cow<'static, str>> {
+        let attribute = match self {
+            Self::Signal { error, .. } => return Some(format!("responses[{}].signal_hash", error.index).into()),
             Self::Admission(error) => error.attribute(),
             Self::RpSignature { .. } => Some("rp_signature"),
             Self::UsedNonce { .. } => Some("nonce"),
             Self::MaxVerifications { .. } => Some("action"),
+            Self::AllFailed { results, .. } if has_other_environment(results) => Some("environment"),
             Self::AllFailed { .. } | Self::Unavailable { .. } | Self::Store(_) => None,
-        }
+        };
+        attribute.map(Cow::Borrowed)
     }
 
     /// Id of the application that the request is refused for, if there is one.
@@ -85,6 +102,7 @@ impl VerificationError {
         match self {
             Self::Admission(error) => error.app_id(),
             Self::RpSignature { app_id, .. }
+            | Self::Signal { app_id, .. }
             | Self::UsedNonce { app_id }
             | Self::AllFailed { app_id, .. }
             | Self::MaxVerifications { app_id, .. } => Some(app_id),
@@ -101,4 +119,9 @@ impl VerificationError {
     pub(super) fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable { reason: reason.into() }
     }
+}
+
+/// Whether one of the proofs holds in the application's other environment.
+fn has_other_environment(results: &[ItemResult]) -> bool {
+    results.iter().any(|result| result.code == Some(OTHER_ENVIRONMENT))
 }

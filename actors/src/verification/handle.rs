@@ -27,7 +27,8 @@ use selfsame_protocol::verification::directory::{
     ActionKey, AdmissionError, Admitted, Directory, PartyStanding, RelyingParty,
 };
 use selfsame_protocol::verification::items::{ItemError, check_items};
-use selfsame_protocol::verification::request::{MOST_RESPONSES, NullifierText, Proofs, VerificationRequest};
+use selfsame_protocol::verification::nullifiers::SessionProof;
+use selfsame_protocol::verification::request::{MOST_RESPONSES, Proofs, RequestForm, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::rp_signature::{RpSignature, check_signature};
 use selfsame_protocol::verification::{Environment, ProofKind};
@@ -249,30 +250,36 @@ impl VerificationHandle {
         let directory = self.inner.directory.load_full();
         let admitted = self.with_followed_key(directory.admit(path, &request)?, request.proofs.kind())?;
         self.check_signature(&admitted.relying_party, request.rp_signature).await?;
+        let app_id = || admitted.relying_party.app_id.clone();
+        let other_signal = |error| VerificationError::Signal { app_id: app_id(), error };
+        admitted.check_signal(&request).map_err(other_signal)?;
         let request = Arc::new(request);
         let origin = Origin { is_sign_in: false, network: source.map(network_of) };
         let verdicts = self.check(&request, &admitted, directory, origin, deadline).await?;
         let Admitted { relying_party, environment, action: configured, .. } = &admitted;
         let kind = request.proofs.kind();
         let app_id = relying_party.app_id.clone();
-        let results = results(&request.proofs, &verdicts);
-        if results.iter().all(|result| !result.success) {
-            return Err(VerificationError::AllFailed { app_id, results });
+        if verdicts.iter().all(Result::is_err) {
+            let verdicts = self.name_other_environment(&request, &admitted, verdicts, origin, deadline).await;
+            return Err(VerificationError::AllFailed { app_id, results: results(&request.proofs, &verdicts) });
         }
+        let results = results(&request.proofs, &verdicts);
+        let max_verifications =
+            configured.as_ref().map_or(request.form.default_max_verifications(), |action| action.max_verifications);
         let proved = request.proofs.action().map(|text| ProvedAction {
             key: ActionKey::new(&app_id, *environment, text),
             text,
-            description: &request.action_description,
-            configured: configured.as_deref(),
+            is_configured: configured.is_some(),
+            max_verifications,
             user_presence_completed: request.user_presence_completed,
             nullifiers: verified_nullifiers(&request.proofs, &results),
         });
         let signed = request.rp_signature.as_ref().map(|signature| &signature.request);
         let is_told = self.inner.events.wants(EventKind::VerificationSucceeded, Some(&app_id));
         let event = is_told.then(|| verification_event(relying_party, *environment, &request, &results));
-        let recorded = Recorded { app_id: &app_id, action: proved, signed, event };
+        let session_proofs = session_proofs(&app_id, *environment, &request.proofs, &results);
+        let recorded = Recorded { app_id: &app_id, action: proved, session_proofs, signed, event };
         let RecordingResult { first, is_reuse } = self.inner.recorder.record(&recorded, deadline).await?;
-        let max_verifications = configured.as_ref().map_or(0, |action| action.max_verifications);
         tracing::info!(
             app_id,
             environment = environment.name(),
@@ -281,6 +288,45 @@ impl VerificationHandle {
             "verified a proof"
         );
         Ok(Verification { app_id, kind, results, nullifier: first, is_reuse, max_verifications })
+    }
+
+    /// The verdicts of a request whose proofs all failed, with the legacy proofs named that hold in
+    /// the application's other environment. Only proofs whose root is unknown are looked at, so
+    /// each proof is checked against one key at most.
+    async fn name_other_environment(
+        &self,
+        request: &Arc<VerificationRequest>,
+        admitted: &Admitted,
+        mut verdicts: Vec<Verdict>,
+        origin: Origin,
+        deadline: Instant,
+    ) -> Vec<Verdict> {
+        let Proofs::Legacy { action, items } = &request.proofs else { return verdicts };
+        let mut environments = admitted.relying_party.environments.iter().copied();
+        let Some(other) = environments.find(|other| *other != admitted.environment) else { return verdicts };
+        let is_candidate = |verdict: &Verdict| verdict.as_ref().is_err_and(ItemError::is_unknown_root);
+        let candidates: Vec<usize> = (0..items.len()).filter(|index| is_candidate(&verdicts[*index])).collect();
+        // Clients of version 2 cannot name an environment.
+        if candidates.is_empty() || request.form == RequestForm::Version2 {
+            return verdicts;
+        }
+        let items = candidates.iter().map(|index| items[*index].clone()).collect();
+        let proofs = Proofs::Legacy { action: action.clone(), items };
+        let elsewhere =
+            VerificationRequest { environment: other.into(), proofs, ..VerificationRequest::clone(request) };
+        let admitted = Admitted { environment: other, ..admitted.clone() };
+        let directory = self.inner.directory.load_full();
+        // The proofs failed in any case: an overload is no reason to say less.
+        let Ok(found) = self.check(&Arc::new(elsewhere), &admitted, directory, origin, deadline).await else {
+            return verdicts;
+        };
+        for (index, verdict) in candidates.into_iter().zip(found) {
+            if verdict.is_ok() {
+                let given = request.environment.name();
+                verdicts[index] = Err(ItemError::OtherEnvironment { holds_in: other, given });
+            }
+        }
+        verdicts
     }
 
     /// Checks the relying party's signature of a request, and whether its nonce was used. That is
@@ -353,20 +399,10 @@ impl VerificationHandle {
         }
     }
 
-    /// The description of an action: the configured one, else what its first proof came with; empty
-    /// without either.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn action_description(&self, key: ActionKey) -> Result<String, StoreError> {
-        let directory = self.inner.directory.load();
-        let configured = directory.action(&key).map(|action| action.description.clone());
-        if let Some(description) = configured.filter(|description| !description.is_empty()) {
-            return Ok(description);
-        }
-        let inner = Arc::clone(&self.inner);
-        let read = self.inner.blocking.run(move || inner.recorder.action(&key)).await;
-        Ok(read.unwrap_or(Err(StoreError::Panicked))?.map(|action| action.description).unwrap_or_default())
+    /// The configured description of an action; empty without one. Whatever came with a proof is
+    /// the sender's word.
+    pub fn action_description(&self, key: &ActionKey) -> String {
+        self.inner.directory.load().action(key).map(|action| action.description.clone()).unwrap_or_default()
     }
 
     /// An admitted request with the OPRF key of its relying party, which a chain has when the
@@ -655,13 +691,18 @@ impl VerificationHandle {
         adding.await.unwrap_or(Err(StoreError::Panicked))
     }
 
-    /// Takes a trusted root back: no proof against it passes from now on, also after a restart and
-    /// also when the configuration lists the root. Returns whether it was trusted. The work is
-    /// spawned, so it continues when the caller is cancelled.
+    /// Takes a root back: no proof against it passes from now on, also after a restart, and also
+    /// when the configuration lists the root, or the registry or a chain has it. Returns whether it
+    /// could be trusted. The work is spawned, so it continues when the caller is cancelled.
     pub async fn remove_root(&self, root: RootKey) -> Result<bool, StoreError> {
         let inner = Arc::clone(&self.inner);
-        let may_be_followed = !inner.chain.is_empty();
-        let removing = tokio::spawn(async move { inner.roots.remove(root, may_be_followed).await });
+        let removing = tokio::spawn(async move {
+            let (registry, is_current) = (inner.registry.clone(), root.kind == ProofKind::Current);
+            let work = move || Ok::<_, StoreError>(is_current && registry.has_root(root.root)?);
+            let of_registry = inner.blocking.run(work).await;
+            let may_be_of_others = !inner.chain.is_empty() || of_registry.unwrap_or(Err(StoreError::Panicked))?;
+            inner.roots.remove(root, may_be_of_others).await
+        });
         removing.await.unwrap_or(Err(StoreError::Panicked))
     }
 }
@@ -718,8 +759,12 @@ fn verification_event(
 }
 
 fn results(proofs: &Proofs, verdicts: &[Verdict]) -> Vec<ItemResult> {
-    let result = |((identifier, nullifier), verdict): ((&str, &NullifierText), &Verdict)| match verdict {
-        Ok(()) => ItemResult::verified(identifier.to_owned(), nullifier.text.clone()),
+    let session_id = match proofs {
+        Proofs::Session { session_id, .. } => Some(&session_id.text),
+        Proofs::Legacy { .. } | Proofs::Uniqueness { .. } => None,
+    };
+    let result = |((identifier, nullifier), verdict): ((&str, Nullifier), &Verdict)| match verdict {
+        Ok(()) => ItemResult::verified(identifier.to_owned(), nullifier, session_id.cloned()),
         Err(failure) => ItemResult::failed(identifier.to_owned(), failure),
     };
     proofs.identifiers_and_nullifiers().into_iter().zip(verdicts).map(result).collect()
@@ -729,9 +774,21 @@ fn results(proofs: &Proofs, verdicts: &[Verdict]) -> Vec<ItemResult> {
 fn verified_nullifiers(proofs: &Proofs, results: &[ItemResult]) -> Vec<Nullifier> {
     let mut verified = Vec::new();
     for ((_, nullifier), result) in proofs.identifiers_and_nullifiers().into_iter().zip(results) {
-        if result.success && !verified.contains(&nullifier.value) {
-            verified.push(nullifier.value);
+        if result.success && !verified.contains(&nullifier) {
+            verified.push(nullifier);
         }
     }
     verified
+}
+
+/// The verified proofs of a session.
+fn session_proofs(
+    app_id: &str,
+    environment: Environment,
+    proofs: &Proofs,
+    results: &[ItemResult],
+) -> Vec<SessionProof> {
+    let Proofs::Session { nonce, .. } = proofs else { return Vec::new() };
+    let proof = |nullifier| SessionProof::new(app_id, environment, *nonce, nullifier);
+    verified_nullifiers(proofs, results).into_iter().map(proof).collect()
 }

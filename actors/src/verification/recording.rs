@@ -8,10 +8,10 @@ use selfsame_protocol::U256;
 use selfsame_protocol::events::EventKind;
 use selfsame_protocol::events::record::{RecordedEvent, VerificationEvent, VerifiedNullifier};
 use selfsame_protocol::ids::Nullifier;
-use selfsame_protocol::time::UnixMillis;
-use selfsame_protocol::verification::directory::{Action, ActionKey};
+use selfsame_protocol::time::{UnixMillis, UnixSeconds};
+use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{
-    ActionRecord, MaxVerificationsReached, NullifierKey, count_verification,
+    ActionRecord, MaxVerificationsReached, NullifierKey, SessionProof, count_verification,
 };
 use selfsame_protocol::verification::rp_signature::{CLOCK_TOLERANCE, SignedNonce, SignedRequest};
 use selfsame_storage::{Decision, StoreError, VerificationRecords, VerificationWrite};
@@ -31,6 +31,8 @@ pub(super) struct Recorded<'a> {
     pub app_id: &'a str,
     /// `None` for a session.
     pub action: Option<ProvedAction<'a>>,
+    /// The verified proofs of a session, of which nothing else is recorded.
+    pub session_proofs: Vec<SessionProof>,
     /// What the relying party signed, if the request has its signature.
     pub signed: Option<&'a SignedRequest>,
     /// What receivers of events are told, without the nullifier; `None` when it is not told.
@@ -41,9 +43,10 @@ pub(super) struct Recorded<'a> {
 pub(super) struct ProvedAction<'a> {
     pub key: ActionKey,
     pub text: &'a str,
-    pub description: &'a str,
-    /// The action's configuration, if it has one.
-    pub configured: Option<&'a Action>,
+    /// Whether the action is configured. Another one has a record.
+    pub is_configured: bool,
+    /// In how many requests a nullifier may be verified; 0 for any number.
+    pub max_verifications: u64,
     pub user_presence_completed: bool,
     /// Each verified nullifier once, in the items' order.
     pub nullifiers: Vec<Nullifier>,
@@ -102,11 +105,6 @@ impl NullifierRecorder {
         Self { records, events, clock, announcer, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
     }
 
-    /// The record of an action; `None` when no proof has made it.
-    pub fn action(&self, key: &ActionKey) -> Result<Option<ActionRecord>, StoreError> {
-        self.records.action(key)
-    }
-
     /// Whether a nonce of an application was used.
     pub fn is_used(&self, app_id: &str, nonce: U256) -> Result<bool, StoreError> {
         self.records.is_used(&SignedNonce::new(app_id, nonce))
@@ -137,6 +135,10 @@ impl NullifierRecorder {
                 }
                 RecordError::UsedNonce => VerificationError::UsedNonce { app_id: recorded.app_id.to_owned() },
             })?;
+            if write == VerificationWrite::default() {
+                // A session's proof that receivers of events were told of leaves no other record.
+                return Ok(recording_result(&write));
+            }
             fault_point!(self.records.fault_scope(), NullifierWrite);
             let (decided, decision) = oneshot::channel();
             self.records.write(&write, Box::new(move |result| drop(decided.send(result))));
@@ -198,29 +200,46 @@ impl NullifierRecorder {
             // Another replica may take the signature for good a while longer.
             write.used_nonce = Some((nonce, signed.expires_at.plus(CLOCK_TOLERANCE)));
         }
-        write.event = recorded.event.as_ref().and_then(|event| {
-            let nullifier = write.nullifiers.first().map(|(key, _, after)| VerifiedNullifier {
-                nullifier: key.nullifier,
-                first_verified_at: after.created_at,
-                uses: after.verifications,
-            });
-            let event = || RecordedEvent::Verification(VerificationEvent { nullifier, ..event.clone() });
-            self.events.record(EventKind::VerificationSucceeded, Some(recorded.app_id), now, event)
+        let Some(event) = &recorded.event else { return Ok(write) };
+        let (window, seconds) = (self.events.repeat_window(), UnixSeconds(now.0 / 1000));
+        let sessions = recorded.session_proofs.iter().map(|proof| Ok((*proof, self.records.told_until(proof)?)));
+        let sessions: Vec<_> = sessions.collect::<Result<_, StoreError>>()?;
+        // Receivers are told of a request only when one of its proofs was not told of within the
+        // window.
+        let is_news = write.nullifiers.iter().any(|(.., after)| after.is_news(now, window))
+            || sessions.iter().any(|(_, told_until)| told_until.is_none_or(|until| until <= seconds));
+        if !is_news {
+            return Ok(write);
+        }
+        let nullifier = write.nullifiers.first().map(|(key, _, after)| VerifiedNullifier {
+            nullifier: key.nullifier,
+            first_verified_at: after.created_at,
+            uses: after.verifications,
         });
+        let event = || RecordedEvent::Verification(VerificationEvent { nullifier, ..event.clone() });
+        write.event = self.events.record(EventKind::VerificationSucceeded, Some(recorded.app_id), now, event);
+        if write.event.is_some() {
+            for (.., after) in &mut write.nullifiers {
+                after.told_at = Some(now);
+            }
+            let forgotten_at = seconds.plus(window.as_secs());
+            let sessions = sessions.into_iter().filter(|(_, told_until)| *told_until != Some(forgotten_at));
+            write.told_sessions = sessions.map(|(proof, before)| (proof, before, forgotten_at)).collect();
+        }
         Ok(write)
     }
 
     fn nullifier_write(&self, proved: &ProvedAction<'_>, now: UnixMillis) -> Result<VerificationWrite, RecordError> {
-        let max_verifications = proved.configured.map_or(0, |action| action.max_verifications);
         let verified = |nullifier: &Nullifier| {
             let key = NullifierKey { action: proved.key, nullifier: *nullifier };
             let before = self.records.nullifier(&key)?;
-            let after = count_verification(before.as_ref(), max_verifications, now, proved.user_presence_completed);
+            let after =
+                count_verification(before.as_ref(), proved.max_verifications, now, proved.user_presence_completed);
             Ok((key, before, after.map_err(RecordError::Limit)?))
         };
         let nullifiers = proved.nullifiers.iter().map(verified).collect::<Result<_, RecordError>>()?;
-        let is_known = proved.configured.is_some() || self.records.action(&proved.key)?.is_some();
-        let new_action = (!is_known).then(|| (proved.key, ActionRecord::new(proved.text, proved.description, now)));
+        let is_known = proved.is_configured || self.records.action(&proved.key)?.is_some();
+        let new_action = (!is_known).then(|| (proved.key, ActionRecord::new(proved.text, now)));
         Ok(VerificationWrite { nullifiers, new_action, ..VerificationWrite::default() })
     }
 }

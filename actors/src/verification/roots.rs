@@ -102,11 +102,11 @@ impl RootList {
     }
 
     /// Does not trust a root from now on, durably. Returns whether it could be trusted before: a
-    /// root that is not in the list only when a chain may have it.
-    pub async fn remove(&self, key: RootKey, may_be_followed: bool) -> Result<bool, StoreError> {
+    /// root that is not in the list only when it may be one of the registry or of a chain.
+    pub async fn remove(&self, key: RootKey, may_be_of_others: bool) -> Result<bool, StoreError> {
         let _deciding = self.deciding.lock().await;
         let published = self.published();
-        if published.is_removed(&key) || !(published.contains(&key) || may_be_followed) {
+        if published.is_removed(&key) || !(published.contains(&key) || may_be_of_others) {
             return Ok(false);
         }
         self.decide(key, RootDecision { trust: None }, &[], None).await?;
@@ -169,8 +169,8 @@ impl TrustedData for TrustedDataAt<'_> {
         if self.trusted.is_removed(&key) {
             return Ok(Err(UntrustedRoot::Unknown));
         }
-        let newest_followed = self.chain.newest_legacy_time(environment, identifier);
-        let trusted = self.trusted.legacy_age(environment, identifier, root, self.now, newest_followed);
+        let first_followed_after = |time| self.chain.first_legacy_after(environment, identifier, time);
+        let trusted = self.trusted.legacy_age(environment, identifier, root, self.now, first_followed_after);
         let followed = || self.chain.legacy_age(environment, identifier, root, self.now, self.unseen);
         match &trusted {
             Ok(RootAge::Newest) | Err(UntrustedRoot::OtherIdentifiers(_)) => Ok(trusted),
@@ -184,8 +184,12 @@ impl TrustedData for TrustedDataAt<'_> {
         }
     }
 
-    /// The registry's own roots are valid in both environments, because there is one registry.
+    /// The registry's own roots are valid in both environments, because there is one registry. A
+    /// root that the operator took back ends at once, wherever it comes from.
     fn is_current(&self, environment: Environment, root: Root) -> Result<bool, TrustedDataError> {
+        if self.trusted.is_removed(&RootKey { environment, kind: ProofKind::Current, root }) {
+            return Ok(false);
+        }
         if self.registry.is_valid_root(root)? {
             return Ok(true);
         }
@@ -198,9 +202,6 @@ impl TrustedData for TrustedDataAt<'_> {
             if replaced.is_none_or(|replaced| self.now <= replaced.plus(window)) {
                 return Ok(true);
             }
-        }
-        if self.trusted.is_removed(&RootKey { environment, kind: ProofKind::Current, root }) {
-            return Ok(false);
         }
         Ok(self.chain.is_current(environment, root, self.now, self.unseen)?.unwrap_or(false))
     }

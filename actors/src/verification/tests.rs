@@ -112,6 +112,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
         has_active_application: true,
         environments: vec![Environment::Staging],
         accept_legacy: true,
+        only_configured_actions: false,
         accepted_identifiers: None,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
@@ -444,6 +445,7 @@ async fn a_limited_action_counts_racing_proofs_exactly() {
         max_verifications: 3,
         accept_legacy: true,
         accepted_identifiers: None,
+        genesis_issued_at_min: None,
     };
     let running = start("limited", |settings| {
         let relying_parties =

@@ -1,6 +1,7 @@
 //! Proof verification's handle as an actor: other actors send it messages, supervise and monitor
 //! it, and put it into process groups.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -66,8 +67,7 @@ pub enum VerificationCallError {
 }
 
 impl From<ValidationError> for VerificationCallError {
-    fn from(ValidationError { attribute, detail }: ValidationError) -> Self {
-        let code = "validation_error";
+    fn from(ValidationError { code, attribute, detail }: ValidationError) -> Self {
         let body = VerificationErrorBody { success: false, code, detail, attribute, app_id: None, results: None };
         Self::Refused(body)
     }
@@ -82,7 +82,7 @@ impl From<VerificationError> for VerificationCallError {
             success: false,
             code: error.code(),
             detail: error.to_string(),
-            attribute: error.attribute().map(str::to_owned),
+            attribute: error.attribute().map(Cow::into_owned),
             app_id: error.app_id().map(str::to_owned),
             results: error.results().map(<[ItemResult]>::to_vec),
         })

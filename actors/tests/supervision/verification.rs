@@ -64,6 +64,7 @@ pub fn configure_verification(settings: &mut Settings) {
         has_active_application: true,
         environments: vec![Environment::Staging],
         accept_legacy: true,
+        only_configured_actions: false,
         accepted_identifiers: None,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),

@@ -115,7 +115,7 @@ impl FollowedRoots {
         matches!(self.rule, RootRule::Current { .. })
     }
 
-    /// The age of a legacy root.
+    /// The age of a legacy root: the time since another one replaced it.
     ///
     /// # Errors
     /// The source cannot decide now.
@@ -127,7 +127,9 @@ impl FollowedRoots {
                 self.ensure_newest(confirmed_age)?;
                 Ok(RootJudgement::Published(RootAge::Newest))
             }
-            Some(KnownRoot { time, .. }) => Ok(RootJudgement::Published(RootAge::Seconds(now.since(time)))),
+            Some(KnownRoot { replaced_at: Some(replaced_at), .. }) => {
+                Ok(RootJudgement::Published(RootAge::Seconds(now.since(replaced_at))))
+            }
         }
     }
 

@@ -272,10 +272,11 @@ fn legacy_roots_count_until_nothing_newer_was_heard_for_too_long() {
         // The newest root of the last known block counts for the contract's window.
         (2, 2700, Ok(Published(RootAge::Newest))),
         (2, 2701, old(601)),
-        // The age of an older root is known without newer blocks.
-        (1, 2100, Ok(Published(RootAge::Seconds(1100)))),
-        (1, 2701, Ok(Published(RootAge::Seconds(1701)))),
-        (1, 3000, Ok(Published(RootAge::Seconds(2000)))),
+        // The age of an older root counts from the root that followed, and is known without newer
+        // blocks.
+        (1, 2100, Ok(Published(RootAge::Seconds(100)))),
+        (1, 2701, Ok(Published(RootAge::Seconds(701)))),
+        (1, 3000, Ok(Published(RootAge::Seconds(1000)))),
         (1, 3001, old(901)),
         // An unknown root may have been published since.
         (3, 2160, Ok(Unknown)),

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::record::{Cause, LogEntry, RecordedEvent, TrustedRootEvent, VerificationEvent};
 use super::{EventId, EventKind};
 use crate::gateway::GatewayRequestState;
-use crate::ids::LeafIndex;
+use crate::ids::{LeafIndex, Nullifier};
 use crate::ledger::{Block, BlockResult, Outcome, RequestId};
 use crate::number;
 use crate::registry::OperationKind;
@@ -79,12 +79,13 @@ pub struct VerificationData<'a> {
     /// The credentials that verified.
     pub identifiers: &'a [String],
     /// The first verified nullifier, as the answer has it; `null` for a session.
-    pub nullifier: Option<String>,
+    pub nullifier: Option<Nullifier>,
     /// In how many requests the nullifier has been verified, with this one.
     pub uses: Option<u64>,
     /// When the nullifier was first verified (ISO 8601).
     pub created_at: Option<String>,
-    /// Whether the person's app completed the presence check.
+    /// Whether the sender of the request said that the person's app completed the presence check.
+    /// Nothing binds it to the proofs.
     pub user_presence_completed: bool,
 }
 
@@ -157,7 +158,7 @@ fn verification_event(id: EventId, time: UnixMillis, event: &VerificationEvent) 
         session_id: Some(&*event.session_id).filter(|session_id| !session_id.is_empty()),
         nonce: event.nonce.map(number::canonical),
         identifiers: &event.identifiers,
-        nullifier: event.nullifier.map(|verified| number::canonical(verified.nullifier.0)),
+        nullifier: event.nullifier.map(|verified| verified.nullifier),
         uses: event.nullifier.map(|verified| verified.uses),
         created_at: event.nullifier.map(|verified| verified.first_verified_at.to_iso_8601()),
         user_presence_completed: event.user_presence_completed,

@@ -35,7 +35,7 @@ pub struct VerificationEvent {
     /// The first verified nullifier, when it was seen first, and in how many requests it has been
     /// verified; `None` for a session.
     pub nullifier: Option<VerifiedNullifier>,
-    /// Whether the person's app completed the presence check.
+    /// Whether the sender of the request said that the person's app completed the presence check.
     pub user_presence_completed: bool,
 }
 

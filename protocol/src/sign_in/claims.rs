@@ -109,7 +109,7 @@ impl Person {
 
     /// The subject: `0x` and 64 lower-case hex digits.
     pub fn subject(&self) -> String {
-        format!("{:#066x}", self.nullifier)
+        self.nullifier.to_text()
     }
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::items::ItemError;
+use crate::ids::Nullifier;
 
 /// The result of one item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -13,27 +14,35 @@ pub struct ItemResult {
     pub identifier: String,
     /// Whether the proof verified.
     pub success: bool,
-    /// The nullifier as it was sent, when the proof verified.
+    /// The nullifier, when the proof verified.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nullifier: Option<String>,
+    pub nullifier: Option<Nullifier>,
+    /// The session, when a session proof verified.
+    #[serde(rename = "sessionId", skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
     /// Code of the failure, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
     /// Text of the failure, for people: what is wrong and what would be right.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// The field of the request that is wrong, when it is not one of the entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "environment")]
+    pub attribute: Option<&'static str>,
 }
 
 impl ItemResult {
     /// The result of a proof that verified.
-    pub fn verified(identifier: String, nullifier: String) -> Self {
-        Self { identifier, success: true, nullifier: Some(nullifier), code: None, detail: None }
+    pub fn verified(identifier: String, nullifier: Nullifier, session_id: Option<String>) -> Self {
+        let nullifier = Some(nullifier);
+        Self { identifier, success: true, nullifier, session_id, code: None, detail: None, attribute: None }
     }
 
     /// The result of a proof that failed.
     pub fn failed(identifier: String, failure: &ItemError) -> Self {
-        let (code, detail) = (Some(failure.code()), Some(failure.to_string()));
-        Self { identifier, success: false, nullifier: None, code, detail }
+        let (code, detail, attribute) = (Some(failure.code()), Some(failure.to_string()), failure.attribute());
+        Self { identifier, success: false, nullifier: None, session_id: None, code, detail, attribute }
     }
 }
 
@@ -51,9 +60,9 @@ pub struct VerificationResponse {
     /// The request's action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// The nullifier of the first proof that verified: lower-case hex without padding.
+    /// The nullifier of the first proof that verified.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nullifier: Option<String>,
+    pub nullifier: Option<Nullifier>,
     /// When that nullifier was first verified (ISO 8601).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
@@ -84,8 +93,8 @@ pub struct VerificationResponse2 {
     pub action: String,
     /// In how many requests the nullifier may be verified; 0 for any number.
     pub max_uses: u64,
-    /// The nullifier: `0x` and 64 lower-case hex digits.
-    pub nullifier_hash: String,
+    /// The nullifier.
+    pub nullifier_hash: Nullifier,
     /// When it was first verified (ISO 8601).
     pub created_at: String,
     /// The credential that the proof is for.

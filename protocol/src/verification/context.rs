@@ -41,7 +41,8 @@ pub struct ContextResponse {
     pub rp_id: String,
     /// The application's name, for people.
     pub name: String,
-    /// Whether the operator of the service registered the application: always true.
+    /// Whether the operator of the service registered the application, its name and its URLs:
+    /// always true. It says nothing of an action that has no description.
     pub is_verified: bool,
     /// URL of the application's logo; empty when it has none.
     pub verified_app_logo: String,
@@ -59,8 +60,7 @@ pub struct ContextResponse {
 pub struct ContextAction {
     /// Its text.
     pub action: String,
-    /// The description of the operator's configuration, else what its first proof came with; empty
-    /// without either.
+    /// The description of the operator's configuration; empty without one.
     pub description: String,
     /// The environment that was asked about: `production` or `staging`.
     pub environment: &'static str,

@@ -4,12 +4,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::hash::hash_text;
+use super::hash::{hash_text, hash_to_field};
 use super::identity::{Environment, ProofKind, RelyingPartyId};
 use super::request::{Proofs, VerificationRequest};
 use super::rp_signature::SigningRule;
 use crate::client_secret::ClientSecret;
 use crate::commitment::PublicKey;
+use crate::time::UnixSeconds;
 use crate::{B256, U256, keccak256};
 
 /// A relying party and its application.
@@ -31,6 +32,8 @@ pub struct RelyingParty {
     pub environments: Vec<Environment>,
     /// Whether the application accepts proofs of protocol version 3.0.
     pub accept_legacy: bool,
+    /// Whether only configured actions are accepted.
+    pub only_configured_actions: bool,
     /// The credentials that count for the application; `None` for all.
     pub accepted_identifiers: Option<Vec<String>>,
     /// The relying party's OPRF public key as it is configured: a public input of current proofs.
@@ -87,7 +90,7 @@ pub struct Action {
     pub environment: Environment,
     /// The action's text. Texts with the same hash are one action ([`ActionKey`]).
     pub action: String,
-    /// What authenticators show of it; empty to show what its first proof came with.
+    /// What authenticators show of it; empty to show nothing.
     pub description: String,
     /// The most requests that can verify one nullifier; 0 means no limit.
     pub max_verifications: u64,
@@ -96,6 +99,8 @@ pub struct Action {
     /// The credentials that count for the action, of those that count for the application; `None`
     /// for all of these.
     pub accepted_identifiers: Option<Vec<String>>,
+    /// The lower bound that current proofs must show for the time of the credential's first issue.
+    pub genesis_issued_at_min: Option<UnixSeconds>,
 }
 
 /// An issuer of credentials.
@@ -225,6 +230,19 @@ pub enum AdmissionError {
         /// Id of the application.
         app_id: String,
     },
+    /// The request is for an action that is not configured, and the application takes no others.
+    #[error(
+        "application {app_id} has no action {} in {environment}; use one that is configured, or ask the operator",
+        super::fields::quote(action), environment = .environment.name()
+    )]
+    UnknownAction {
+        /// Id of the application.
+        app_id: String,
+        /// The action's text.
+        action: String,
+        /// The environment of the proofs.
+        environment: Environment,
+    },
     /// The request has legacy proofs, and the application or the action does not accept them.
     #[error("{restricted_by} accepts no proofs of protocol version 3.0; ask for one of 4.0")]
     LegacyNotAccepted {
@@ -249,6 +267,7 @@ impl AdmissionError {
             | Self::NoOprfKey { .. }
             | Self::NoFollowedOprfKey { .. }
             | Self::IntegrityBundle { .. } => "configuration_error",
+            Self::UnknownAction { .. } => "invalid_action",
             Self::LegacyNotAccepted { .. } => "legacy_proofs_not_accepted",
         }
     }
@@ -266,6 +285,7 @@ impl AdmissionError {
             | Self::NoFollowedOprfKey { .. }
             | Self::LegacyNotAccepted { .. } => Some("protocol_version"),
             Self::IntegrityBundle { .. } => Some("integrity_bundle"),
+            Self::UnknownAction { .. } => Some("action"),
         }
     }
 
@@ -280,6 +300,7 @@ impl AdmissionError {
             | Self::NoOprfKey { app_id, .. }
             | Self::NoFollowedOprfKey { app_id, .. }
             | Self::IntegrityBundle { app_id }
+            | Self::UnknownAction { app_id, .. }
             | Self::LegacyNotAccepted { app_id, .. } => Some(app_id),
         }
     }
@@ -302,6 +323,27 @@ pub struct Admitted {
 }
 
 impl Admitted {
+    /// Checks that the signal of each legacy proof is the request's nonce, when the relying party
+    /// asks for that. A legacy proof binds its signal and not the nonce: without this check a proof
+    /// that somebody else has seen can be sent again beside any signed nonce. Current proofs bind
+    /// the nonce.
+    ///
+    /// # Errors
+    /// The first proof with another signal.
+    pub fn check_signal(&self, request: &VerificationRequest) -> Result<(), OtherSignal> {
+        let (Some(SigningRule { binds_signal: true, .. }), Proofs::Legacy { items, .. }) =
+            (self.relying_party.signing, &request.proofs)
+        else {
+            return Ok(());
+        };
+        let nonce = request.rp_signature.as_ref().map(|signature| signature.request.nonce);
+        let expected = nonce.map(|nonce| hash_to_field(&nonce.to_be_bytes::<32>()));
+        match items.iter().position(|item| Some(item.signal_hash) != expected) {
+            Some(index) => Err(OtherSignal { index }),
+            None => Ok(()),
+        }
+    }
+
     /// Checks that a credential counts for the application, and for the action if it is configured.
     ///
     /// # Errors
@@ -320,6 +362,17 @@ impl Admitted {
             Some(accepted) => Err(other(format!("action {action:?}"), accepted)),
         }
     }
+}
+
+/// The signal of a legacy proof is not the nonce that the relying party signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "signal_hash of responses[{index}] is not that of the signed nonce; ask for proofs whose signal is the nonce, as 0x \
+     and 64 lower-case hex digits, and send the hash of that"
+)]
+pub struct OtherSignal {
+    /// Position of the proof in the request.
+    pub index: usize,
 }
 
 /// A credential does not count.
@@ -370,6 +423,9 @@ impl Directory {
         }
         let key = |action| ActionKey::new(&relying_party.app_id, environment, action);
         let action = request.proofs.action().and_then(|action| self.actions.get(&key(action))).cloned();
+        if let (None, Some(text), true) = (&action, request.proofs.action(), relying_party.only_configured_actions) {
+            return Err(AdmissionError::UnknownAction { app_id: app_id(), action: text.to_owned(), environment });
+        }
         if matches!(request.proofs, Proofs::Legacy { .. }) {
             let restricted_by = if !relying_party.accept_legacy {
                 Some(format!("application {}", relying_party.app_id))

@@ -6,6 +6,8 @@ use super::hash::hash_to_field;
 use super::identity::{LegacyIdentifier, RequestedEnvironment};
 use crate::U256;
 use crate::groth16::proof::LEGACY_WORDS;
+use crate::ids::Nullifier;
+use crate::time::UnixSeconds;
 use crate::tree::is_below_field;
 
 /// The most items that a request can have.
@@ -14,13 +16,19 @@ pub const MOST_RESPONSES: usize = 16;
 /// The longest action, description and identifier, in bytes of UTF-8.
 pub const LONGEST_TEXT: usize = 2048;
 
+/// The most hex digits, and the most decimal digits, of a number of 256 bits.
+const HEX_DIGITS: usize = 64;
+const DECIMAL_DIGITS: usize = 78;
+
 /// Bounds of a legacy item's `max_age` in seconds, both inclusive. The upper bound is the default.
 pub const MAX_AGE: std::ops::RangeInclusive<u64> = 3600..=604_800;
 
-/// A field that is missing or malformed.
+/// A field that is missing or malformed, or a protocol version below the minimum.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct ValidationError {
+    /// The code of the answer: `validation_error`, or `protocol_version_not_allowed`.
+    pub code: &'static str,
     /// Path of the field, such as `responses[0].proof`; `None` when the body is not an object.
     pub attribute: Option<String>,
     /// What is wrong with the field, and what would be right.
@@ -36,16 +44,6 @@ pub struct SessionId {
     pub commitment: U256,
 }
 
-/// A number with its text in the body. A text beyond 256 bits reads as the greatest 256-bit number,
-/// which is above the modulus of the scalar field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NumberText {
-    /// The text as the body has it.
-    pub text: String,
-    /// The number.
-    pub value: U256,
-}
-
 /// An object of the body with its path, which errors put before the names of its fields.
 pub(super) struct Fields<'a> {
     object: &'a Map<String, Value>,
@@ -55,6 +53,7 @@ pub(super) struct Fields<'a> {
 impl<'a> Fields<'a> {
     pub fn of_body(body: &'a Value) -> Result<Self, ValidationError> {
         let object = body.as_object().ok_or_else(|| ValidationError {
+            code: "validation_error",
             attribute: None,
             detail: format!("the body must be a JSON object, not {}", kind_of(body)),
         })?;
@@ -62,7 +61,8 @@ impl<'a> Fields<'a> {
     }
 
     pub fn wrong(&self, name: &str, detail: impl Into<String>) -> ValidationError {
-        ValidationError { attribute: Some(format!("{}{name}", self.path)), detail: format!("{name} {}", detail.into()) }
+        let attribute = Some(format!("{}{name}", self.path));
+        ValidationError { code: "validation_error", attribute, detail: format!("{name} {}", detail.into()) }
     }
 
     pub fn wrong_type(&self, name: &str, expected: &str, found: &Value) -> ValidationError {
@@ -117,6 +117,19 @@ impl<'a> Fields<'a> {
         integer_of(value).map(Some).ok_or_else(expected)
     }
 
+    /// A time in Unix seconds, as a JSON number or as decimal digits in a string: the schema of the
+    /// public endpoint casts such strings.
+    pub fn optional_seconds(&self, name: &str) -> Result<Option<UnixSeconds>, ValidationError> {
+        let Some(Value::String(text)) = self.optional(name) else {
+            return Ok(self.optional_integer(name)?.map(UnixSeconds));
+        };
+        let is_decimal = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+        let seconds = text.parse().ok().filter(|_| is_decimal);
+        seconds
+            .map(|seconds| Some(UnixSeconds(seconds)))
+            .ok_or_else(|| self.wrong(name, format!("must be Unix seconds from 0 to 2^64 - 1, not {}", quote(text))))
+    }
+
     pub fn integer(&self, name: &str) -> Result<u64, ValidationError> {
         self.required(name)?;
         Ok(self.optional_integer(name)?.unwrap_or_default())
@@ -138,41 +151,61 @@ impl<'a> Fields<'a> {
             Value::String(text) => text,
             _ => return self.integer(name),
         };
-        let number = self.as_number(name, text)?;
-        number.value.try_into().map_err(|_| self.wrong(name, "does not fit 64 bits"))
+        self.as_number(name, text)?.try_into().map_err(|_| self.wrong(name, "does not fit 64 bits"))
     }
 
-    pub fn as_number(&self, name: &str, text: &str) -> Result<NumberText, ValidationError> {
-        let value = number(text).ok_or_else(|| {
+    /// A number as `0x` and hex digits, or as decimal digits. A number beyond 256 bits becomes the
+    /// greatest 256-bit number, which is above the modulus of the scalar field.
+    pub fn as_number(&self, name: &str, text: &str) -> Result<U256, ValidationError> {
+        number(text).ok_or_else(|| {
             self.wrong(name, format!("must be 0x and hex digits, or decimal digits, not {}", quote(text)))
-        })?;
-        Ok(NumberText { text: text.to_owned(), value })
+        })
+    }
+
+    /// A nullifier of a current proof, or a number of a session's: `0x` and 1 to 64 hex digits, or
+    /// 1 to 78 decimal digits.
+    pub fn as_nullifier(&self, name: &str, text: &str) -> Result<Nullifier, ValidationError> {
+        let (digits, most) = match text.strip_prefix("0x") {
+            Some(digits) => (digits, HEX_DIGITS),
+            None => (text, DECIMAL_DIGITS),
+        };
+        if digits.len() > most {
+            let detail = format!("must be 0x and 1 to {HEX_DIGITS} hex digits, not {} digits", digits.len());
+            return Err(self.wrong(name, detail));
+        }
+        self.as_number(name, text).map(Nullifier)
     }
 
     /// An array of exactly `N` numbers as strings.
-    pub fn numbers<const N: usize>(&self, name: &str, what: &str) -> Result<[NumberText; N], ValidationError> {
+    pub fn numbers<const N: usize>(&self, name: &str, what: &str) -> Result<[U256; N], ValidationError> {
+        let texts = self.texts::<N>(name, what)?;
+        let mut numbers = [U256::ZERO; N];
+        for (index, (number, text)) in numbers.iter_mut().zip(texts).enumerate() {
+            *number = self.as_number(&format!("{name}[{index}]"), text)?;
+        }
+        Ok(numbers)
+    }
+
+    /// An array of exactly `N` strings.
+    pub fn texts<const N: usize>(&self, name: &str, what: &str) -> Result<[&'a str; N], ValidationError> {
         let value = self.required(name)?;
         let texts = value.as_array().ok_or_else(|| self.wrong_type(name, "an array of strings", value))?;
         if texts.len() != N {
             return Err(self.wrong(name, format!("must have {N} strings ({what}), not {}", texts.len())));
         }
-        let read = |(index, value): (usize, &Value)| {
-            let name = format!("{name}[{index}]");
-            let text = value.as_str().ok_or_else(|| self.wrong_type(&name, "a string", value))?;
-            self.as_number(&name, text)
+        let read = |(index, value): (usize, &'a Value)| {
+            value.as_str().ok_or_else(|| self.wrong_type(&format!("{name}[{index}]"), "a string", value))
         };
-        let numbers: Vec<_> = texts.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        numbers.try_into().map_err(|_| self.wrong(name, format!("must have {N} strings")))
+        let texts: Vec<_> = texts.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        texts.try_into().map_err(|_| self.wrong(name, format!("must have {N} strings")))
     }
 
     /// 1 to 64 hex digits, with or without `0x`.
-    pub fn hex(&self, name: &str) -> Result<NumberText, ValidationError> {
+    pub fn hex(&self, name: &str) -> Result<U256, ValidationError> {
         let text = self.text(name)?;
         let digits = text.strip_prefix("0x").unwrap_or(text);
-        let value = (digits.len() <= 64).then(|| from_digits(digits, 16)).flatten();
-        let value =
-            value.ok_or_else(|| self.wrong(name, format!("must be 0x and 1 to 64 hex digits, not {}", quote(text))))?;
-        Ok(NumberText { text: text.to_owned(), value })
+        let value = (digits.len() <= HEX_DIGITS).then(|| from_digits(digits, 16)).flatten();
+        value.ok_or_else(|| self.wrong(name, format!("must be 0x and 1 to 64 hex digits, not {}", quote(text))))
     }
 
     /// The hash of a legacy proof's signal, in lower-case hex digits; by default the hash of the
@@ -228,15 +261,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Checks `min_protocol_version`. A legacy proof does not bind the nonce, so without a minimum
-    /// it can take the place of the current proof that was asked for.
-    pub fn check_minimum(&self, version: &str) -> Result<(), ValidationError> {
+    /// Whether a version is below `min_protocol_version`. A legacy proof does not bind the nonce,
+    /// so without a minimum it can take the place of the current proof that was asked for.
+    pub fn is_below_minimum(&self, version: &str) -> Result<bool, ValidationError> {
         match self.optional_text("min_protocol_version")? {
-            Some("4.0") if version == "3.0" => {
-                let detail = "must be \"4.0\", not \"3.0\": min_protocol_version is \"4.0\"; ask for a proof of 4.0";
-                Err(self.wrong("protocol_version", detail))
-            }
-            None | Some("3.0" | "4.0") => Ok(()),
+            Some("4.0") => Ok(version == "3.0"),
+            None | Some("3.0") => Ok(false),
             Some(other) => {
                 let detail = format!("must be \"3.0\" or \"4.0\", not {}", quote(other));
                 Err(self.wrong("min_protocol_version", detail))

@@ -21,6 +21,10 @@ use crate::tree::{DEPTH, Root, field_element};
 /// How long before now a current proof's `expires_at_min` may be, in seconds, inclusive.
 pub const EXPIRATION_TOLERANCE: u64 = 18_000;
 
+/// The code of a legacy proof that holds in the application's other environment: of its result, and
+/// of the answer.
+pub const OTHER_ENVIRONMENT: &str = "environment_mismatch";
+
 /// How long the public system takes to publish a root after a credential was issued, in minutes.
 const MINING_MINUTES: u64 = 60;
 
@@ -91,10 +95,10 @@ pub enum ItemError {
         /// The credential that the item names.
         given: LegacyIdentifier,
     },
-    /// The legacy root is older than the item allows.
-    #[error("merkle_root is {age} seconds old, max_age allows {max_age}; ask for a new proof")]
+    /// The legacy root was replaced longer ago than the item allows.
+    #[error("merkle_root was replaced {age} seconds ago, max_age allows {max_age}; ask for a new proof")]
     RootTooOld {
-        /// Seconds since the root became known.
+        /// Seconds since the root was replaced.
         age: u64,
         /// The greatest age that the item allows, in seconds, inclusive.
         max_age: u64,
@@ -152,6 +156,27 @@ pub enum ItemError {
     /// The words of a current proof are not the points of a proof.
     #[error("proof does not decode, {0}; send the proof as the wallet made it")]
     CurrentProof(ProofError),
+    /// The item names an earlier time of the credential's first issue than the action takes.
+    #[error(
+        "credential_genesis_issued_at_min {given} is before {least}, the genesis_issued_at_min of the action; ask for a proof with the action's bound"
+    )]
+    IssuedTooEarly {
+        /// The time that the item names.
+        given: UnixSeconds,
+        /// The action's bound.
+        least: UnixSeconds,
+    },
+    /// The proof holds in the application's other environment.
+    #[error(
+        "the proof is one of {holds_in}, the request names {given}; send environment {holds_in:?}, or ask for a proof of {given}",
+        holds_in = holds_in.name()
+    )]
+    OtherEnvironment {
+        /// The environment in which the proof holds.
+        holds_in: Environment,
+        /// The environment as the request names it.
+        given: &'static str,
+    },
     /// The pairing check failed: the proof is not one for these public inputs.
     #[error(
         "the proof does not hold for these inputs; check that app, action, signal, nonce and environment are those it was made for"
@@ -177,20 +202,26 @@ impl ItemError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::IdentifierNotAccepted { .. } => "identifier_not_accepted",
-            Self::LegacyNumber { .. } | Self::LegacyProof(_) => "invalid_format",
+            Self::LegacyNumber { .. } => "invalid_format",
             Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::RootOfOtherCredential { .. } => {
                 "invalid_merkle_root"
             }
             Self::RootTooOld { .. } => "root_too_old",
-            Self::CurrentNumber { .. } => "invalid_public_input",
+            Self::CurrentNumber { .. } | Self::IssuedTooEarly { .. } => "invalid_public_input",
             Self::NotASessionAction => "invalid_action",
             Self::UnknownCurrentRoot => "invalid_root",
             Self::UnknownIssuer { .. } | Self::IssuerWithoutKey { .. } | Self::OtherIdentifier { .. } => {
                 "invalid_credential_issuer"
             }
-            Self::Expired { .. } => "expiration_too_old",
-            Self::CurrentProof(_) | Self::DoesNotHold => "invalid_proof",
+            Self::Expired { .. } => "outdated_nullifier",
+            Self::OtherEnvironment { .. } => OTHER_ENVIRONMENT,
+            Self::LegacyProof(_) | Self::CurrentProof(_) | Self::DoesNotHold => "invalid_proof",
         }
+    }
+
+    /// The field of the request that the item failed for, where it is not one of the item.
+    pub fn attribute(&self) -> Option<&'static str> {
+        matches!(self, Self::OtherEnvironment { .. }).then_some("environment")
     }
 }
 
@@ -249,7 +280,7 @@ fn legacy_claim(item: &LegacyItem, external_nullifier: U256, admitted: &Admitted
     check_identifier(admitted, item.identifier.name())?;
     let inputs = [
         ("merkle_root", item.merkle_root.to_number()),
-        ("nullifier", item.nullifier.value.0),
+        ("nullifier", item.nullifier.0),
         ("signal_hash", item.signal_hash),
         ("external nullifier", external_nullifier),
     ];
@@ -322,7 +353,7 @@ impl<Data: TrustedData> CurrentChecker<'_, Data> {
             false => ("nullifier", "action"),
         };
         let numbers = [
-            (nullifier, item.nullifier.value.0),
+            (nullifier, item.nullifier.0),
             (action, item.action),
             ("signal_hash", item.signal_hash),
             ("nonce", self.nonce),
@@ -358,10 +389,22 @@ impl<Data: TrustedData> CurrentChecker<'_, Data> {
         Ok(issuer)
     }
 
+    /// The bound of the credential's first issue that the proof must have: the item's own, not
+    /// before that of the action. The client kit leaves it out of its result, so an item that names
+    /// none has the action's.
+    fn genesis_bound(&self, item: &CurrentItem) -> Result<UnixSeconds, ItemError> {
+        let of_action = self.admitted.action.as_ref().and_then(|action| action.genesis_issued_at_min);
+        match (item.credential_genesis_issued_at_min, of_action) {
+            (Some(given), Some(least)) if given < least => Err(ItemError::IssuedTooEarly { given, least }),
+            (given, of_action) => Ok(given.or(of_action).unwrap_or_default()),
+        }
+    }
+
     /// Checks the issuer's key and the time, and makes the claim. `issuer_key` is `None` when the
     /// issuer has no key.
     fn check_state(&self, item: &CurrentItem, issuer_key: Option<PublicKey>) -> Result<EncodedClaim, ItemError> {
-        let CurrentItem { issuer_schema_id: id, expires_at_min, credential_genesis_issued_at_min, .. } = *item;
+        let CurrentItem { issuer_schema_id: id, expires_at_min, .. } = *item;
+        let credential_genesis_issued_at_min = self.genesis_bound(item)?;
         let Admitted { relying_party, oprf_public_key, environment, .. } = self.admitted;
         let issuer_key = issuer_key.ok_or(ItemError::IssuerWithoutKey { id, environment: *environment })?;
         if expires_at_min.plus(EXPIRATION_TOLERANCE) < self.now {
@@ -372,7 +415,7 @@ impl<Data: TrustedData> CurrentChecker<'_, Data> {
         // A current request of a relying party without an OPRF key does not come here.
         let (oprf_x, oprf_y) = oprf_public_key.map(|key| key.coordinates()).unwrap_or_default();
         let inputs = current_inputs(&CurrentInputs {
-            nullifier: item.nullifier.value,
+            nullifier: item.nullifier,
             issuer_schema_id: id,
             issuer_public_key: [issuer_x, issuer_y],
             expires_at_min,

@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::fields::{Fields, NumberText, quote};
+use super::fields::{Fields, quote};
 pub use super::fields::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, SessionId, ValidationError};
 use super::hash::hash_text;
 pub use super::identity::RequestedEnvironment;
@@ -26,11 +26,10 @@ pub const SIGN_IN_ACTION: &str = "sign-in";
 /// A request of the right shape. Its proofs are not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationRequest {
+    /// The form of the request.
+    pub form: RequestForm,
     /// The environment that the body names; production when it names no environment.
     pub environment: RequestedEnvironment,
-    /// The description that the action's record gets when a proof of this request creates the
-    /// action.
-    pub action_description: String,
     /// Whether the person's app completed the presence check that it was asked for.
     pub user_presence_completed: bool,
     /// Whether the body has an `integrity_bundle`, which the verification endpoint refuses.
@@ -39,6 +38,27 @@ pub struct VerificationRequest {
     pub rp_signature: Option<RpSignature>,
     /// The type of the request, and its proofs.
     pub proofs: Proofs,
+}
+
+/// The form of a request, by the interface that it came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestForm {
+    /// `POST /api/v2/verify/{app_id}`.
+    Version2,
+    /// `POST /api/v4/verify/{rp_id}`.
+    Version4,
+}
+
+impl RequestForm {
+    /// In how many requests a nullifier may be verified for an action that nobody configured; 0 for
+    /// any number. Servers of version 2 act on the status alone, and the public endpoint of that
+    /// version counts a person once; servers of version 4 read the message.
+    pub fn default_max_verifications(self) -> u64 {
+        match self {
+            Self::Version2 => 1,
+            Self::Version4 => 0,
+        }
+    }
 }
 
 /// The three types of request.
@@ -81,11 +101,11 @@ impl Proofs {
     }
 
     /// Identifier and nullifier of each proof, in the request's order.
-    pub fn identifiers_and_nullifiers(&self) -> Vec<(&str, &NullifierText)> {
+    pub fn identifiers_and_nullifiers(&self) -> Vec<(&str, Nullifier)> {
         match self {
-            Self::Legacy { items, .. } => items.iter().map(|item| (item.identifier.name(), &item.nullifier)).collect(),
+            Self::Legacy { items, .. } => items.iter().map(|item| (item.identifier.name(), item.nullifier)).collect(),
             Self::Uniqueness { items, .. } | Self::Session { items, .. } => {
-                items.iter().map(|item| (&*item.identifier, &item.nullifier)).collect()
+                items.iter().map(|item| (&*item.identifier, item.nullifier)).collect()
             }
         }
     }
@@ -107,22 +127,6 @@ impl Proofs {
     }
 }
 
-/// A nullifier with its text in the body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NullifierText {
-    /// The text as the body has it, which the answer repeats.
-    pub text: String,
-    /// The number. A text of more than 256 bits has the greatest 256-bit number, which fails its
-    /// item.
-    pub value: Nullifier,
-}
-
-impl From<NumberText> for NullifierText {
-    fn from(number: NumberText) -> Self {
-        Self { text: number.text, value: Nullifier(number.value) }
-    }
-}
-
 /// A legacy proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyItem {
@@ -131,7 +135,7 @@ pub struct LegacyItem {
     /// The root of the identity tree that the proof was made against.
     pub merkle_root: Root,
     /// The nullifier: a public input of the proof.
-    pub nullifier: NullifierText,
+    pub nullifier: Nullifier,
     /// The words of the legacy encoding; their points are not checked yet.
     pub proof: [U256; LEGACY_WORDS],
     /// The hash of the signal, a public input; by default the hash of the empty signal.
@@ -149,14 +153,15 @@ pub struct CurrentItem {
     /// The issuer of the credential.
     pub issuer_schema_id: u64,
     /// The field `nullifier`, or the first number of `session_nullifier`.
-    pub nullifier: NullifierText,
+    pub nullifier: Nullifier,
     /// The action that the proof is for: the hash of the request's action, or the number that a
     /// session item names.
     pub action: U256,
     /// The lower bound that the proof shows for the credential's expiry.
     pub expires_at_min: UnixSeconds,
-    /// 0 when the item does not name it.
-    pub credential_genesis_issued_at_min: UnixSeconds,
+    /// The lower bound that the proof shows for the time of the credential's first issue; `None`
+    /// when the item does not name it.
+    pub credential_genesis_issued_at_min: Option<UnixSeconds>,
     /// The hash of the signal, a public input; 0 when the item does not name it.
     pub signal_hash: U256,
     /// The first four words of the proof; their points are not checked yet.
@@ -214,7 +219,7 @@ impl VerificationRequest {
                 return Err(body.wrong("protocol_version", detail));
             }
         }
-        body.check_minimum(version)?;
+        let is_below_minimum = body.is_below_minimum(version)?;
         let nonce = body.text("nonce")?;
         let action = body.bounded_text("action")?.filter(|action| !action.is_empty());
         let rp_signature = RpSignature::read(&body, nonce, action)?;
@@ -231,7 +236,7 @@ impl VerificationRequest {
                 }
                 Proofs::Session {
                     session_id: body.session_id()?,
-                    nonce: body.as_number("nonce", nonce)?.value,
+                    nonce: body.as_number("nonce", nonce)?,
                     items: responses.iter().map(session_item).collect::<Result<_, _>>()?,
                 }
             }
@@ -243,10 +248,17 @@ impl VerificationRequest {
                 let action = body.required_action(action)?;
                 let hash = hash_text(&action);
                 let items = responses.iter().map(|item| uniqueness_item(item, hash, None)).collect::<Result<_, _>>()?;
-                Proofs::Uniqueness { action, nonce: body.as_number("nonce", nonce)?.value, items }
+                Proofs::Uniqueness { action, nonce: body.as_number("nonce", nonce)?, items }
             }
         };
-        Ok(Self { rp_signature, ..Self::with_proofs(&body, body.environment()?, proofs)? })
+        let request = Self { rp_signature, ..Self::with_proofs(&body, body.environment()?, proofs)? };
+        // What is malformed is said first.
+        if is_below_minimum {
+            let detail = "must be \"4.0\", not \"3.0\": min_protocol_version is \"4.0\"; ask for a proof of 4.0";
+            let below = body.wrong("protocol_version", detail);
+            return Err(ValidationError { code: "protocol_version_not_allowed", ..below });
+        }
+        Ok(request)
     }
 
     /// Reads the answer to a sign-in: a body with exactly one proof, of the kind that `bound`
@@ -269,11 +281,11 @@ impl VerificationRequest {
         let (identifier, nullifier, proofs) = match bound.kind {
             ProofKind::Legacy => {
                 let item = legacy_item(&item, Some(bound))?;
-                (item.identifier.name().to_owned(), item.nullifier.value, Proofs::Legacy { action, items: vec![item] })
+                (item.identifier.name().to_owned(), item.nullifier, Proofs::Legacy { action, items: vec![item] })
             }
             ProofKind::Current => {
                 let item = uniqueness_item(&item, hash_text(bound.action), Some(bound))?;
-                let (identifier, nullifier) = (item.identifier.clone(), item.nullifier.value);
+                let (identifier, nullifier) = (item.identifier.clone(), item.nullifier);
                 (identifier, nullifier, Proofs::Uniqueness { action, nonce: bound.nonce, items: vec![item] })
             }
         };
@@ -286,9 +298,11 @@ impl VerificationRequest {
         environment: RequestedEnvironment,
         proofs: Proofs,
     ) -> Result<Self, ValidationError> {
+        // It is the sender's word, and nothing binds it: it is neither kept nor shown.
+        body.bounded_text("action_description")?;
         Ok(Self {
+            form: RequestForm::Version4,
             environment,
-            action_description: body.bounded_text("action_description")?.unwrap_or_default().to_owned(),
             // Any value but `true` counts as false and does not make the request invalid.
             user_presence_completed: body.optional("user_presence_completed") == Some(&Value::Bool(true)),
             has_integrity_bundle: body.optional("integrity_bundle").is_some(),
@@ -304,8 +318,8 @@ fn legacy_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<LegacyIte
     let max_age = bound.map_or_else(|| item.max_age(), |bound| Ok(bound.max_age))?;
     Ok(LegacyItem {
         identifier,
-        merkle_root: Root::from_number(item.hex("merkle_root")?.value),
-        nullifier: item.hex("nullifier")?.into(),
+        merkle_root: Root::from_number(item.hex("merkle_root")?),
+        nullifier: Nullifier(item.hex("nullifier")?),
         proof: item.legacy_proof("proof")?,
         signal_hash: bound.map_or_else(|| item.signal_hash("signal_hash"), |bound| Ok(bound.signal_hash))?,
         max_age,
@@ -313,22 +327,24 @@ fn legacy_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<LegacyIte
 }
 
 fn uniqueness_item(item: &Fields<'_>, action: U256, bound: Option<&Bound<'_>>) -> Result<CurrentItem, ValidationError> {
-    let nullifier = item.as_number("nullifier", item.text("nullifier")?)?;
-    current_item(item, nullifier.into(), action, bound)
+    let nullifier = item.as_nullifier("nullifier", item.text("nullifier")?)?;
+    current_item(item, nullifier, action, bound)
 }
 
 fn session_item(item: &Fields<'_>) -> Result<CurrentItem, ValidationError> {
-    let [nullifier, action] = item.numbers("session_nullifier", "the nullifier and the action")?;
-    current_item(item, nullifier.into(), action.value, None)
+    let [nullifier, action] = item.texts("session_nullifier", "the nullifier and the action")?;
+    let nullifier = item.as_nullifier("session_nullifier[0]", nullifier)?;
+    let action = item.as_nullifier("session_nullifier[1]", action)?;
+    current_item(item, nullifier, action.0, None)
 }
 
 fn current_item(
     item: &Fields<'_>,
-    nullifier: NullifierText,
+    nullifier: Nullifier,
     action: U256,
     bound: Option<&Bound<'_>>,
 ) -> Result<CurrentItem, ValidationError> {
-    let [a, b1, b0, c, root] = item.numbers("proof", "A, B (two words), C and the root")?.map(|word| word.value);
+    let [a, b1, b0, c, root] = item.numbers("proof", "A, B (two words), C and the root")?;
     let signal_hash = match bound {
         Some(_) => None,
         None => item.optional_text("signal_hash")?,
@@ -338,12 +354,13 @@ fn current_item(
         issuer_schema_id: item.issuer_schema_id("issuer_schema_id")?,
         nullifier,
         action,
-        expires_at_min: UnixSeconds(item.integer("expires_at_min")?),
-        credential_genesis_issued_at_min: item
-            .optional_integer("credential_genesis_issued_at_min")?
-            .map_or_else(UnixSeconds::default, UnixSeconds),
+        expires_at_min: item
+            .required("expires_at_min")
+            .and(item.optional_seconds("expires_at_min"))?
+            .unwrap_or_default(),
+        credential_genesis_issued_at_min: item.optional_seconds("credential_genesis_issued_at_min")?,
         signal_hash: match signal_hash {
-            Some(text) => item.as_number("signal_hash", text)?.value,
+            Some(text) => item.as_number("signal_hash", text)?,
             None => bound.map_or(U256::ZERO, |bound| bound.signal_hash),
         },
         proof: [a, b1, b0, c],

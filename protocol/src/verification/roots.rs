@@ -87,9 +87,9 @@ encode_fields!(RootDecision { trust } version 1 of "decision about a root");
 /// The age of a trusted root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootAge {
-    /// No younger root is trusted for the same environment and identifier.
+    /// No younger root is trusted for the same environment and identifier: the root has no age.
     Newest,
-    /// A younger root is trusted; the seconds since this root became known.
+    /// The seconds since a younger root took its place.
     Seconds(u64),
 }
 
@@ -114,8 +114,8 @@ pub struct TrustedRoots {
     roots: HashMap<RootKey, RootTrust>,
     /// The roots that the operator took back.
     removed: HashSet<RootKey>,
-    /// The latest time of the legacy roots of an environment and identifier.
-    newest: HashMap<(Environment, LegacyIdentifier), UnixSeconds>,
+    /// The times of the legacy roots of each environment and identifier.
+    legacy_times: BTreeSet<(Environment, LegacyIdentifier, UnixSeconds)>,
     /// The times of the current roots of each environment.
     current_times: BTreeSet<(Environment, UnixSeconds)>,
 }
@@ -144,8 +144,7 @@ impl TrustedRoots {
                 trusted.current_times.insert((*environment, *time));
             }
             for identifier in identifiers {
-                let newest = trusted.newest.entry((*environment, *identifier)).or_default();
-                *newest = (*newest).max(*time);
+                trusted.legacy_times.insert((*environment, *identifier, *time));
             }
         }
         trusted
@@ -153,8 +152,8 @@ impl TrustedRoots {
 
     /// The age of a legacy root among those of its environment that are trusted for `identifier`.
     /// Each of them with the latest time is the newest, unless a root that is not in this set is
-    /// younger: `newest_followed` is the time of the newest root that a chain has for the
-    /// identifier.
+    /// younger: `first_followed_after` gives the time of the first root that a chain has for the
+    /// identifier after a time.
     ///
     /// # Errors
     /// The root is not trusted in the environment, or not for the identifier.
@@ -164,16 +163,27 @@ impl TrustedRoots {
         identifier: LegacyIdentifier,
         root: Root,
         now: UnixSeconds,
-        newest_followed: Option<UnixSeconds>,
+        first_followed_after: impl FnOnce(UnixSeconds) -> Option<UnixSeconds>,
     ) -> Result<RootAge, UntrustedRoot> {
         let key = RootKey { environment, kind: ProofKind::Legacy, root };
         let RootTrust { time, identifiers } = self.roots.get(&key).ok_or(UntrustedRoot::Unknown)?;
         if !identifiers.contains(&identifier) {
             return Err(UntrustedRoot::OtherIdentifiers(identifiers.clone()));
         }
-        let is_newest = self.newest.get(&(environment, identifier)) == Some(time)
-            && newest_followed.is_none_or(|newest| newest <= *time);
-        Ok(if is_newest { RootAge::Newest } else { RootAge::Seconds(now.since(*time)) })
+        let own = self.legacy_replacement(environment, identifier, *time);
+        let replaced_at = own.into_iter().chain(first_followed_after(*time)).min();
+        Ok(replaced_at.map_or(RootAge::Newest, |replaced_at| RootAge::Seconds(now.since(replaced_at))))
+    }
+
+    /// The time of the first legacy root for an identifier after a time.
+    fn legacy_replacement(
+        &self,
+        environment: Environment,
+        identifier: LegacyIdentifier,
+        time: UnixSeconds,
+    ) -> Option<UnixSeconds> {
+        let later = (environment, identifier, time.plus(1))..=(environment, identifier, UnixSeconds::NEVER);
+        self.legacy_times.range(later).next().map(|(.., replaced_at)| *replaced_at)
     }
 
     /// Whether a current root is trusted and is the newest of its environment, or was followed by a
@@ -190,19 +200,20 @@ impl TrustedRoots {
 
     /// Whether a current root of `time` was replaced more than `window` seconds ago.
     fn is_replaced(&self, environment: Environment, time: UnixSeconds, now: UnixSeconds, window: u64) -> bool {
-        let later = (environment, time.plus(1))..=(environment, UnixSeconds(u64::MAX));
+        let later = (environment, time.plus(1))..=(environment, UnixSeconds::NEVER);
         self.current_times.range(later).next().is_some_and(|(_, replaced)| now > replaced.plus(window))
     }
 
-    /// Whether a root is trusted but no proof against it can pass from now on: it is not the
-    /// newest, and older than every request allows. `window` is that of [`Self::is_current`].
+    /// Whether a root is trusted but no proof against it can pass from now on: it was replaced
+    /// longer ago than every request allows. `window` is that of [`Self::is_current`].
     pub fn is_outdated(&self, key: &RootKey, now: UnixSeconds, window: u64) -> bool {
         let Some(RootTrust { time, identifiers }) = self.roots.get(key) else { return false };
         match key.kind {
             ProofKind::Current => self.is_replaced(key.environment, *time, now, window),
             ProofKind::Legacy => {
-                let newest = |identifier: &LegacyIdentifier| self.newest.get(&(key.environment, *identifier));
-                now.since(*time) > *MAX_AGE.end() && !identifiers.iter().any(|own| newest(own) == Some(time))
+                let is_over = |replaced_at: UnixSeconds| now.since(replaced_at) > *MAX_AGE.end();
+                let replaced_at = |of: &LegacyIdentifier| self.legacy_replacement(key.environment, *of, *time);
+                identifiers.iter().all(|identifier| replaced_at(identifier).is_some_and(is_over))
             }
         }
     }
@@ -266,19 +277,31 @@ mod tests {
     }
 
     #[test]
-    fn the_age_of_a_legacy_root_is_the_time_since_it_became_known() {
+    fn the_age_of_a_legacy_root_is_the_time_since_it_was_replaced() {
         let roots = TrustedRoots::new([legacy(100, 1, &[Orb]), legacy(200, 2, &[Orb]), legacy(200, 3, &[Orb])], []);
-        let age = |number, now| roots.legacy_age(HERE, Orb, root(number), UnixSeconds(now), None);
-        assert_eq!(age(1, 150), Ok(RootAge::Seconds(50)));
+        let age = |number, now| roots.legacy_age(HERE, Orb, root(number), UnixSeconds(now), |_| None);
+        assert_eq!(age(1, 250), Ok(RootAge::Seconds(50)));
         // The clock of this machine may be behind the operator's clock.
         assert_eq!(age(1, 90), Ok(RootAge::Seconds(0)));
         assert_eq!(age(2, 1_000_000), Ok(RootAge::Newest));
         assert_eq!(age(3, 1_000_000), Ok(RootAge::Newest));
         assert_eq!(age(4, 300), Err(UntrustedRoot::Unknown));
-        // A younger root that a chain has makes the others age.
-        let beside = |followed| roots.legacy_age(HERE, Orb, root(2), UnixSeconds(250), Some(UnixSeconds(followed)));
-        assert_eq!((beside(200), beside(201)), (Ok(RootAge::Newest), Ok(RootAge::Seconds(50))));
-        let elsewhere = roots.legacy_age(Environment::Production, Orb, root(1), UnixSeconds(300), None);
+        // A younger root that a chain has makes the others age; the first one after each counts.
+        let beside = |number, followed: u64| {
+            let followed = UnixSeconds(followed);
+            let first_after = |time| (followed > time).then_some(followed);
+            roots.legacy_age(HERE, Orb, root(number), UnixSeconds(250), first_after)
+        };
+        for (number, followed, expected) in [
+            (2, 200, RootAge::Newest),
+            (2, 201, RootAge::Seconds(49)),
+            (1, 100, RootAge::Seconds(50)),
+            (1, 150, RootAge::Seconds(100)),
+            (1, 230, RootAge::Seconds(50)),
+        ] {
+            assert_eq!(beside(number, followed), Ok(expected), "{number} {followed}");
+        }
+        let elsewhere = roots.legacy_age(Environment::Production, Orb, root(1), UnixSeconds(300), |_| None);
         assert_eq!(elsewhere, Err(UntrustedRoot::Unknown));
         assert!(!roots.is_current(HERE, root(2), UnixSeconds(300), WINDOW));
     }
@@ -286,7 +309,8 @@ mod tests {
     #[test]
     fn a_legacy_root_counts_for_its_own_credentials_only() {
         let roots = TrustedRoots::new([legacy(100, 1, &[Orb]), legacy(200, 2, &[Device])], []);
-        let age = |identifier, number| roots.legacy_age(HERE, identifier, root(number), UnixSeconds(1_000_000), None);
+        let age =
+            |identifier, number| roots.legacy_age(HERE, identifier, root(number), UnixSeconds(1_000_000), |_| None);
         assert_eq!(age(Orb, 1), Ok(RootAge::Newest));
         assert_eq!(age(Device, 2), Ok(RootAge::Newest));
         assert_eq!(age(Orb, 2), Err(UntrustedRoot::OtherIdentifiers(vec![Device])));
@@ -312,7 +336,7 @@ mod tests {
         // A root that was taken back does not make another one older.
         let removed = (key(ProofKind::Legacy, 4), RootDecision { trust: None });
         let roots = TrustedRoots::new([legacy(900, 4, &[Orb])], [removed, decided(legacy(50, 3, &[Orb]))]);
-        assert_eq!(roots.legacy_age(HERE, Orb, root(3), UnixSeconds(1_000_000), None), Ok(RootAge::Newest));
+        assert_eq!(roots.legacy_age(HERE, Orb, root(3), UnixSeconds(1_000_000), |_| None), Ok(RootAge::Newest));
         assert_eq!(TrustedRoots::new(configured.clone(), []).to_vec(), configured);
     }
 
@@ -328,8 +352,8 @@ mod tests {
         assert!(!outdated(&trusted, ProofKind::Legacy, 1, u64::MAX));
         let trusted = TrustedRoots::new(trusted.to_vec(), [decided(legacy(150, 3, &[Device]))]);
         for (kind, number, now, expected) in [
-            (ProofKind::Legacy, 1, 100 + week, false),
-            (ProofKind::Legacy, 1, 101 + week, true),
+            (ProofKind::Legacy, 1, 200 + week, false),
+            (ProofKind::Legacy, 1, 201 + week, true),
             (ProofKind::Legacy, 2, u64::MAX, false),
             (ProofKind::Legacy, 9, u64::MAX, false),
             (ProofKind::Current, 5, 210, false),

@@ -128,10 +128,10 @@ impl RpSignature {
     /// Reads the field `rp_signature` of a verification request with this nonce and action.
     pub(super) fn read(body: &Fields<'_>, nonce: &str, action: Option<&str>) -> Result<Option<Self>, ValidationError> {
         let Some(given) = body.object("rp_signature")? else { return Ok(None) };
-        let nonce = body.as_number("nonce", nonce)?.value;
+        let nonce = body.as_number("nonce", nonce)?;
         // The object can be the context that a page got from its server, which has the nonce too.
         if let Some(named) = given.optional_text("nonce")?
-            && given.as_number("nonce", named)?.value != nonce
+            && given.as_number("nonce", named)? != nonce
         {
             return Err(given.wrong("nonce", "is another one than the nonce of the request"));
         }
@@ -154,6 +154,8 @@ pub struct SigningRule {
     pub signer: Address,
     /// Whether every request must be signed.
     pub is_required: bool,
+    /// Whether the signal of every legacy proof must be the signed nonce.
+    pub binds_signal: bool,
 }
 
 /// Why a request's signature is not accepted.
@@ -311,8 +313,8 @@ mod tests {
     fn a_signature_is_asked_for_checked_and_refused_by_the_rule() {
         let given = recorded(&vectors()["signed"][0]);
         let (created, expires) = (given.request.created_at, given.request.expires_at);
-        let rule = |is_required| Some(SigningRule { signer: signer(), is_required });
-        let other = Some(SigningRule { signer: Address::repeat_byte(1), is_required: false });
+        let rule = |is_required| Some(SigningRule { signer: signer(), is_required, binds_signal: false });
+        let other = Some(SigningRule { signer: Address::repeat_byte(1), is_required: false, binds_signal: false });
         let with = |change: fn(&mut SignedRequest)| {
             let mut changed = given;
             change(&mut changed.request);

@@ -1,9 +1,10 @@
 use serde_json::{Value, json};
 
-use super::directory::{Action, AdmissionError, Directory, Issuer, RelyingParty};
+use super::directory::{Action, AdmissionError, Admitted, Directory, Issuer, RelyingParty};
 use super::items::{ItemError, TrustedData, check_items};
 use super::request::{MOST_RESPONSES, Proofs, VerificationRequest};
 use super::roots::{RootAge, UntrustedRoot};
+use super::rp_signature::SigningRule;
 use super::*;
 use crate::commitment::PublicKey;
 use crate::groth16::{EncodedClaim, PreparedKey, VerificationKey};
@@ -88,7 +89,7 @@ fn each_of_the_three_proof_types_is_read() {
     // An empty action has the same meaning as no action.
     read(&with(session(), "/action", json!("")));
     let defaults = read(&with(legacy(), "/environment", Value::Null));
-    assert_eq!((defaults.environment.name(), defaults.action_description.as_str()), ("production", ""));
+    assert_eq!(defaults.environment.name(), "production");
     assert!(!defaults.user_presence_completed && !defaults.has_integrity_bundle);
     let sandbox = read(&with(legacy(), "/environment", json!("sandbox"))).environment;
     assert_eq!((sandbox.environment(), sandbox.name()), (Environment::Staging, "sandbox"));
@@ -99,7 +100,7 @@ fn each_of_the_three_proof_types_is_read() {
     };
     assert_eq!(items[0].signal_hash, hash::hash_text(""));
     let Proofs::Uniqueness { items, .. } = read(&uniqueness()).proofs else { panic!("uniqueness") };
-    assert_eq!((items[0].signal_hash, items[0].credential_genesis_issued_at_min), (U256::ZERO, UnixSeconds(0)));
+    assert_eq!((items[0].signal_hash, items[0].credential_genesis_issued_at_min), (U256::ZERO, None));
 }
 
 #[test]
@@ -117,6 +118,8 @@ fn alternative_spellings_of_values_are_accepted() {
         (uniqueness(), "/responses/0/issuer_schema_id", json!(u64::MAX)),
         (uniqueness(), "/responses/0/issuer_schema_id", json!("18446744073709551615")),
         (uniqueness(), "/responses/0/nullifier", json!("17")),
+        (uniqueness(), "/responses/0/expires_at_min", json!("18446744073709551615")),
+        (uniqueness(), "/responses/0/credential_genesis_issued_at_min", json!("0")),
         (uniqueness(), "/responses/0/proof", json!(["1", "2", "0x3", "4", "0"])),
         (uniqueness(), "/responses/0/proof/0", json!("9".repeat(200))),
         (uniqueness(), "/nonce", json!("123")),
@@ -193,7 +196,18 @@ fn malformed_requests_are_rejected_with_the_path_of_the_field() {
         (uniqueness(), "/responses/0/issuer_schema_id", json!(-1), "responses[0].issuer_schema_id"),
         (uniqueness(), "/responses/0/issuer_schema_id", json!("0x10000000000000000"), "responses[0].issuer_schema_id"),
         (uniqueness(), "/responses/0/expires_at_min", json!(null), "responses[0].expires_at_min"),
-        (uniqueness(), "/responses/0/expires_at_min", json!("1"), "responses[0].expires_at_min"),
+        (uniqueness(), "/responses/0/expires_at_min", json!("0x1"), "responses[0].expires_at_min"),
+        (uniqueness(), "/responses/0/expires_at_min", json!("+1"), "responses[0].expires_at_min"),
+        (uniqueness(), "/responses/0/expires_at_min", json!(""), "responses[0].expires_at_min"),
+        (uniqueness(), "/responses/0/expires_at_min", json!("18446744073709551616"), "responses[0].expires_at_min"),
+        (uniqueness(), "/responses/0/nullifier", json!(format!("0x{}", "0".repeat(65))), "responses[0].nullifier"),
+        (uniqueness(), "/responses/0/nullifier", json!("9".repeat(79)), "responses[0].nullifier"),
+        (
+            session(),
+            "/responses/0/session_nullifier/0",
+            json!(format!("0x{}", "0".repeat(65))),
+            "responses[0].session_nullifier[0]",
+        ),
         (
             uniqueness(),
             "/responses/0/expires_at_min",
@@ -227,6 +241,7 @@ fn relying_party(app_id: &str, rp_id: &str) -> RelyingParty {
         has_active_application: true,
         environments: Environment::ALL.to_vec(),
         accept_legacy: true,
+        only_configured_actions: false,
         accepted_identifiers: None,
         oprf_public_key: Some(key(&named["oprf_pubkey_x"], &named["oprf_pubkey_y"])),
         follows_oprf_key_in: Vec::new(),
@@ -330,6 +345,7 @@ fn an_action_is_identified_by_the_bytes_of_its_text() {
         max_verifications,
         accept_legacy: max_verifications != 2,
         accepted_identifiers: None,
+        genesis_issued_at_min: None,
     };
     let directory =
         Directory::new([relying_party(APP, RELYING_PARTY)], [action("0xab", 1), action("refuses", 2)], [], keys());
@@ -341,6 +357,116 @@ fn an_action_is_identified_by_the_bytes_of_its_text() {
     assert_eq!(limit("other"), Ok(None));
     let refusal = limit("refuses").expect_err("refused").to_string();
     assert_eq!(refusal, "action \"refuses\" accepts no proofs of protocol version 3.0; ask for one of 4.0");
+}
+
+#[test]
+fn an_application_can_close_the_set_of_its_actions() {
+    let closed = RelyingParty { only_configured_actions: true, ..relying_party(APP, RELYING_PARTY) };
+    let action = Action {
+        app_id: APP.to_owned(),
+        environment: Environment::Staging,
+        action: "0xab".to_owned(),
+        description: String::new(),
+        max_verifications: 0,
+        accept_legacy: true,
+        accepted_identifiers: None,
+        genesis_issued_at_min: None,
+    };
+    let directory = Directory::new([closed], [action], [issuer()], keys());
+    let refusal =
+        |request: Value| directory.admit(APP, &read(&request)).err().map(|error| (error.code(), error.attribute()));
+    let unknown = Some(("invalid_action", Some("action")));
+    for (request, expected) in [
+        (with(legacy(), "/action", json!("0xAB")), None),
+        (with(legacy(), "/action", json!("ab")), unknown),
+        (with(uniqueness(), "/action", json!("another")), unknown),
+        // An action belongs to an environment.
+        (with(with(legacy(), "/action", json!("0xab")), "/environment", Value::Null), unknown),
+        (session(), None),
+    ] {
+        assert_eq!(refusal(request.clone()), expected, "{request}");
+    }
+    // Sign-ins have an action of their own.
+    assert!(directory.admit_sign_in(APP, &read(&legacy())).is_ok());
+}
+
+#[test]
+fn the_signal_of_a_legacy_proof_is_the_signed_nonce_where_the_rule_says_so() {
+    let item = &legacy()["responses"][0];
+    let signature = format!("0x{}1b", "11".repeat(64));
+    let request = |nonce: &str, is_signed: bool, signals: &[&str]| {
+        let items: Vec<Value> = signals
+            .iter()
+            .map(|signal| {
+                let mut item = item.clone();
+                item["signal_hash"] = json!(format!("{:#066x}", hash::hash_text(signal)));
+                item
+            })
+            .collect();
+        let mut request = with(with(legacy(), "/responses", json!(items)), "/nonce", json!(nonce));
+        if is_signed {
+            request["rp_signature"] = json!({"signature": signature, "created_at": 1, "expires_at": 2});
+        }
+        read(&request)
+    };
+    let signer = crate::Address::repeat_byte(1);
+    let rule = |binds_signal| Some(SigningRule { signer, is_required: true, binds_signal });
+    let own = format!("{:#066x}", 0x07ab);
+    for (rule, request, expected) in [
+        (rule(true), request("0x7ab", true, &[&own]), None),
+        // The number counts, not its spelling in the request.
+        (rule(true), request("1963", true, &[&own]), None),
+        (rule(true), request("0x7ab", true, &[&own, ""]), Some(1)),
+        (rule(true), request("8", true, &[&own]), Some(0)),
+        (rule(true), request("0x7ab", true, &["0x07ab"]), Some(0)),
+        (rule(true), request("0x7ab", false, &[&own]), Some(0)),
+        (rule(true), read(&session()), None),
+        (rule(false), request("8", true, &[""]), None),
+        (None, request("8", true, &[""]), None),
+    ] {
+        let relying_party = RelyingParty { signing: rule, ..relying_party(APP, RELYING_PARTY) };
+        let admitted = Admitted {
+            relying_party: relying_party.into(),
+            environment: Environment::Staging,
+            oprf_public_key: None,
+            action: None,
+        };
+        let found = admitted.check_signal(&request);
+        assert_eq!(found.err().map(|other| other.index), expected, "{request:?}");
+    }
+}
+
+#[test]
+fn the_bound_of_an_action_stands_in_for_one_that_an_item_leaves_out() {
+    let genesis = |genesis: Option<u64>| {
+        let action = Action {
+            app_id: "app_session".to_owned(),
+            environment: Environment::Production,
+            action: "an action".to_owned(),
+            description: String::new(),
+            max_verifications: 0,
+            accept_legacy: false,
+            accepted_identifiers: None,
+            genesis_issued_at_min: genesis.map(UnixSeconds),
+        };
+        Directory::new([relying_party("app_session", RELYING_PARTY)], [action], [issuer()], keys())
+    };
+    let root = number(&uniqueness()["responses"][0]["proof"][4]);
+    let roots = RecordedRoots { current: Root::from_number(root), ..RecordedRoots::new() };
+    let claim = |of_action: Option<u64>, of_item: Value| {
+        let directory = genesis(of_action);
+        let request = read(&with(uniqueness(), "/responses/0/credential_genesis_issued_at_min", of_item));
+        let admitted = directory.admit(RELYING_PARTY, &request).expect("the request is admitted");
+        let Ok(mut items) = check_items(&request.proofs, &admitted, &directory, &roots, NOW);
+        items.remove(0).map_err(|failure| failure.code())
+    };
+    assert_eq!(claim(Some(7), Value::Null), claim(None, json!(7)));
+    assert_eq!(claim(Some(7), json!(7)), claim(None, json!(7)));
+    assert_eq!(claim(Some(7), json!(8)), claim(None, json!(8)));
+    assert_eq!(claim(None, Value::Null), claim(None, json!(0)));
+    assert_ne!(claim(None, json!(7)), claim(None, json!(0)));
+    // The sender does not choose a weaker bound.
+    assert_eq!(claim(Some(7), json!(6)), Err("invalid_public_input"));
 }
 
 /// One legacy root of orb credentials with a chosen age, and one current root.
@@ -428,7 +554,7 @@ fn legacy_items_are_checked_against_request_and_roots() {
     assert_eq!(outcome(APP, &item("merkle_root", json!("0x1"))), Err("invalid_merkle_root"));
     // A proof that does not decode is reported before its root.
     let undecodable = with(item("merkle_root", json!("0x1")), "/responses/0/proof", json!(format!("0x{:0512x}", 1)));
-    assert_eq!(outcome(APP, &undecodable), Err("invalid_format"));
+    assert_eq!(outcome(APP, &undecodable), Err("invalid_proof"));
     // The sender does not choose the credential: the root is one of orb credentials.
     for identifier in LegacyIdentifier::ALL {
         let expected = if identifier == LegacyIdentifier::Orb { Ok(true) } else { Err("invalid_merkle_root") };
@@ -438,9 +564,9 @@ fn legacy_items_are_checked_against_request_and_roots() {
         assert_eq!(outcome(APP, &item(field, json!(TOO_LARGE))), Err("invalid_format"), "{field}");
     }
     let zeros = format!("0x{}", "0".repeat(512));
-    assert_eq!(outcome(APP, &item("proof", json!(zeros))), Err("invalid_format"));
+    assert_eq!(outcome(APP, &item("proof", json!(zeros))), Err("invalid_proof"));
     let ones = format!("0x{}", "0".repeat(63) + "1").repeat(8).replace("0x", "");
-    assert_eq!(outcome(APP, &item("proof", json!(format!("0x{ones}")))), Err("invalid_format"));
+    assert_eq!(outcome(APP, &item("proof", json!(format!("0x{ones}")))), Err("invalid_proof"));
 
     let age =
         |age| RecordedRoots { legacy: (RecordedRoots::new().legacy.0, RootAge::Seconds(age)), ..RecordedRoots::new() };
@@ -476,6 +602,7 @@ fn only_accepted_credentials_count() {
             max_verifications: 0,
             accept_legacy: true,
             accepted_identifiers: of_action.clone(),
+            genesis_issued_at_min: None,
         };
         let directory = Directory::new([party], [action], [issuer()], keys());
         let outcome = outcome_in(&directory, APP, &legacy(), &RecordedRoots::new(), NOW);
@@ -489,19 +616,27 @@ fn only_accepted_credentials_count() {
 }
 
 #[test]
-fn a_request_below_its_minimum_protocol_version_is_malformed() {
-    let attribute = |request: &Value| VerificationRequest::read(request).map(|_| ()).map_err(|error| error.attribute);
+fn a_request_below_its_minimum_protocol_version_has_a_code_of_its_own() {
+    let refusal = |request: &Value| {
+        let error = VerificationRequest::read(request).err()?;
+        Some((error.code, error.attribute.unwrap_or_default()))
+    };
+    let not_allowed = Some(("protocol_version_not_allowed", "protocol_version".to_owned()));
+    let malformed = |name: &str| Some(("validation_error", name.to_owned()));
     for (request, minimum, expected) in [
-        (legacy(), json!("4.0"), Err(Some("protocol_version"))),
-        (legacy(), json!("3.0"), Ok(())),
-        (legacy(), Value::Null, Ok(())),
-        (session(), json!("4.0"), Ok(())),
-        (session(), json!("3.0"), Ok(())),
-        (session(), json!("5.0"), Err(Some("min_protocol_version"))),
-        (session(), json!(4), Err(Some("min_protocol_version"))),
+        (legacy(), json!("4.0"), not_allowed),
+        // What is malformed is said first.
+        (with(legacy(), "/responses/0/max_age", json!(1)), json!("4.0"), malformed("responses[0].max_age")),
+        (with(legacy(), "/environment", json!("prod")), json!("4.0"), malformed("environment")),
+        (legacy(), json!("3.0"), None),
+        (legacy(), Value::Null, None),
+        (session(), json!("4.0"), None),
+        (session(), json!("3.0"), None),
+        (session(), json!("5.0"), malformed("min_protocol_version")),
+        (session(), json!(4), malformed("min_protocol_version")),
     ] {
         let request = with(request, "/min_protocol_version", minimum);
-        assert_eq!(attribute(&request), expected.map_err(|name| name.map(str::to_owned)), "{request}");
+        assert_eq!(refusal(&request), expected, "{request}");
     }
 }
 
@@ -556,7 +691,7 @@ fn session_items_are_checked_against_request_issuer_and_time() {
     assert_eq!(outcome(RELYING_PARTY, &staging), Err("invalid_credential_issuer"), "the issuer is one of production");
 
     let expires = UnixSeconds(0x6a54_cd68);
-    for (now, expected) in [(expires.plus(18_000), Ok(true)), (expires.plus(18_001), Err("expiration_too_old"))] {
+    for (now, expected) in [(expires.plus(18_000), Ok(true)), (expires.plus(18_001), Err("outdated_nullifier"))] {
         assert_eq!(outcome_at(RELYING_PARTY, &session(), &RecordedRoots::new(), now), expected, "{now}");
     }
 }
@@ -584,6 +719,6 @@ fn an_item_fails_with_the_first_check_that_fails() {
     request = with(request, "/responses/0/issuer_schema_id", json!(1));
     steps.push(outcome_at(RELYING_PARTY, &request, &roots, late));
     steps.push(outcome_at(RELYING_PARTY, &request, &roots, NOW));
-    let codes = ["invalid_action", "invalid_root", "invalid_credential_issuer", "expiration_too_old", "invalid_proof"];
+    let codes = ["invalid_action", "invalid_root", "invalid_credential_issuer", "outdated_nullifier", "invalid_proof"];
     assert_eq!(steps, codes.map(Err));
 }

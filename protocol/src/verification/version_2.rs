@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::fields::Fields;
 use super::hash::hash_text;
 use super::identity::{Environment, LegacyIdentifier};
-use super::request::{LegacyItem, Proofs, SIGN_IN_ACTION, ValidationError, VerificationRequest};
+use super::request::{LegacyItem, Proofs, RequestForm, SIGN_IN_ACTION, ValidationError, VerificationRequest};
+use crate::ids::Nullifier;
 use crate::tree::Root;
 
 /// Why a request is malformed.
@@ -52,10 +53,10 @@ impl Version2Request {
         body.text("proof").and(body.text("merkle_root"))?;
         let item = LegacyItem {
             identifier: LegacyIdentifier::from_name(name).ok_or_else(unknown)?,
-            nullifier: body.hex("nullifier_hash")?.into(),
+            nullifier: Nullifier(body.hex("nullifier_hash")?),
             signal_hash: body.signal_hash("signal_hash")?,
             max_age: body.max_age()?,
-            merkle_root: Root::from_number(body.hex("merkle_root").map_err(Version2Error::Format)?.value),
+            merkle_root: Root::from_number(body.hex("merkle_root").map_err(Version2Error::Format)?),
             proof: body.legacy_proof("proof").map_err(Version2Error::Format)?,
         };
         Ok(Self { action: action.to_owned(), item })
@@ -65,7 +66,7 @@ impl Version2Request {
     pub fn into_request(self, environment: Environment) -> VerificationRequest {
         VerificationRequest {
             environment: environment.into(),
-            action_description: String::new(),
+            form: RequestForm::Version2,
             user_presence_completed: false,
             has_integrity_bundle: false,
             rp_signature: None,
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_legacy_request_of_today_under_other_names() {
+    fn it_is_the_legacy_request_of_today_in_another_form() {
         let case = case();
         let today = json!({
             "protocol_version": "3.0", "nonce": "n", "action": "verify-user", "environment": "staging",
@@ -106,7 +107,8 @@ mod tests {
             }],
         });
         let read = Version2Request::read(&body()).expect("a request").into_request(Environment::Staging);
-        assert_eq!(read, VerificationRequest::read(&today).expect("a request"));
+        let today = VerificationRequest::read(&today).expect("a request");
+        assert_eq!(read, VerificationRequest { form: RequestForm::Version2, ..today });
     }
 
     #[test]

@@ -298,7 +298,7 @@ proptest! {
         let trusted = TrustedRoots::new(roots, []);
         for TrustedRoot { key, trust } in trusted.to_vec() {
             for identifier in trust.identifiers.iter().filter(|_| key.kind == ProofKind::Legacy) {
-                let age = trusted.legacy_age(key.environment, *identifier, key.root, UnixSeconds(now), None);
+                let age = trusted.legacy_age(key.environment, *identifier, key.root, UnixSeconds(now), |_| None);
                 prop_assert!(age.is_ok());
             }
             trusted.is_current(key.environment, key.root, UnixSeconds(now), window);

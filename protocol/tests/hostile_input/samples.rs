@@ -294,7 +294,7 @@ fields! {
     Tip { seal, result_hash, root }
     ActionKey { application, environment, action }
     NullifierKey { action, nullifier }
-    NullifierRecord { created_at, verifications, user_presence_completed }
+    NullifierRecord { created_at, verifications, user_presence_completed, told_at }
     VerifiedNullifier { nullifier, first_verified_at, uses }
     VerificationEvent {
         app_id, rp_id, environment, kind, action, session_id, nonce, identifiers, nullifier, user_presence_completed,
@@ -302,7 +302,7 @@ fields! {
     TrustedRootEvent { root, environment, kind, added_at }
     LogEntry { time, cause }
     EventPosition { sequence, index }
-    ActionRecord { action, description, created_at }
+    ActionRecord { action, created_at }
     RootKey { environment, kind, root }
     RootTrust { time, identifiers }
     RootDecision { trust }

@@ -127,14 +127,14 @@ fn check_judgement(request: &Value) -> Result<Option<VerificationRequest>, TestC
     };
     let named = read.proofs.identifiers_and_nullifiers();
     prop_assert!((1..=MOST_RESPONSES).contains(&named.len()));
-    let texts =
-        named.iter().map(|(identifier, _)| *identifier).chain(read.proofs.action()).chain([&*read.action_description]);
+    let texts = named.iter().map(|(identifier, _)| *identifier).chain(read.proofs.action());
     prop_assert!(texts.into_iter().all(|text| text.len() <= LONGEST_TEXT));
     prop_assert_eq!(read.user_presence_completed, request["user_presence_completed"] == json!(true));
     let items = request["responses"].as_array().expect("a list");
     for ((_, nullifier), item) in named.iter().zip(items) {
-        let text = item["nullifier"].as_str().or(item["session_nullifier"][0].as_str());
-        prop_assert_eq!(Some(nullifier.text.as_str()), text);
+        let text = item["nullifier"].as_str().or(item["session_nullifier"][0].as_str()).unwrap_or_default();
+        let value = if matches!(read.proofs, Proofs::Legacy { .. }) { hex(text) } else { number(text) };
+        prop_assert_eq!(Some(nullifier.0), value);
     }
     match &read.proofs {
         Proofs::Legacy { action, items } => {
@@ -191,6 +191,7 @@ fn directory() -> &'static Directory {
             has_active_application: true,
             environments: Environment::ALL.to_vec(),
             accept_legacy: true,
+            only_configured_actions: false,
             accepted_identifiers: None,
             oprf_public_key: Some(key("oprf")),
             follows_oprf_key_in: Vec::new(),
@@ -219,19 +220,19 @@ fn statements(request: &VerificationRequest) -> Vec<Vec<U256>> {
         vec![
             nonce,
             session,
-            item.nullifier.value.0,
+            item.nullifier.0,
             item.action,
             item.signal_hash,
             item.root.widen(),
             U256::from(item.issuer_schema_id),
             item.expires_at_min.widen(),
-            item.credential_genesis_issued_at_min.widen(),
+            item.credential_genesis_issued_at_min.unwrap_or_default().widen(),
         ]
     };
     match &request.proofs {
         Proofs::Legacy { action, items } => items
             .iter()
-            .map(|item| vec![hash_text(action), item.merkle_root.widen(), item.nullifier.value.0, item.signal_hash])
+            .map(|item| vec![hash_text(action), item.merkle_root.widen(), item.nullifier.0, item.signal_hash])
             .collect(),
         Proofs::Uniqueness { nonce, items, .. } => items.iter().map(|item| current(*nonce, U256::ZERO, item)).collect(),
         Proofs::Session { session_id, nonce, items } => {
@@ -315,20 +316,20 @@ proptest! {
         match &mut read.proofs {
             Proofs::Legacy { action, items } => match place {
                 0..3 => items[0].merkle_root = Root::from_number(number),
-                3..5 => items[0].nullifier.value = Nullifier(number),
+                3..5 => items[0].nullifier = Nullifier(number),
                 5..7 => items[0].signal_hash = number,
                 _ => *action = number.to_string(),
             },
             Proofs::Session { session_id, nonce, items } => match place {
                 0 => session_id.commitment = number,
                 1 => *nonce = number,
-                2 => items[0].nullifier.value = Nullifier(number),
+                2 => items[0].nullifier = Nullifier(number),
                 3 => items[0].action = U256::from(2) << 248 | number >> 8,
                 4 => items[0].signal_hash = number,
                 5 => items[0].root = Root::from_number(number),
                 6 => items[0].issuer_schema_id = small,
                 7 => items[0].expires_at_min = UnixSeconds(NOW.saturating_add(small)),
-                _ => items[0].credential_genesis_issued_at_min = UnixSeconds(small),
+                _ => items[0].credential_genesis_issued_at_min = Some(UnixSeconds(small)),
             },
             Proofs::Uniqueness { .. } => {}
         }
@@ -357,12 +358,14 @@ proptest! {
             Ok(Proofs::Uniqueness { items, .. }) => Some(items[0].clone()),
             _ => None,
         };
-        let expected = number(&text);
+        // A nullifier has no more digits than a number of 256 bits.
+        let is_short = text.len() <= if text.starts_with("0x") { 66 } else { 78 };
+        let expected = number(&text).filter(|_| is_short);
         prop_assert_eq!(found.is_some(), expected.is_some_and(|number| number <= U256::from(u64::MAX)));
         if let (Some(item), Some(number)) = (found, expected) {
             prop_assert_eq!(item.proof.map(|word| word == number), [true; 4]);
-            prop_assert_eq!((item.nullifier.value.0, item.signal_hash, item.root.to_number()), (number, number, number));
-            prop_assert_eq!((U256::from(item.issuer_schema_id), item.nullifier.text), (number, text));
+            prop_assert_eq!((item.nullifier.0, item.signal_hash, item.root.to_number()), (number, number, number));
+            prop_assert_eq!(U256::from(item.issuer_schema_id), number);
         }
     }
 
@@ -381,7 +384,7 @@ proptest! {
             }
         };
         prop_assert_eq!(item("merkle_root").map(|item| item.merkle_root.to_number()), hex(&text));
-        prop_assert_eq!(item("nullifier").map(|item| item.nullifier.value.0), hex(&text));
+        prop_assert_eq!(item("nullifier").map(|item| item.nullifier.0), hex(&text));
         let is_lower_case = text.starts_with("0x") && !text.contains(|c: char| c.is_ascii_uppercase());
         prop_assert_eq!(item("signal_hash").map(|item| item.signal_hash), hex(&text).filter(|_| is_lower_case));
     }

@@ -182,6 +182,10 @@ fn a_limited_action_takes_one_kind_of_proof_unless_the_configuration_says_otherw
     let both = "accept_legacy = true";
     let expected: &[&str] = &["actions[0].max_verifications: 1 limits", "counts_kinds_separately = true"];
     check_problems(config(both, "max_verifications = 1", true), &[expected]);
+    // A legacy proof shows no time of issue.
+    let expected: &[&str] = &["actions[0].genesis_issued_at_min: is for current proofs", "accept_legacy = false"];
+    check_problems(config(both, "genesis_issued_at_min = 7", true), &[expected]);
+    assert!(config(both, "genesis_issued_at_min = 7\naccept_legacy = false", true).is_ok());
     for (app, action, key) in [
         (both, "max_verifications = 0", true),
         (both, "max_verifications = 1", false),
@@ -191,4 +195,18 @@ fn a_limited_action_takes_one_kind_of_proof_unless_the_configuration_says_otherw
     ] {
         assert!(config(app, action, key).is_ok(), "{app:?} {action:?} {key}");
     }
+}
+
+/// The signal is compared with a nonce whose signature was checked.
+#[test]
+fn a_signal_is_compared_with_a_signed_nonce_only() {
+    let config = |settings: &str| {
+        load(&format!(
+            "[[apps]]\nid = 'app_a'\n[[relying_parties]]\napp_id = 'app_a'\n\
+             signing_key = '0x0000000000000000000000000000000000000001'\n{settings}\n"
+        ))
+    };
+    let expected: &[&str] = &["relying_parties[0].require_signal_nonce: needs require_signed_requests = true"];
+    check_problems(config("require_signal_nonce = true"), &[expected]);
+    assert!(config("require_signal_nonce = true\nrequire_signed_requests = true").is_ok());
 }

@@ -216,6 +216,7 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
             &["verifier.keys.staging.legacy: \"other\"", "\"builtin\", \"simulator\""],
         ),
         ("verifier.keys.sandbox.legacy = 'builtin'", &["verifier.keys.sandbox: ", "production, staging"]),
+        ("events.repeat_window = '31d'", &["events.repeat_window: ", "give 0s to 30d"]),
         ("events.retention = '1m'", &["events.retention: 1m", "give 1h to "]),
         ("events.stream = true", &["events.stream: is not a known key", "streams"]),
     ];

@@ -21,6 +21,8 @@ pub enum RecordKind {
     /// A nonce that a relying party signed and that was used, by the hash of its application and
     /// itself. Its value is empty.
     SignedNonce,
+    /// A proof of a session that receivers of events were told of. Its value is empty.
+    ToldSessionProof,
 }
 
 encode_enum!(RecordKind {
@@ -31,6 +33,7 @@ encode_enum!(RecordKind {
     SigningKeys = 4,
     RegistryKey = 5,
     SignedNonce = 6,
+    ToldSessionProof = 7,
 } of "a kind of record");
 
 /// Key of a record.

@@ -76,6 +76,7 @@ pub(super) fn settings(max_verifications: u64) -> VerificationSettings {
         has_active_application: true,
         environments: vec![HERE.0],
         accept_legacy: true,
+        only_configured_actions: false,
         accepted_identifiers: None,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
@@ -90,6 +91,7 @@ pub(super) fn settings(max_verifications: u64) -> VerificationSettings {
         max_verifications,
         accept_legacy: true,
         accepted_identifiers: None,
+        genesis_issued_at_min: None,
     };
     let root = RootKey { environment: HERE.0, kind: HERE.1, root: Root::from_number(U256::from(5)) };
     let trust = RootTrust { time: UnixSeconds(0), identifiers: vec![LegacyIdentifier::Orb] };

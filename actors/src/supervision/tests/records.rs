@@ -96,6 +96,7 @@ fn configure(settings: &mut Settings) {
         has_active_application: true,
         environments: vec![HERE.0],
         accept_legacy: true,
+        only_configured_actions: false,
         accepted_identifiers: None,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
