@@ -1,5 +1,8 @@
 //! What a reload changes.
 
+use std::collections::BTreeSet;
+
+use super::dump::everything;
 use super::load;
 use crate::config::{Config, Reloaded};
 
@@ -46,4 +49,28 @@ fn reloading_applies_some_sections_and_names_the_others() {
     let Reloaded { config, changed, .. } = new.with_reloaded(moved.clone()).unwrap();
     assert_eq!(config.tls, moved.tls);
     assert!(changed.contains(&"tls".to_owned()), "{changed:?}");
+}
+
+/// `docs/operations/running.md` lists the settings that a reload takes over.
+#[test]
+fn the_page_names_what_a_reload_takes_over() {
+    // Chains wait for a restart, and what is followed from them must not change before.
+    let everything = everything();
+    let (settings, _) = everything.split_once("[[chains]]").unwrap();
+    let webhook = "[[webhooks]]\nid = 'w'\nurl = 'https://w.example/'\nsecret_file = 'w'\nevents = ['root.added']\n";
+    let new = load(&format!("bridge.lifetime = '20m'\nevents.streams = true\n{settings}\n{webhook}")).unwrap();
+    let old = load("tls = { certificate = 'a', private_key = 'b' }").unwrap();
+    let Reloaded { changed, .. } = old.with_reloaded(new).unwrap();
+    let page = include_str!("../../../docs/operations/running.md");
+    let (_, list) = page.split_once("These settings are taken over: ").unwrap();
+    let list = list.split_once("The other ones wait").unwrap().0;
+    let named: BTreeSet<_> = list.split('`').skip(1).step_by(2).map(|name| name.trim_matches(['[', ']'])).collect();
+    for key in &changed {
+        let section = key.split('.').next().unwrap();
+        assert!(named.contains(section) || named.contains(key.as_str()), "the page does not name {key}");
+    }
+    for name in named {
+        let is_taken = changed.iter().any(|key| key == name || key.starts_with(&format!("{name}.")));
+        assert!(is_taken, "{name} waits for a restart: {changed:?}");
+    }
 }

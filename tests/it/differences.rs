@@ -1,0 +1,394 @@
+//! `docs/interfaces.md`, 9.2: each row that names a difference from the public interfaces is run
+//! against a daemon, whose answer has to be the one that the row says.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use alloy_primitives::Address;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, RequestBuilder};
+use selfsame::config::{App, Issuer, SecretHash};
+use selfsame::interface::Interface;
+use selfsame_protocol::ids::PubkeyId;
+use selfsame_wallet::operations::create_account;
+use serde_json::{Value, json};
+
+use crate::registry_client::{RawHttpConnection, RegistryAnswer, RegistryClient};
+use crate::sign_in_client::{
+    CALLBACK, SECRET, SignInAnswer, SignInTestClient, accept_current_proofs, fragment_or_query,
+};
+use crate::test_accounts::{creation, key};
+use crate::verification_client::{
+    DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationAnswer, VerificationClient, legacy, session, uniqueness, with,
+};
+
+const PAGE: &str = "docs/interfaces.md";
+
+/// The parts of section 9.2, each with a table.
+const TABLES: [&str; 3] = [
+    "#### 9.2.1 From the public description",
+    "#### 9.2.2 From the public verification endpoint",
+    "#### 9.2.3 From the public gateway, indexer and bridge",
+];
+
+/// What the daemon answered, by the place that a row names.
+type Answers = BTreeMap<&'static str, String>;
+
+/// The answer that a row says, with the sections that the row names.
+#[derive(Debug)]
+struct Row {
+    answer: String,
+    sections: Vec<String>,
+}
+
+fn page() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE)).expect("the page")
+}
+
+/// The rows of the tables, by their place: place, public interface, example, answer, sections.
+fn rows(page: &str) -> BTreeMap<String, Row> {
+    let mut rows = BTreeMap::new();
+    for heading in TABLES {
+        let (_, part) = page.split_once(heading).unwrap_or_else(|| panic!("{PAGE} has no {heading:?}"));
+        let part = part.split("\n#").next().unwrap_or_default();
+        let before = rows.len();
+        for line in part.lines().filter(|line| line.starts_with("| ")).skip(1) {
+            let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [place, public, example, answer, sections] = cells[..] else { panic!("five cells: {line}") };
+            assert!(!public.is_empty() && !example.is_empty(), "{line}");
+            let sections = sections.split(", ").map(str::to_owned).collect();
+            let row = Row { answer: answer.to_owned(), sections };
+            assert!(rows.insert(place.to_owned(), row).is_none(), "two rows have the place {place:?}");
+        }
+        assert!(rows.len() > before, "{heading:?} has no rows");
+    }
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_difference_that_the_page_names_is_one() {
+    let (sign_in, verification) = (sign_in_answers().await, verification_answers().await);
+    let registry = registry_answers().await;
+    let mut answers = Answers::new();
+    for (place, answer) in [sign_in, verification, registry].into_iter().flatten() {
+        assert!(answers.insert(place, answer).is_none(), "{place} is run twice");
+    }
+    let rows = rows(&page());
+    let mut wrong = Vec::new();
+    for (place, row) in &rows {
+        match answers.get(place.as_str()) {
+            None => wrong.push(format!("{place}: no request of this test shows it")),
+            Some(answer) if *answer != row.answer => {
+                wrong.push(format!("{place}: the page says {:?}, the daemon answers {answer:?}", row.answer));
+            }
+            Some(_) => {}
+        }
+    }
+    let unnamed = answers.iter().filter(|(place, _)| !rows.contains_key(**place));
+    wrong.extend(unnamed.map(|(place, answer)| format!("{place}: {answer}: the page has no row")));
+    assert!(wrong.is_empty(), "{PAGE}, 9.2: {wrong:#?}");
+}
+
+/// A row's sections exist, and one of them names what the row is about.
+#[test]
+fn the_sections_of_a_difference_are_about_it() {
+    let page = page();
+    for (place, Row { sections, .. }) in rows(&page) {
+        let texts: Vec<_> = sections.iter().map(|section| section_of(&page, section)).collect();
+        // The place is named by its words in backticks, or else by its first word.
+        let words: Vec<_> = place.split('`').skip(1).step_by(2).collect();
+        let first = place.split(' ').next().unwrap_or_default();
+        let words = if words.is_empty() { vec![first] } else { words };
+        for word in words {
+            let is_named = texts.iter().any(|text| text.to_lowercase().contains(&word.to_lowercase()));
+            assert!(is_named, "{place}: {sections:?} does not name {word:?}");
+        }
+    }
+}
+
+/// The text of a section, without its subsections.
+fn section_of<'a>(page: &'a str, number: &str) -> &'a str {
+    let headings =
+        ["## ", "### ", "#### "].map(|marks| [format!("\n{marks}{number} "), format!("\n{marks}{number}. ")]);
+    let start = headings.iter().flatten().find_map(|heading| page.find(heading.as_str()));
+    let start = start.unwrap_or_else(|| panic!("{PAGE} has no section {number}"));
+    page[start + 1..].split("\n#").next().unwrap_or_default()
+}
+
+/// Status, code and attribute, as the page writes them.
+fn coded(status: u16, body: &Value) -> String {
+    let code = body["code"].as_str().map(|code| format!(" `{code}`")).unwrap_or_default();
+    let attribute = body["attribute"].as_str().map(|attribute| format!(", `{attribute}`")).unwrap_or_default();
+    let entry = body["results"][0]["code"].as_str().map(|code| format!(", entry `{code}`")).unwrap_or_default();
+    format!("{status}{code}{attribute}{entry}")
+}
+
+fn verified(answer: &VerificationAnswer) -> String {
+    coded(answer.status, &answer.body)
+}
+
+fn refused(answer: &RegistryAnswer) -> String {
+    coded(answer.status, &answer.body)
+}
+
+/// Words in backticks, with commas between.
+fn words(list: &Value) -> String {
+    let words = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// An application of the tests with the secret of the others, in the form of a configuration file.
+fn application(text: &str) -> App {
+    let mut app: App = toml::from_str(text).expect("an application");
+    app.client_secret_hash = Some(SecretHash::of([9; 16], SECRET));
+    app
+}
+
+async fn sign_in_answers() -> Answers {
+    let client = SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
+        config.apps.push(application(&format!("id = 'app_default'\nredirect_uris = ['{CALLBACK}']")));
+        config.apps.push(application(&format!("id = 'app_pkce'\nredirect_uris = ['{CALLBACK}']\nrequire_pkce = true")));
+    })
+    .await;
+    let mut answers = Answers::new();
+    let discovery = client.get(&client.daemon.sign_in("/.well-known/openid-configuration"), "*/*").await;
+    let discovery = SignInAnswer::of(discovery).await.body;
+    answers.insert("response types in discovery", words(&discovery["response_types_supported"]));
+    answers
+        .insert("`id_token_signing_alg_values_supported`", words(&discovery["id_token_signing_alg_values_supported"]));
+    let head = client.http.head(client.daemon.sign_in("/.well-known/openid-configuration"));
+    answers.insert("HEAD", head.send().await.expect("an answer").status().as_u16().to_string());
+
+    let long = "x".repeat(2049);
+    let refusals: [(&str, &[(&str, &str)]); 8] = [
+        ("response types of an application", &[("client_id", "app_default"), ("response_type", "id_token")]),
+        ("`nonce` of hybrid flows", &[("response_type", "code id_token"), ("nonce", "")]),
+        ("length of `state`", &[("state", &long)]),
+        ("length of `nonce`", &[("nonce", &long)]),
+        ("`require_pkce`", &[("client_id", "app_pkce")]),
+        ("parameters given twice at `/authorize`", &[("scope", "openid"), ("scope", "openid")]),
+        ("codes of sign-in", &[("client_id", "app_unknown")]),
+        ("`request` and `request_uri`", &[("request", "x")]),
+    ];
+    for (place, changes) in refusals {
+        let answer = client.get(&client.authorization_url(changes), "application/json").await;
+        let answer = SignInAnswer::of(answer).await;
+        answers.insert(place, coded(answer.status, &answer.body));
+    }
+    let redirect = client.get(&client.authorization_url(&[("scope", "")]), "text/html").await;
+    let location = redirect.headers()["location"].to_str().expect("text").to_owned();
+    let sent = fragment_or_query(&location);
+    let begins = sent["error_description"].split_inclusive(' ').take(2).collect::<String>();
+    answers.insert("missing parameters in a redirect", format!("`{}`, `{}`", sent["error"], begins.trim_end()));
+
+    let code = client.code("alice", &[]).await;
+    let form = [("grant_type", "authorization_code"), ("code", &*code)];
+    let answer = client.post("/token", &form).await;
+    answers.insert("`/token` without `redirect_uri`", coded(answer.status, &answer.body));
+    let code = client.code("alice", &[]).await;
+    let tokens = client.exchange(&code).await;
+    let userinfo = client.http.get(client.daemon.sign_in("/userinfo")).bearer_auth(tokens.text("access_token"));
+    let claims = client.send(userinfo).await.body;
+    let is_subject = claims["email"].as_str().is_some_and(|email| email.starts_with(claims["sub"].as_str().unwrap()));
+    assert!(is_subject && claims["email_verified"] == json!(false), "{claims}");
+    answers.insert("`name`", format!("`{}`", claims["name"].as_str().expect("text")));
+    answers.insert("`email`", format!("`email_verified` `{}`", claims["email_verified"]));
+    client.stop().await;
+    answers
+}
+
+async fn verification_answers() -> Answers {
+    let client = VerificationClient::start_with(|config| {
+        let mut selfie: Issuer = config.issuers[0].clone();
+        selfie.id = 11;
+        config.issuers.push(selfie);
+    })
+    .await;
+    let mut answers = Answers::new();
+    let party = client.simulated().await;
+    let current = |action: &str| uniqueness("alice", action, &party);
+
+    // Of legacy requests, which the public description has.
+    let text = |length: usize| json!("x".repeat(length));
+    let entry = legacy()["responses"][0].clone();
+    let changed = |pointer: &str, value: Value| with(legacy(), pointer, value);
+    let hash = legacy()["responses"][0]["signal_hash"].as_str().expect("text").replace("0x", "").to_uppercase();
+    let of_legacy = [
+        ("default of `environment`", changed("/environment", Value::Null)),
+        ("`environment` `sandbox`", changed("/environment", json!("sandbox"))),
+        ("empty `action`", changed("/action", json!(""))),
+        ("`action` `sign-in`", changed("/action", json!("sign-in"))),
+        ("length of `action`", changed("/action", text(2049))),
+        ("length of `action_description`", changed("/action_description", text(2049))),
+        ("`responses`", changed("/responses", Value::Array(vec![entry; 17]))),
+        ("`identifier` of a legacy proof", changed("/responses/0/identifier", json!("passport"))),
+        ("`signal_hash` of a legacy proof", changed("/responses/0/signal_hash", json!(format!("0x{hash}")))),
+        ("`max_age`", changed("/responses/0/max_age", json!(3599))),
+        ("`integrity_bundle`", changed("/integrity_bundle", json!({"version": 2}))),
+        ("`proof` of a legacy entry", changed("/responses/0/proof", json!("0x00"))),
+    ];
+    for (place, request) in of_legacy {
+        answers.insert(place, verified(&client.ask(LEGACY_APP, &request).await));
+    }
+    let twice = legacy().to_string().replacen('{', "{\"nonce\":\"n\",", 1);
+    answers.insert("a JSON key twice", verified(&client.send(LEGACY_APP, twice).await));
+    // The recorded legacy proof is for another application, and admission is before the proof.
+    let answer = client.ask("app_session", &with(legacy(), "/environment", json!("production"))).await;
+    answers.insert("legacy proofs by default", verified(&answer));
+    answers.insert("current proofs by default", verified(&client.ask(LEGACY_APP, &current("no-key")).await));
+
+    // Of the public endpoint.
+    let answer = client.ask("rp_x", &legacy()).await;
+    answers.insert("malformed `rp_id`", verified(&answer));
+    let upper = SESSION_PARTY.replace("rp_", "").to_uppercase();
+    answers.insert("case of `rp_id`", verified(&client.ask(&format!("rp_{upper}"), &session()).await));
+    let answer = client.ask(LEGACY_APP, &changed("/environment", json!("production"))).await;
+    answers.insert("`environment` of another application", verified(&answer));
+    let of_current = [
+        ("unknown issuer", "/responses/0/issuer_schema_id", json!(77)),
+        ("`identifier` of another issuer", "/responses/0/identifier", json!("passport")),
+        ("nullifier over 256 bits", "/responses/0/nullifier", json!(format!("0x1{}", "0".repeat(64)))),
+        ("`attribute` of an entry", "/responses/0/proof", json!(["0x1"])),
+        ("`nonce` of a current proof", "/nonce", json!("a text")),
+        ("`sybil_score`", "/responses/0/sybil_score", json!(5)),
+        ("null", "/action_description", Value::Null),
+        ("`proof_type`", "/proof_type", json!("session")),
+    ];
+    for (place, pointer, value) in of_current {
+        answers.insert(place, verified(&client.ask(DEV_APP, &with(current(place), pointer, value)).await));
+    }
+    let selfie = with(
+        with(current("selfie"), "/responses/0/issuer_schema_id", json!(11)),
+        "/responses/0/identifier",
+        json!("selfie"),
+    );
+    answers.insert("Selfie Check", verified(&client.ask(DEV_APP, &selfie).await));
+    let bound = with(current("bound"), "/session_id", session()["session_id"].clone());
+    answers.insert("uniqueness bound to a session", verified(&client.ask(DEV_APP, &bound).await));
+    let malformed = with(session(), "/session_id", json!("session_x"));
+    answers.insert("malformed `session_id`", verified(&client.ask(SESSION_PARTY, &malformed).await));
+
+    // Beside the endpoint.
+    let context = json!({"environment": "sandbox"});
+    let request = client.http.post(client.daemon.verify(&format!("/api/v4/proof-context/{DEV_APP}"))).json(&context);
+    answers.insert("`proof-context` for `sandbox`", answered(request).await);
+    for (place, method, path) in [
+        ("`attestation-audience`", Method::GET, format!("/api/v4/attestation-audience/{DEV_APP}")),
+        ("`precheck`, `create-action`", Method::POST, format!("/api/v1/precheck/{DEV_APP}")),
+    ] {
+        answers.insert(place, answered(client.http.request(method, client.daemon.verify(&path))).await);
+    }
+    client.daemon.stop().await;
+    answers
+}
+
+/// Status and code of a request's answer.
+async fn answered(request: RequestBuilder) -> String {
+    let answer = request.send().await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body: Value = answer.json().await.unwrap_or_default();
+    coded(status, &body)
+}
+
+async fn registry_answers() -> Answers {
+    let client = RegistryClient::start().await;
+    let mut answers = Answers::new();
+    let (alice, tablet) = (key("alice"), key("tablet"));
+
+    let operation = create_account(&[alice.authenticator()], Address::ZERO).operation;
+    let mut body: Value = serde_json::to_value(&operation).expect("JSON");
+    body.as_object_mut().expect("an object").remove("recovery_address");
+    let accepted = client.post(client.daemon.gateway("/create-account"), body.to_string()).await;
+    answers.insert("`recovery_address`", refused(&accepted));
+    let state = client.final_state(accepted.request_id()).await;
+    let block = client.get(client.daemon.gateway("/block/1")).await.body;
+    let is_of_block = state["tx_hash"] == block["block"]["hash"] && state["tx_hash"].is_string();
+    answers.insert("`tx_hash`", if is_of_block { "the hash of block 1".to_owned() } else { state.to_string() });
+
+    let url = client.daemon.gateway("/cancel-recovery-agent-update");
+    let request = || client.http.post(&url);
+    let method = client.send(client.http.put(&url)).await;
+    answers.insert("another method at the gateway", refused(&method));
+    let json = "application/json";
+    let long = client.send(request().header(CONTENT_TYPE, json).body(" ".repeat(65_537))).await;
+    answers.insert("a body over 64 KiB at the gateway", refused(&long));
+    let content_type = client.send(request().header(CONTENT_TYPE, "text/plain").body("{}")).await;
+    answers.insert("another content type at the gateway", refused(&content_type));
+
+    let head = format!("GET /config HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n", "x".repeat(40_000));
+    let mut raw = RawHttpConnection::open(client.daemon.addresses[Interface::Gateway]).await;
+    raw.send(head.as_bytes()).await;
+    let (status, _, body) = raw.reply().await.expect("an answer");
+    answers.insert("refusals of the HTTP layer", format!("{status}, {} bytes", body.len()));
+
+    let sources =
+        ["protocol/src", "actors/src", "src"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let makers = sources.iter().flat_map(|folder| made_in(folder, &["TransactionReverted", "ConfirmationError"]));
+    answers.insert(
+        "`transaction_reverted`, `confirmation_error`",
+        match makers.collect::<Vec<_>>()[..] {
+            [] => "never".to_owned(),
+            ref files => files.join(", "),
+        },
+    );
+
+    // What a block of its own must not have.
+    let domain = client.domain();
+    let account = client.create(&[&tablet], Address::ZERO).await;
+    let leaf = account.leaf_index;
+    let insert = account.insert(&domain, &tablet, key("phone").authenticator(), PubkeyId(1)).expect("valid").operation;
+    let mut zero: Value = serde_json::to_value(&insert).expect("JSON");
+    zero["new_authenticator_address"] = json!(Address::ZERO);
+    let answer = client.post(client.daemon.gateway("/insert-authenticator"), zero.to_string()).await;
+    answers.insert("an authenticator with the zero address", rule(&answer));
+    let execute = json!({"leaf_index": leaf}).to_string();
+    let answer = client.post(client.daemon.gateway("/execute-recovery-agent-update"), execute).await;
+    answers.insert("`/execute-recovery-agent-update`", rule(&answer));
+    let answer = client.post(client.daemon.gateway("/revert-recovery-agent-update"), "{}").await;
+    answers.insert("`/revert-recovery-agent-update`", refused(&answer));
+    let accepted = client.submit(&creation(1)).await;
+    answers.insert("status of an accepted request", refused(&accepted));
+
+    let plain = client.query("/inclusion-proof", json!({"leaf_index": leaf})).await;
+    let compat = client.query("/compat/inclusion-proof", json!({"leaf_index": leaf})).await;
+    assert!(compat.body["authenticator_pubkeys"][0]["pk"].is_array(), "{compat:?}");
+    let is_text = plain.body["authenticator_pubkeys"][0].is_string();
+    answers.insert("`authenticator_pubkeys`", if is_text { "a string".to_owned() } else { plain.body.to_string() });
+    answers.insert("codes of the indexer", refused(&client.query("/inclusion-proof", json!({})).await));
+
+    let bridge = |path: &str| format!("http://{}{path}", client.daemon.addresses[Interface::Bridge]);
+    let unknown = "/request/00000000-0000-4000-8000-000000000000";
+    answers.insert("`code` of an error of the bridge", answered(client.http.get(bridge(unknown))).await);
+    let short = json!({"iv": "AAAA", "payload": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"});
+    answers
+        .insert("`iv` and `payload` of the bridge", answered(client.http.post(bridge("/request")).json(&short)).await);
+    answers.insert("PUT of `/request`", answered(client.http.put(bridge("/request")).json(&short)).await);
+    answers
+}
+
+/// Status and code of a refusal, with the rule that its message names.
+fn rule(answer: &RegistryAnswer) -> String {
+    let rule = answer.text("message").split(':').next().unwrap_or_default();
+    format!("{}, `{rule}`", refused(answer))
+}
+
+/// The product sources below a folder that make one of these codes, which only the list of codes
+/// names.
+fn made_in(folder: &Path, codes: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(made_in(&path, codes));
+            continue;
+        }
+        let is_list = ["error_code.rs", "published_types.rs"].iter().any(|name| path.ends_with(name));
+        if !is_list && path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).expect("a source");
+            found.extend(codes.iter().filter(|code| text.contains(**code)).map(|_| path.display().to_string()));
+        }
+    }
+    found
+}
