@@ -346,6 +346,8 @@ async fn registry_answers() -> Answers {
     let execute = json!({"leaf_index": leaf}).to_string();
     let answer = client.post(client.daemon.gateway("/execute-recovery-agent-update"), execute).await;
     answers.insert("`/execute-recovery-agent-update`", rule(&answer));
+    let answer = client.post(client.daemon.gateway("/update-recovery-agent"), "{}").await;
+    answers.insert("`/update-recovery-agent`", refused(&answer));
     let answer = client.post(client.daemon.gateway("/revert-recovery-agent-update"), "{}").await;
     answers.insert("`/revert-recovery-agent-update`", refused(&answer));
     let accepted = client.submit(&creation(1)).await;

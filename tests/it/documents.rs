@@ -115,7 +115,7 @@ fn sections_that_texts_name_exist() {
     let sections = sections();
     let (mut unknown, mut named) = (Vec::new(), 0);
     // Documents of others, whose sections these are not.
-    let others = ["RFC", "OpenID", "SEC 1", "draft", "specification", "EIP", "Core"];
+    let others = ["RFC", "JSON Schema", "OpenID", "SEC 1", "draft", "specification", "EIP", "Core"];
     for (file, text) in pages().into_iter().chain(sources()) {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for (start, word) in text.match_indices("section") {
@@ -487,19 +487,61 @@ async fn routes_and_codes_that_pages_name_are_served() {
     assert!(unknown.is_empty(), "routes that no interface describes: {unknown:#?}");
     assert!(named > 200, "only {named} routes were found");
 
-    for (interface, heading) in [
-        ("sign-in", "### 7.1"),
-        ("gateway", "### 7.2"),
-        ("indexer", "### 7.4"),
-        ("bridge", "### 7.5"),
-        ("operator", "### 7.6"),
-    ] {
-        let page = read("docs/interfaces.md");
-        let (_, part) = page.split_once(heading).expect("the section");
-        let part = part.split("\n### ").next().unwrap_or_default();
+    let page = read("docs/interfaces.md");
+    for (interface, heading) in [("gateway", "### 7.2"), ("indexer", "### 7.4"), ("bridge", "### 7.5")] {
         let codes = &codes[interface];
-        let unnamed: Vec<_> = codes.iter().filter(|code| !part.contains(&format!("`{code}`"))).collect();
+        let unnamed: Vec<_> =
+            codes.iter().filter(|code| !part_of(&page, heading).contains(&format!("`{code}`"))).collect();
         assert!(!codes.is_empty() && unnamed.is_empty(), "docs/interfaces.md, {heading}, lacks {unnamed:?}");
+    }
+}
+
+/// The part of a page from a heading to the next one of its level.
+fn part_of<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, part) = page.split_once(heading).unwrap_or_else(|| panic!("there is no {heading}"));
+    part.split("\n### ").next().unwrap_or_default()
+}
+
+/// Codes of interfaces whose descriptions do not list them: the heading of the page's table, and
+/// the sources that make them.
+const CODES: [(&str, &[&str]); 3] = [
+    ("### 7.1", &["protocol/src/sign_in/error.rs"]),
+    (
+        "### 7.3",
+        &[
+            "protocol/src/verification/directory.rs",
+            "protocol/src/verification/items.rs",
+            "actors/src/verification/error.rs",
+            "src/verification/error.rs",
+        ],
+    ),
+    ("### 7.6", &["src/operator/error.rs"]),
+];
+
+#[test]
+fn codes_that_sources_make_are_on_the_page() {
+    let page = read("docs/interfaces.md");
+    for (heading, sources) in CODES {
+        let part = part_of(&page, heading);
+        let mut made = 0;
+        for source in sources {
+            let text = read(source);
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for (start, _) in text.match_indices('"') {
+                let word = text[start + 1..].split('"').next().unwrap_or_default();
+                let before = text[..start].lines().next_back().unwrap_or_default();
+                let is_code = word.len() > 4 && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                let is_status = before.ends_with(", ") && before.contains("StatusCode::");
+                if is_code && (before.ends_with("=> ") || is_status || before.ends_with("body(")) {
+                    made += 1;
+                    assert!(
+                        part.contains(&format!("`{word}`")),
+                        "docs/interfaces.md, {heading}, lacks {word} ({source})"
+                    );
+                }
+            }
+        }
+        assert!(made > 5, "{heading}: only {made} codes were found");
     }
 }
 
