@@ -89,6 +89,7 @@ pub use selfsame_storage as storage;
 pub use bridge::error::BridgeError;
 pub use bridge::handle::{BridgeHandle, BridgeStatistics, PolledResponse};
 pub use bridge::peers::BridgePeers;
+pub use bridge::sealer::{RequestSealer, SealError};
 pub use bridge::settings::BridgeSettings;
 pub use chain::error::ChainError;
 pub use chain::handle::ChainHandle;

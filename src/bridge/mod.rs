@@ -11,22 +11,16 @@ mod error;
 mod request;
 mod response;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use error::BridgeEndpointError;
-use futures_util::stream::empty;
-use http_body_util::StreamBody;
-use hyper::body::Frame;
-use hyper::header::{CACHE_CONTROL, HeaderValue};
-use hyper::{Method, StatusCode};
+use hyper::Method;
 use selfsame_actors::{BridgeHandle, BridgeSettings};
 use selfsame_protocol::bridge::entries::EntryLimits;
 use utoipa::{Modify, OpenApi};
 
-use crate::config::Config;
-use crate::http::{Cors, Response, Router, Routes, WAITING_LIMIT, stream};
+use crate::config::{Config, RateLimit};
+use crate::http::{Cors, Router, Routes, WAITING_LIMIT};
 use crate::interface::Interface;
 use crate::{health, openapi};
 
@@ -55,20 +49,12 @@ pub fn routes(handle: BridgeHandle, openapi: openapi::Document) -> Routes {
         .into()
 }
 
-/// The answer to `HEAD` where `GET` would be 200. It has no length: `GET` would use the message up
-/// that shows it (RFC 9110, section 8.6).
-fn exists() -> Response {
-    let mut response =
-        stream(StatusCode::OK, "application/json", StreamBody::new(empty::<Result<Frame<Bytes>, Infallible>>()));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
 /// The settings of the bridge.
 pub fn settings(config: &Config) -> BridgeSettings {
     let limits = EntryLimits { lifetime: config.bridge.lifetime, bytes: config.bridge.memory_mib << 20 };
     BridgeSettings {
         limits,
+        per_source: config.limits.bridge_per_source.map(RateLimit::limit),
         followers_per_source: config.limits.followers_per_source,
         waiting_calls: config.limits.in_flight,
     }

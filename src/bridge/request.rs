@@ -11,8 +11,8 @@ use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 
 use super::error::{BodyErrors, BridgeEndpointError, SharedErrors};
-use super::{BODY_LIMIT, Bridge, exists};
-use crate::http::{Request, Response, json};
+use super::{BODY_LIMIT, Bridge};
+use crate::http::{Request, Response, exists, json};
 
 /// Set to `true` by authenticators that read the id of the flow.
 const ACCEPT_IDKIT_FLOW_ID: HeaderName = HeaderName::from_static("accept-idkit-flow-id");
@@ -31,6 +31,7 @@ const ACCEPT_IDKIT_FLOW_ID: HeaderName = HeaderName::from_static("accept-idkit-f
     ),
 )]
 pub async fn create(bridge: Arc<Bridge>, mut request: Request) -> Result<Response, BridgeEndpointError> {
+    bridge.handle.charge_source(request.source())?;
     let CreateRequest { iv, payload, request_id } = from_object(&request.read_json(BODY_LIMIT).await?)?;
     let request_id = bridge.handle.create_request(request_id, Message { iv, payload }, Some(request.source())).await?;
     Ok(json(StatusCode::OK, &CreatedRequest { request_id }))
@@ -38,7 +39,8 @@ pub async fn create(bridge: Arc<Bridge>, mut request: Request) -> Result<Respons
 
 /// Take a request
 ///
-/// A request is handed out once. From then on there is a full lifetime for its answer.
+/// A request is handed out once. From then on there is a full lifetime for its answer. The request
+/// of a sign-in is made for each that fetches it.
 #[utoipa::path(
     get, path = "/request/{request_id}", tag = "bridge", operation_id = "take_request",
     params(
@@ -57,6 +59,7 @@ pub async fn take(bridge: Arc<Bridge>, request: Request) -> Result<Response, Bri
     if *request.method() == Method::HEAD {
         return look(bridge, id).await;
     }
+    bridge.handle.charge_source(request.source())?;
     let has_flow = request.header(&ACCEPT_IDKIT_FLOW_ID)?.is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let taken = bridge.handle.take_request(id).await?.ok_or(BridgeEndpointError::NotFound)?;
     Ok(json(StatusCode::OK, &RequestAnswer::new(taken.message, has_flow.then_some(taken.flow))))
@@ -75,8 +78,9 @@ pub async fn take(bridge: Arc<Bridge>, request: Request) -> Result<Response, Bri
     ),
 )]
 pub async fn look(bridge: Arc<Bridge>, id: EntryId) -> Result<Response, BridgeEndpointError> {
-    match bridge.handle.status(id).await? {
-        Some(ResponseStatus::Initialized) => Ok(exists()),
+    // A request of a sign-in is made anew for each that fetches it.
+    match bridge.handle.status(id.clone()).await? {
+        Some(status) if id.is_of_service() || status == ResponseStatus::Initialized => Ok(exists()),
         _ => Err(BridgeEndpointError::NotFound),
     }
 }

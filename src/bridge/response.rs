@@ -11,8 +11,8 @@ use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 
 use super::error::{BodyErrors, BridgeEndpointError, SharedErrors};
-use super::{BODY_LIMIT, Bridge, exists};
-use crate::http::{LONGEST_WAIT, Rejection, Request, Response, empty, json};
+use super::{BODY_LIMIT, Bridge};
+use crate::http::{LONGEST_WAIT, Rejection, Request, Response, empty, exists, json};
 
 /// RFC 7240: preferences of a client, among them `wait`.
 const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -28,6 +28,7 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
     ),
 )]
 pub async fn create(bridge: Arc<Bridge>, mut request: Request) -> Result<Response, BridgeEndpointError> {
+    bridge.handle.charge_source(request.source())?;
     let message: Message = from_object(&request.read_json(BODY_LIMIT).await?)?;
     let request_id = bridge.handle.create_response(message, Some(request.source())).await?;
     Ok(json(StatusCode::CREATED, &CreatedRequest { request_id }))
@@ -49,6 +50,7 @@ pub async fn create(bridge: Arc<Bridge>, mut request: Request) -> Result<Respons
 )]
 pub async fn answer(bridge: Arc<Bridge>, mut request: Request) -> Result<Response, BridgeEndpointError> {
     let id: EntryId = request.param("request_id")?.parse()?;
+    bridge.handle.charge_source(request.source())?;
     let message: Message = from_object(&request.read_json(BODY_LIMIT).await?)?;
     bridge.handle.answer(id, message, Some(request.source())).await?;
     let mut response = empty(StatusCode::CREATED);

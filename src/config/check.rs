@@ -21,9 +21,9 @@ use selfsame_storage::Resources;
 
 use super::chains::{Chain, ContractKind};
 use super::cluster::Cluster;
-use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
+use super::sections::{Action, App, CreateAccount, CrossDevice, Environment, LegacyIdentifier, ProofKind, RateLimit};
 use super::traces::{CollectorUrl, Traces};
-use super::values::RelyingPartyId;
+use super::values::{RelyingPartyId, StagingKey};
 use super::whole::Config;
 use crate::http::check_socket_path;
 use crate::interface::Interface;
@@ -98,6 +98,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.verifications_per_source.requests", rate(&limits.verifications_per_source), 100_000),
         ("limits.verifications_per_application.requests", rate(&limits.verifications_per_application), 100_000),
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
+        ("limits.bridge_per_source.requests", rate(&limits.bridge_per_source), 100_000),
         ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
         ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
         ("storage.cache_mib", storage.cache_mib, 1 << 20),
@@ -157,6 +158,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("limits.verifications_per_source.window", window(&limits.verifications_per_source), SECOND, DAY),
         ("limits.verifications_per_application.window", window(&limits.verifications_per_application), SECOND, DAY),
         ("limits.sign_ins_per_source.window", window(&limits.sign_ins_per_source), SECOND, DAY),
+        ("limits.bridge_per_source.window", window(&limits.bridge_per_source), SECOND, DAY),
         ("cluster.staleness", of_cluster(|cluster| cluster.staleness), SECOND, HOUR),
         ("cluster.journal_retention", of_cluster(|cluster| cluster.journal_retention), 10 * SECOND, 7 * DAY),
         ("bridge.lifetime", config.bridge.lifetime, SECOND, DAY),
@@ -381,10 +383,29 @@ fn check_apps(config: &Config) -> Vec<InvalidSetting> {
         }
         if app.environments().is_empty() {
             found.push(invalid_setting(key("environments"), NO_ENVIRONMENT));
+        } else if is_deny_in_vain(config, app) {
+            found.push(invalid_setting(key("cross_device"), DENY_IN_VAIN));
         }
         found.extend(check_identifiers(config, key("accepted_identifiers"), app.accepted_identifiers.as_deref()));
     }
     found
+}
+
+/// Why `cross_device = "deny"` is refused.
+const DENY_IN_VAIN: &str = "\"deny\" does not keep a relay out here: it holds only where each accepted wallet answers \
+                            the service's own signed request alone, as those of the simulator's credentials do \
+                            (proof = \"current\" with the simulator's key in verifier.keys.staging). Wallets of other \
+                            credentials answer the same statement when any page asks for it, and whoever gets the \
+                            answer can post it as one of the browser's own device. Leave it out, or set \
+                            cross_device_deny_despite_relays = true";
+
+/// Whether the sign-in of an application takes proofs that reach a relay, although it denies other
+/// devices.
+fn is_deny_in_vain(config: &Config, app: &App) -> bool {
+    let is_simulated = app.proof == ProofKind::Current
+        && app.sign_in_environment() == Environment::Staging
+        && config.verifier.keys.staging.current == StagingKey::Simulator;
+    app.signs_in() && app.cross_device == CrossDevice::Deny && !app.cross_device_deny_despite_relays && !is_simulated
 }
 
 /// Checks a list of accepted credentials: not empty, and each one that a legacy proof or an issuer

@@ -177,6 +177,9 @@ pub struct Limits {
     /// Sign-ins begun or answered, credentials that were wrong, and codes and tokens that were
     /// wrong without a client secret, of one source address (without it no limit).
     pub sign_ins_per_source: Option<RateLimit>,
+    /// Messages that one source address (IPv6: one /64) hands to the message bridge, and requests
+    /// that it fetches there (without it no limit).
+    pub bridge_per_source: Option<RateLimit>,
     /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source
     /// address may have begun a quarter of them.
     pub open_sign_ins: usize,
@@ -208,6 +211,7 @@ impl Default for Limits {
             verifications_per_source: None,
             verifications_per_application: None,
             sign_ins_per_source: None,
+            bridge_per_source: None,
             open_sign_ins: sign_in.open_sign_ins,
             followers_per_source: sign_in.followers_per_source,
             trusted_proxies: Vec::new(),
@@ -517,6 +521,10 @@ pub struct App {
     /// Whether people may answer with an authenticator on another device than their browser.
     #[serde(default)]
     pub cross_device: CrossDevice,
+    /// Accepts `cross_device = "deny"` although the application takes proofs of wallets that answer
+    /// requests of other pages, too: a relay then passes it.
+    #[serde(default)]
+    pub cross_device_deny_despite_relays: bool,
     /// The link that opens an authenticator for this application, in place of
     /// `sign_in.wallet_link`.
     #[serde(default)]

@@ -206,8 +206,8 @@ impl Config {
         compare!(changed, limits: Limits {
             request_timeout, header_timeout, idle_timeout, shutdown_grace, idempotency_retention, max_connections,
             max_connections_per_source, in_flight, queue_length, status_waiters, per_source, per_leaf_index,
-            verifications_per_source, verifications_per_application, sign_ins_per_source, open_sign_ins,
-            followers_per_source, trusted_proxies, forwarded_header,
+            verifications_per_source, verifications_per_application, sign_ins_per_source, bridge_per_source,
+            open_sign_ins, followers_per_source, trusted_proxies, forwarded_header,
         });
         compare!(changed, bridge: Bridge { lifetime, memory_mib });
         compare!(changed, events: Events { streams, repeat_window, retention });

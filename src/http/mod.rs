@@ -87,7 +87,7 @@ pub use mounted::{ClientAddress, Mounted};
 pub use rejection::{ErrorBody, ErrorCodes, InterfaceError, Rejection, reject};
 pub use request::{LONGEST_WAIT, Request, WAITING_LIMIT};
 pub use request_id::{RequestId, X_REQUEST_ID};
-pub use response::{Body, Response, content, empty, json, stream, written_json};
+pub use response::{Body, Response, content, empty, exists, json, stream, written_json};
 pub use router::{Before, RouteError, Router, Routes, Site};
 pub use server::Server;
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};

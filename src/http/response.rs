@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
 use hyper::StatusCode;
 use hyper::body::{Frame, SizeHint};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -67,6 +67,15 @@ where
 {
     let mut response = content(status, content_type, Bytes::new());
     response.body_mut().content = Content::Stream(body.boxed_unsync());
+    response
+}
+
+/// The answer to `HEAD` where `GET` would be 200 with JSON and uses something up. It has no length:
+/// only `GET` knows it (RFC 9110, section 8.6).
+pub fn exists() -> Response {
+    let body = StreamBody::new(futures_util::stream::empty::<Result<Frame<Bytes>, Infallible>>());
+    let mut response = stream(StatusCode::OK, "application/json", body);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

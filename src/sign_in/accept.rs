@@ -1,8 +1,9 @@
-//! Whether a client wants a page or JSON.
+//! Whether a client wants a page or JSON, and whether a person wants it at all.
 
 use hyper::header::ACCEPT;
+use selfsame_protocol::time::RetryAfter;
 
-use crate::http::Request;
+use crate::http::{Rejection, Request};
 
 /// Whether the client is a program that wants JSON.
 pub fn accepts_json(request: &Request) -> bool {
@@ -12,6 +13,21 @@ pub fn accepts_json(request: &Request) -> bool {
 /// Whether the client is a browser that wants a page.
 pub fn accepts_html(request: &Request) -> bool {
     names(request, "text/html") && !accepts_json(request)
+}
+
+/// Refuses what a browser fetches before anybody asks for it: a page that begins a sign-in, ends one
+/// or uses something up is made for a person. The browser asks again when the person goes there.
+///
+/// # Errors
+/// The headers say that it is such a fetch: `Sec-Purpose` of the Fetch standard, and what browsers
+/// sent before it.
+pub fn refuse_fetch_ahead(request: &Request) -> Result<(), Rejection> {
+    let is_ahead = ["sec-purpose", "purpose", "x-purpose", "x-moz"].iter().any(|name| {
+        let values = request.headers().get_all(*name).iter().filter_map(|value| value.to_str().ok());
+        let mut words = values.flat_map(|value| value.split([',', ';', ' ']));
+        words.any(|word| ["prefetch", "preview", "prerender"].iter().any(|ahead| word.eq_ignore_ascii_case(ahead)))
+    });
+    if is_ahead { Err(Rejection::Unavailable { retry_after: RetryAfter::SOON }) } else { Ok(()) }
 }
 
 /// Whether `Accept` names a type. A wildcard does not count.

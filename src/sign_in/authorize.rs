@@ -14,7 +14,7 @@ use selfsame_protocol::sign_in::error::ErrorBody;
 use selfsame_protocol::sign_in::response::Delivery;
 use serde_json::json as value;
 
-use super::accept::accepts_json;
+use super::accept::{accepts_json, refuse_fetch_ahead};
 use super::bridged::Offer;
 use super::cookies::{remove_transaction, session_secrets, set_transaction, surplus_transactions};
 use super::error::SignInEndpointError;
@@ -23,7 +23,6 @@ use super::page::{self, Frame};
 use super::redirect::{redirect_error, respond_delivery};
 use super::schema::{AuthorizationParameters, TransactionStart};
 use super::state::SignIn;
-use super::transaction::sign_in_request;
 use super::wallet_links::Way;
 use crate::http::{AuditNotes, Request, Response, json};
 
@@ -42,6 +41,7 @@ use crate::http::{AuditNotes, Request, Response, json};
     ),
 )]
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
     let (wants_json, audit) = (accepts_json(&request), request.audit().clone());
     let source = request.source();
     let user_agent =
@@ -163,8 +163,7 @@ async fn wallet_link(
         Way::Link(link) => return Ok(link),
         Way::Bridge(proof) => proof,
     };
-    let opened = sign_in_request(sign_in, transaction.id, asked.clone());
-    let offer = Offer { sign_in: &sign_in.handle, begun: transaction, asked, proof: &proof, opened, source };
+    let offer = Offer { sign_in: &sign_in.handle, begun: transaction, asked, proof: &proof, source };
     let offered = sign_in.bridge.offer(offer).await;
     if offered.is_err() {
         // The sign-in has no page, so no person can answer it.

@@ -4,29 +4,37 @@
 //!
 //! A task for each such sign-in waits for the answers. The request is an entry of the service's own
 //! ([`selfsame_protocol::bridge::entries`]): only this task gets what is handed in there, and no
-//! client can put another request in its place. When the bridge loses it, because its actor has
-//! restarted, the task puts it there again, under the same id and key, so that the code on the page
-//! stays good.
+//! client can put another request in its place. Each time that it is fetched it is made anew, with
+//! another of the sign-in's challenges, signed and encrypted at that moment: the nodes behind
+//! authenticators take a nonce once and no request that is minutes old. When the bridge loses it,
+//! because its actor has restarted, the task puts it there again, under the same id and key, so that
+//! the code on the page stays good.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use selfsame_actors::{
-    BridgeError, BridgeHandle, Clock, NewTransaction, PolledResponse, Progress, ProofRequest, Random, SignInError,
-    SignInHandle,
+    BridgeError, BridgeHandle, Clock, NewTransaction, PolledResponse, Progress, ProofRequest, Random, RequestSealer,
+    SealError, SignInError, SignInHandle,
 };
-use selfsame_protocol::bridge::cipher::{CipherError, RequestKey};
+use selfsame_protocol::bridge::cipher::RequestKey;
 use selfsame_protocol::bridge::connector::Connector;
 use selfsame_protocol::bridge::entries::EntryError;
 use selfsame_protocol::bridge::rejection::is_of_person;
-use selfsame_protocol::bridge::sign_in::{AskedCurrent, AskedProof, BridgeAnswer, BridgeSignIn};
-use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
+use selfsame_protocol::bridge::sign_in::{
+    AskedCurrent, AskedProof, BridgeAnswer, BridgeSignIn, challenge_of, request_id,
+};
+use selfsame_protocol::bridge::{Message, ResponseStatus};
 use selfsame_protocol::net::authority;
+use selfsame_protocol::number::padded;
 use selfsame_protocol::printable::to_printable;
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, SignInRequest};
-use selfsame_protocol::time::{RetryAfter, UnixSeconds};
-use selfsame_protocol::verification::ProofKind;
+use selfsame_protocol::sign_in::proof_request::AnswerMode;
+use selfsame_protocol::sign_in::records::Challenge;
+use selfsame_protocol::sign_in::wallet_failure::WalletFailure;
+use selfsame_protocol::time::RetryAfter;
 use tokio::time::Instant;
 use tracing::Instrument;
 use zeroize::Zeroizing;
@@ -40,7 +48,7 @@ const WAIT: Duration = Duration::from_secs(25);
 /// The pause before a step is tried again that failed for a reason which passes.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The most answers of one sign-in, made with its key, that are not accepted. The person can scan
+/// The most proofs of one sign-in, sent with its key, that are not accepted. The person can scan
 /// the code again after each but the last one.
 const MOST_ANSWERS: u32 = 5;
 
@@ -76,8 +84,6 @@ pub struct Offer<'a> {
     pub asked: &'a ProofRequest,
     /// That proof in a request on the bridge.
     pub proof: &'a BridgedProof,
-    /// What an authenticator of the service's own kind would get.
-    pub opened: SignInRequest,
     /// The address of the browser.
     pub source: IpAddr,
 }
@@ -87,23 +93,10 @@ struct BridgedSignIn {
     bridge: Arc<OwnBridge>,
     sign_in: SignInHandle,
     begun: NewTransaction,
-    /// What an authenticator of the service's own kind would get; opening it tells the browser that
-    /// an authenticator has the request.
-    opened: SignInRequest,
-    kind: ProofKind,
+    asked: ProofRequest,
+    proof: BridgedProof,
     source: IpAddr,
     connector: Connector,
-    /// The request, before it is encrypted.
-    request: String,
-}
-
-/// Why a request is not put on the bridge.
-#[derive(Debug, thiserror::Error)]
-enum PutError {
-    #[error(transparent)]
-    Bridge(#[from] BridgeError),
-    #[error(transparent)]
-    Cipher(#[from] CipherError),
 }
 
 /// What a message leads to.
@@ -111,9 +104,10 @@ enum PutError {
 enum Judged {
     /// The sign-in is answered, or over.
     Ended,
-    /// Its sender has the key, and it is not accepted. Another answer can come.
+    /// Its sender has the key, and its proof is not accepted. Another answer can come.
     NotAccepted,
-    /// Its sender does not have the key.
+    /// Nothing shows that its sender has the key: it was made with another one, or it is no answer,
+    /// such as the request itself.
     WithoutKey,
 }
 
@@ -141,78 +135,33 @@ enum Settled<T> {
     Rejected(SignInError),
 }
 
-/// What the task knows of the request on the bridge.
-struct Watched {
-    /// How far the request was at the last look.
-    status: ResponseStatus,
-    /// Whether the browser knows that an authenticator has the request.
-    is_opened: bool,
-}
-
 impl OwnBridge {
     /// Puts the proof request of a sign-in on the bridge, and follows the answer. Returns the
     /// connector URI.
     ///
     /// # Errors
-    /// The bridge has no room for the request, or cannot be asked; or the request cannot be signed.
+    /// The bridge has no room for the request, or cannot be asked.
     pub async fn offer(self: &Arc<Self>, offer: Offer<'_>) -> Result<String, SignInError> {
-        let Offer { sign_in, begun, asked, proof, opened, source } = offer;
-        let description = format!("Sign in to {} ({})", asked.app_name, authority(&asked.redirect_uri));
-        let request = BridgeSignIn {
-            app_id: &asked.app_id,
-            description: &description,
-            action: asked.action,
-            environment: asked.environment,
-            signal: &asked.signal,
-            asked: match proof {
-                BridgedProof::Legacy(level) => AskedProof::Legacy(*level),
-                BridgedProof::Current(party) => AskedProof::Current(AskedCurrent {
-                    id: &begun.id.to_string(),
-                    party,
-                    nonce: asked.nonce,
-                    created_at: self.clock.unix_seconds(),
-                    expires_at: asked.expires_at,
-                }),
-            },
-        };
-        let request = request.to_request().map_err(unavailable)?.to_string();
-        let key = RequestKey::new(self.random_key());
-        let id = self.put(None, &key, &request, source, begun.expires_at).await.map_err(unavailable)?;
-        let base = format!("{}/connect", sign_in.provider().issuer);
+        let Offer { sign_in, begun, asked, proof, source } = offer;
+        let (id, key) = (self.handle.own_request_id(), RequestKey::new(self.random_key()));
         let connector = Connector { id, key, bridge: self.url.clone(), return_to: None };
-        let uri = connector.to_uri(&base);
-        let bridged = BridgedSignIn {
+        let uri = connector.to_uri(&format!("{}/connect", sign_in.provider().issuer));
+        let bridged = Arc::new(BridgedSignIn {
             bridge: Arc::clone(self),
             sign_in: sign_in.clone(),
             begun: begun.clone(),
-            opened,
-            kind: asked.proof,
+            asked: asked.clone(),
+            proof: proof.clone(),
             source,
             connector,
-            request,
-        };
+        });
+        // What the task takes is counted before there is one.
+        bridged.put().await.map_err(unavailable)?;
         // The task outlives the request of the browser, so it is not a part of its span.
         let span = tracing::error_span!(parent: None, "bridged_sign_in", transaction = %begun.id);
         span.follows_from(tracing::Span::current());
         tokio::spawn(bridged.follow_until_shutdown().instrument(span));
         Ok(uri)
-    }
-
-    /// Puts a request on the bridge until the sign-in expires, under `id` or an id of the bridge's
-    /// choice.
-    async fn put(
-        &self,
-        id: Option<EntryId>,
-        key: &RequestKey,
-        request: &str,
-        source: IpAddr,
-        expires_at: UnixSeconds,
-    ) -> Result<EntryId, PutError> {
-        let lifetime = Duration::from_secs(expires_at.0.saturating_sub(self.clock.unix_seconds().0));
-        let mut iv = [0; 12];
-        self.random.fill(&mut iv);
-        let message = key.seal(request.as_bytes(), iv)?;
-        Ok(self.handle.create_own_request(id, message, Some(source), lifetime).await?)
     }
 
     fn random_key(&self) -> Zeroizing<[u8; 32]> {
@@ -222,9 +171,66 @@ impl OwnBridge {
     }
 }
 
+impl RequestSealer for BridgedSignIn {
+    fn seal(self: Arc<Self>) -> BoxFuture<'static, Result<Message, SealError>> {
+        async move {
+            let challenge = self.sign_in.take_challenge(self.begun.id).await.map_err(|error| match error {
+                SignInError::Rejected(_) => SealError::Over,
+                error => unsealed(&error, pause_after(&error).unwrap_or(PAUSE)),
+            })?;
+            self.seal_with(challenge)
+        }
+        .boxed()
+    }
+
+    fn show(self: Arc<Self>) -> BoxFuture<'static, Result<Message, SealError>> {
+        async move { self.seal_with(Challenge { number: 0, nonce: self.asked.nonce }) }.boxed()
+    }
+}
+
+fn unsealed(error: &impl std::fmt::Display, pause: Duration) -> SealError {
+    SealError::Unavailable { reason: error.to_string(), retry_after: RetryAfter(pause) }
+}
+
 impl BridgedSignIn {
+    /// The request with a challenge, made and encrypted now.
+    fn seal_with(&self, challenge: Challenge) -> Result<Message, SealError> {
+        let Self { asked, bridge, .. } = self;
+        let description = format!("Sign in to {} ({})", asked.app_name, authority(&asked.redirect_uri));
+        let id = request_id(&self.begun.id.to_string(), challenge.number);
+        let request = BridgeSignIn {
+            app_id: &asked.app_id,
+            description: &description,
+            action: asked.action,
+            environment: asked.environment,
+            signal: &asked.signal,
+            asked: match &self.proof {
+                BridgedProof::Legacy(level) => AskedProof::Legacy(*level),
+                BridgedProof::Current(party) => AskedProof::Current(AskedCurrent {
+                    id: &id,
+                    party,
+                    nonce: challenge.nonce,
+                    created_at: bridge.clock.unix_seconds(),
+                    expires_at: asked.expires_at,
+                }),
+            },
+        };
+        let request = request.to_request().map_err(|error| unsealed(&error, PAUSE))?.to_string();
+        let mut iv = [0; 12];
+        bridge.random.fill(&mut iv);
+        self.connector.key.seal(request.as_bytes(), iv).map_err(|error| unsealed(&error, PAUSE))
+    }
+
+    /// Puts the request on the bridge until the sign-in expires.
+    async fn put(self: &Arc<Self>) -> Result<(), BridgeError> {
+        let left = self.begun.expires_at.0.saturating_sub(self.bridge.clock.unix_seconds().0);
+        let (id, lifetime) = (self.connector.id.clone(), Duration::from_secs(left));
+        let sealer: Arc<dyn RequestSealer> = Arc::<Self>::clone(self);
+        self.bridge.handle.create_own_request(id, sealer, Some(self.source), lifetime).await
+    }
+
     /// The sign-in may outlive the service, but its request on the bridge does not.
-    async fn follow_until_shutdown(self) {
+    async fn follow_until_shutdown(self: Arc<Self>) {
         tokio::select! {
             () = self.follow() => {}
             () = self.bridge.shutdown.triggered() => {}
@@ -233,11 +239,10 @@ impl BridgedSignIn {
 
     /// Judges messages until the sign-in has ended. Then no authenticator gets the request any
     /// more.
-    async fn follow(&self) {
-        let mut watched = Watched { status: ResponseStatus::Initialized, is_opened: false };
+    async fn follow(self: &Arc<Self>) {
         let mut not_accepted = 0;
         loop {
-            let message = match self.next(&mut watched).await {
+            let message = match self.next().await {
                 Next::Message(message) => message,
                 Next::Over => break,
                 Next::Replaced => {
@@ -248,7 +253,7 @@ impl BridgedSignIn {
             match self.judge(&message).await {
                 Judged::Ended => break,
                 // It costs its sender a call, and this task a moment. A pause would keep out the
-                // answer of the authenticator, because the request is closed until the next look.
+                // answer of the authenticator, because the request takes none until the next look.
                 Judged::WithoutKey => {}
                 Judged::NotAccepted => {
                     not_accepted += 1;
@@ -264,30 +269,27 @@ impl BridgedSignIn {
 
     /// Waits for a message. The bridge hands each out once, so no question is given up before its
     /// answer while the sign-in waits for one.
-    async fn next(&self, watched: &mut Watched) -> Next {
+    async fn next(self: &Arc<Self>) -> Next {
         tokio::select! {
             biased;
             () = self.ended() => Next::Over,
-            next = self.next_on_bridge(watched) => next,
+            next = self.next_on_bridge() => next,
         }
     }
 
     /// Asks the bridge until it has a message, or the sign-in cannot go on there.
-    async fn next_on_bridge(&self, watched: &mut Watched) -> Next {
+    async fn next_on_bridge(self: &Arc<Self>) -> Next {
+        let mut seen = ResponseStatus::Initialized;
         loop {
-            let polled = self.bridge.handle.await_own_response(&self.connector.id, watched.status, WAIT).await;
-            match polled {
-                Ok(Some(PolledResponse { response: Some(message), .. })) => {
-                    // It is so again when the bridge is asked the next time.
-                    watched.status = ResponseStatus::Initialized;
-                    return Next::Message(message);
-                }
-                Ok(Some(PolledResponse { status, response: None })) => self.show_opened(status, watched).await,
+            match self.bridge.handle.await_own_response(&self.connector.id, seen, WAIT).await {
+                Ok(Some(PolledResponse { response: Some(message), .. })) => return Next::Message(message),
+                Ok(Some(PolledResponse { status, response: None })) => seen = status,
                 // The bridge has removed it with the sign-in's time.
                 Ok(None) if self.bridge.clock.unix_seconds() >= self.begun.expires_at => return Next::Over,
-                Ok(None) => match self.put_again().await {
-                    Ok(()) => watched.status = ResponseStatus::Initialized,
-                    Err(PutError::Bridge(BridgeError::Entry(EntryError::Taken))) => return Next::Replaced,
+                // The bridge has lost it.
+                Ok(None) => match self.put().await {
+                    Ok(()) => seen = ResponseStatus::Initialized,
+                    Err(BridgeError::Entry(EntryError::Taken)) => return Next::Replaced,
                     Err(error) => {
                         tracing::debug!(%error, "a sign-in's request cannot be put on the bridge again");
                         tokio::time::sleep(PAUSE).await;
@@ -299,27 +301,6 @@ impl BridgedSignIn {
                 }
             }
         }
-    }
-
-    /// Tells the browser, once, that an authenticator has the request. When that fails, the status
-    /// counts as not seen, and the next look tries again.
-    async fn show_opened(&self, status: ResponseStatus, watched: &mut Watched) {
-        if status == ResponseStatus::Retrieved && !watched.is_opened {
-            let opened = self.sign_in.open_request(self.begun.id, self.opened.clone()).await;
-            if let Err(error) = opened {
-                tracing::debug!(%error, "a sign-in is not shown as opened");
-                return tokio::time::sleep(PAUSE).await;
-            }
-            watched.is_opened = true;
-        }
-        watched.status = status;
-    }
-
-    /// Puts the request on the bridge again, which has lost it.
-    async fn put_again(&self) -> Result<(), PutError> {
-        let Connector { id, key, .. } = &self.connector;
-        let put = self.bridge.put(Some(id.clone()), key, &self.request, self.source, self.begun.expires_at);
-        put.await.map(drop)
     }
 
     /// Waits until the sign-in no longer waits for an answer.
@@ -342,19 +323,26 @@ impl BridgedSignIn {
         // A client that knows the id can hand a message in; only the key shows that it saw the
         // code.
         let Ok(text) = self.connector.key.open(message) else { return Judged::WithoutKey };
-        match BridgeAnswer::read(&text, self.kind) {
+        match BridgeAnswer::read(&text, self.asked.proof) {
             Ok(BridgeAnswer::Refusal { code }) if is_of_person(&code) => {
                 self.refuse("refused_by_person", None).await;
                 Judged::Ended
             }
             Ok(BridgeAnswer::Refusal { code }) => {
-                self.refuse("refused_by_wallet", Some(&to_printable(&code))).await;
+                self.fail(&code).await;
                 Judged::Ended
             }
-            Ok(BridgeAnswer::Proof(proof)) => self.answer(&proof).await,
+            Ok(BridgeAnswer::Proof { mut body, request_id }) => {
+                let number = request_id.and_then(|id| challenge_of(&self.begun.id.to_string(), &id));
+                if let Some(challenge) = number.and_then(|number| self.sign_in.challenge(self.begun.id, number)) {
+                    body["nonce"] = padded(&challenge.nonce.into()).into();
+                }
+                self.answer(&body).await
+            }
+            // The request has the same key, so it opens, too, when a stranger hands it back.
             Err(error) => {
-                self.note("refused", Some(&error.to_string()));
-                Judged::NotAccepted
+                tracing::debug!(%error, "a message for a sign-in is no answer");
+                Judged::WithoutKey
             }
         }
     }
@@ -374,9 +362,27 @@ impl BridgedSignIn {
         Judged::Ended
     }
 
+    /// Ends the sign-in with the failure of the person's wallet.
+    async fn fail(&self, code: &str) {
+        let failure = WalletFailure::of_code(code);
+        let reason = match failure {
+            WalletFailure::Broken => format!("{} ({})", failure.name(), to_printable(code)),
+            _ => failure.name().to_owned(),
+        };
+        self.end("refused_by_wallet", Some(&reason), || self.sign_in.fail(self.begun.id, failure)).await;
+    }
+
     /// Ends the sign-in without a proof.
     async fn refuse(&self, outcome: &'static str, reason: Option<&str>) {
-        match self.settle(|| self.sign_in.refuse(self.begun.id)).await {
+        self.end(outcome, reason, || self.sign_in.refuse(self.begun.id)).await;
+    }
+
+    /// Ends the sign-in by this step.
+    async fn end<Step>(&self, outcome: &'static str, reason: Option<&str>, step: impl Fn() -> Step)
+    where
+        Step: Future<Output = Result<(), SignInError>>,
+    {
+        match self.settle(step).await {
             Settled::Taken(()) => self.note(outcome, reason),
             Settled::Uncertain => self.note(outcome, reason.or(Some(UNCERTAIN))),
             Settled::Over => {}

@@ -17,6 +17,9 @@ use super::page::{self, Asked, Shown};
 use super::state::SignIn;
 use crate::http::{Request, Response};
 
+/// The longest URL of a page to return to, in bytes. It is copied into the page and its code.
+const LONGEST_RETURN_TO: usize = 1024;
+
 /// What a connector URI asks for
 ///
 /// A page for people who open a connector URI in a browser. Of a request on this service's own
@@ -29,7 +32,7 @@ use crate::http::{Request, Response};
         ("i" = String, Query, pattern = "^[A-Za-z0-9._-]{16,256}$", description = "The id of the request on the bridge"),
         ("k" = String, Query, pattern = "^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$", description = "The key of the request: 32 bytes in Base64"),
         ("b" = String, Query, pattern = "^https?://([A-Za-z0-9._-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\])(:([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}))?/?$", description = "The origin of the bridge", example = "https://bridge.example"),
-        ("return_to" = Option<String>, Query, description = "The URL of the page that the person comes from"),
+        ("return_to" = Option<String>, Query, max_length = 1024, description = "The URL of the page that the person comes from"),
     ),
     responses(
         (status = 200, description = "The page", content_type = "text/html", body = String),
@@ -49,12 +52,14 @@ pub async fn connect(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
         let host = to_printable(authority(&connector.bridge));
         return Ok(page::connect(&frame, &uri, &Shown::Elsewhere { host }));
     }
+    let is_own = connector.id.is_of_service();
     let Some(message) = sign_in.bridge.handle.read_request(connector.id).await.map_err(unavailable)? else {
         return Ok(page::unknown_connector(&frame));
     };
     // Without the right key the request is of no use to an authenticator either.
     let Ok(text) = connector.key.open(&message) else { return Ok(page::incomplete_connector(&frame)) };
-    let shown = BridgeRequest::read(&text).map_or(Shown::Unreadable, |asked| Shown::Asked(shown(&sign_in, &asked)));
+    let shown =
+        BridgeRequest::read(&text).map_or(Shown::Unreadable, |asked| Shown::Asked(shown(&sign_in, &asked, is_own)));
     Ok(page::connect(&frame, &uri, &shown))
 }
 
@@ -65,21 +70,38 @@ fn read(request: &Request) -> Option<Connector> {
     let bridge = parameter("b")?;
     origin_of(&bridge)?;
     (parameter("t")? == KIND).then_some(())?;
+    let return_to = optional("return_to")?;
+    let is_short = return_to.as_ref().is_none_or(|return_to| return_to.len() <= LONGEST_RETURN_TO);
+    is_short.then_some(())?;
     Some(Connector {
         id: parameter("i")?.parse().ok()?,
         key: RequestKey::from_base64(&parameter("k")?)?,
         bridge: bridge.trim_end_matches('/').to_owned(),
-        return_to: optional("return_to")?.map(Cow::into_owned),
+        return_to: return_to.map(Cow::into_owned),
     })
 }
 
 /// What a request asks for, for people. Every text in it is the page's that made it, and any page
-/// can name any application.
-fn shown(sign_in: &SignIn, asked: &BridgeRequest) -> Asked {
+/// can write any application's id into it. So an application has its configured name only where the
+/// service made the request, or the application's relying party has signed it.
+fn shown(sign_in: &SignIn, asked: &BridgeRequest, is_own: bool) -> Asked {
     let known = sign_in.handle.client(&asked.app_id).map(|client| client.name.clone());
     Asked {
-        application: known.unwrap_or_else(|| to_printable(&asked.app_id)),
+        application: known
+            .filter(|_| is_own || is_signed(sign_in, asked))
+            .unwrap_or_else(|| to_printable(&asked.app_id)),
         description: to_printable(&asked.action_description),
         action: to_printable(&asked.action),
     }
+}
+
+/// Whether the relying party of the application that a request names has signed it, and it can be
+/// answered now.
+fn is_signed(sign_in: &SignIn, asked: &BridgeRequest) -> bool {
+    let Some(current) = &asked.current else { return false };
+    let Some(party) = sign_in.handle.relying_party(&asked.app_id) else { return false };
+    let signer = current.signed().signer(&current.signature).ok();
+    party.rp_id == current.rp_id
+        && party.signing.as_ref().is_some_and(|rule| Some(rule.signer) == signer)
+        && current.check_time(sign_in.bridge.clock.unix_seconds()).is_ok()
 }

@@ -18,7 +18,7 @@ use selfsame_protocol::sign_in::logout::{IdTokenHint, LogoutRequest};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::accept::{accepts_html, accepts_json};
+use super::accept::{accepts_html, accepts_json, refuse_fetch_ahead};
 use super::cookies::{live_session_secret, remove_session, session_secrets};
 use super::error::SignInEndpointError;
 use super::form::read_form;
@@ -49,6 +49,7 @@ const REPEATED: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect
     ),
 )]
 pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
     if let Some(limited) = charge(&sign_in, &request)? {
         return Ok(limited);
     }

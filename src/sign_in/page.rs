@@ -32,7 +32,7 @@ pub use files::{address_script, logo, script, style};
 pub use form_post::form_post;
 pub use frame::Frame;
 pub use front::front;
-pub use problems::{cannot_continue, error, too_many, unknown_code};
+pub use problems::{cannot_continue, error, no_proof, too_many, unknown_code};
 pub use sessions::{session, sign_out, sign_out_error, sign_out_from_elsewhere, signed_out};
 pub use sign_in::{SignInPage, for_authenticators, sign_in};
 pub use words::Words;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 use selfsame_actors::{
     CompletedTransaction, FollowerPermit, Given, InvalidTransactionId, Progress, ProofRequest, SessionCookie,
     SignInError, TransactionId,
@@ -17,14 +17,14 @@ use selfsame_protocol::sign_in::response::Delivery;
 use serde_json::{Map, Value, json as value};
 use tokio::time::Instant;
 
-use super::accept::{accepts_html, accepts_json};
+use super::accept::{accepts_html, accepts_json, refuse_fetch_ahead};
 use super::cookies::{remove_transaction, session_cookie, set_session, transaction_secrets};
 use super::error::SignInEndpointError;
 use super::page;
 use super::redirect::respond_delivery;
 use super::schema::{AcceptedAnswer, PostedResponse, ProofAnswer, TransactionPath, TransactionProgress};
 use super::state::SignIn;
-use crate::http::{Request, Response, challenge, json};
+use crate::http::{Request, Response, challenge, exists, json};
 
 /// The longest body of an authenticator's answer, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -35,13 +35,17 @@ const HOLD: u64 = 25;
 /// The parameter of a return URL that carries its secret.
 const RETURN: &str = "return";
 
+/// The parameter with which the person goes on from the page about an authenticator's failure.
+const ONWARD: &str = "onward";
+
 /// Time limit of the progress route, instead of the request timeout: 10 seconds more than `HOLD`.
 pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 
 /// The proof request
 ///
-/// What the authenticator answers. A browser gets a page that says what the address is for. Scripts
-/// of every origin may read it.
+/// What the authenticator answers. Each call gets a request with a nonce of its own, until there were
+/// eight; an answer to any of them counts. A browser gets a page that says what the address is for.
+/// Scripts of every origin may read it.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/request", tag = "sign-in", operation_id = "read_proof_request",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
@@ -51,6 +55,7 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
     ),
 )]
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
     let is_person = accepts_html(&request);
     let (id, asked) = match asked(&sign_in, &request).await {
         Ok(asked) => asked,
@@ -68,6 +73,10 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
         let wallet_link = sign_in.links.link(&asked.app_id, &url);
         return Ok(page::for_authenticators(&frame, &url, &wallet_link, asked.allows_cross_device));
     }
+    // A look takes no challenge.
+    if *request.method() == Method::HEAD {
+        return Ok(exists());
+    }
     let forms = sign_in.handle.open_request(id, sign_in_request(&sign_in, id, asked)).await?;
     Ok(json(StatusCode::OK, &forms))
 }
@@ -80,7 +89,7 @@ async fn asked(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, Pr
 }
 
 /// A transaction's proof request, as authenticators get it.
-pub(super) fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> SignInRequest {
+fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> SignInRequest {
     SignInRequest {
         app_id: asked.app_id,
         app_name: asked.app_name,
@@ -203,14 +212,15 @@ pub(super) fn state(progress: Progress) -> Value {
 
 /// Complete the sign-in
 ///
-/// Sends the browser back to the application, once. Only a failed completion is counted against its
+/// Sends the browser back to the application, once. When the authenticator gave no proof, a person is
+/// told why first, on a page that leads on with `onward`. Only a failed completion is counted against its
 /// source: there are no more successful ones than sign-ins, which are counted.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
-        (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields", content((String = "text/html"), (PostedResponse = "application/json"))),
+        (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields; or a page that says why the authenticator gave no proof", content((String = "text/html"), (PostedResponse = "application/json"))),
         (status = 303, description = "The response, at the redirect URI", headers(("Location" = String, description = "The redirect URI with the response"))),
         (status = 400, description = "Not answered yet, or `return` is missing or wrong: `invalid_request`", content((ErrorBody = "application/json"), (String = "text/html"))),
         (status = 404, description = "No such sign-in is under way, a wrong secret, or completed before: `not_found`", content((ErrorBody = "application/json"), (String = "text/html"))),
@@ -218,6 +228,7 @@ pub(super) fn state(progress: Progress) -> Value {
     ),
 )]
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
     let (is_person, audit, source) = (accepts_html(&request), request.audit().clone(), request.source());
     let frame = sign_in.frame(&request);
     let path = frame.path(request.path());
@@ -249,6 +260,16 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
 async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
     let secret = secret(sign_in, &request, id).await?;
+    if accepts_html(&request)
+        && request.query_parameter(ONWARD)?.is_none()
+        && let Some(failure) = sign_in.handle.failure(id, &secret).await?
+    {
+        request.audit().outcome("shown_why_no_proof");
+        let frame = sign_in.frame(&request);
+        let path = frame.path(request.path());
+        let onward = format!("{path}{}{ONWARD}=1", if path.contains('?') { '&' } else { '?' });
+        return Ok(page::no_proof(&frame, failure, &onward));
+    }
     let is_browser = transaction_secrets(sign_in, &request, id).contains(&secret.as_str());
     let session = match is_browser {
         true => session_cookie(sign_in, &request).await?,

@@ -310,10 +310,14 @@ async fn a_flood_of_messages_is_bounded_and_leaves_room_for_others() {
     assert_eq!(kept, 7, "a quarter of 32 MiB has room for seven messages of 1 MiB and their entries");
     assert_eq!(refusal.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(refusal.headers().contains_key(RETRY_AFTER));
-    // Another source has its own quarter.
+    // Another source has its own quarter, but long messages have no more together.
     let other = reqwest::Client::builder().no_proxy().local_address(Some([127, 9, 8, 7].into())).build();
-    let other = other.expect("a client").post(format!("{}/request", client.url)).json(&large);
-    assert_eq!(other.send().await.expect("an answer").status(), StatusCode::OK);
+    let other = other.expect("a client");
+    let post = async |body: &Value| {
+        other.post(format!("{}/request", client.url)).json(body).send().await.expect("an answer").status()
+    };
+    assert_eq!(post(&large).await, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(post(&message(1)).await, StatusCode::OK);
     let metrics = client.http.get(client.daemon.operator("/metrics")).send().await.expect("an answer");
     let metrics = metrics.text().await.expect("text");
     assert!(metrics.contains("\nselfsame_bridge_entries 8\n"), "{metrics}");
@@ -322,6 +326,63 @@ async fn a_flood_of_messages_is_bounded_and_leaves_room_for_others() {
     // Their time passes, and everything is free again.
     client.daemon.clock.advance(Duration::from_secs(900));
     assert_eq!(client.send(Method::POST, "/request", Some(large)).await.0, StatusCode::OK);
+    client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_hands_in_and_fetches_as_many_messages_as_its_rate_allows() {
+    let limit = |config: &mut selfsame::config::Config| {
+        let window = Duration::from_secs(60);
+        config.limits.bridge_per_source = Some(selfsame::config::RateLimit { requests: 4, window });
+    };
+    let client = BridgeClient::start_with(limit).await;
+    let id = client.create(1).await;
+    let (request, response) = (format!("/request/{id}"), format!("/response/{id}"));
+    assert_eq!(client.get(&request).await.0, StatusCode::OK);
+    assert_eq!(client.send(Method::PUT, &response, Some(message(2))).await.0, StatusCode::CREATED);
+    client.create(3).await;
+    for (method, path) in [(Method::POST, "/request"), (Method::POST, "/response"), (Method::PUT, &response)] {
+        let answer = client.request(method.clone(), path).json(&message(4)).send().await.expect("an answer");
+        assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS, "{method} {path}");
+        assert_eq!(answer.headers()[RETRY_AFTER], "60", "{method} {path}");
+    }
+    refused(client.get(&request).await, StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded");
+    // Looking and asking for the answer count for nothing: pages do so each second.
+    assert_eq!(client.head(&response).await, StatusCode::OK);
+    assert_eq!(client.get(&response).await.1["response"], message(2));
+    let metrics = client.http.get(client.daemon.operator("/metrics")).send().await.expect("an answer");
+    let metrics = metrics.text().await.expect("text");
+    let refused = "selfsame_source_limit_refusals_total{limit=\"bridge_per_source\",endpoints=\"bridge\"} 4";
+    assert!(metrics.lines().any(|line| line == refused), "{metrics}");
+    client.daemon.clock.advance(Duration::from_secs(63));
+    client.create(5).await;
+    client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_bridge_takes_the_answers_to_its_requests() {
+    let client = BridgeClient::start_with(|config| config.bridge.memory_mib = 32).await;
+    let id = client.create(1).await;
+    let of_length = |bytes: usize| json!({"iv": base64([0; 12]), "payload": base64(vec![7; bytes])});
+    // Long messages fill their part, and shorter ones the rest, until not even 4 KiB have room.
+    for length in [1 << 20, 60 << 10, 4 << 10] {
+        let mut last = StatusCode::OK;
+        for source in [[127, 1, 0, 1], [127, 2, 0, 1], [127, 3, 0, 1], [127, 4, 0, 1], [127, 5, 0, 1]] {
+            let stranger = reqwest::Client::builder().no_proxy().local_address(Some(source.into())).build();
+            let stranger = stranger.expect("a client");
+            loop {
+                let body = of_length(length);
+                let kept = stranger.post(format!("{}/request", client.url)).json(&body).send().await;
+                last = kept.expect("an answer").status();
+                if last != StatusCode::OK {
+                    break;
+                }
+            }
+        }
+        assert_eq!(last, StatusCode::SERVICE_UNAVAILABLE, "no room for messages of {length} bytes");
+    }
+    let answered = client.send(Method::PUT, &format!("/response/{id}"), Some(of_length(8192))).await;
+    assert_eq!(answered, (StatusCode::CREATED, Value::Null), "an honest wallet's answer");
     client.stop().await;
 }
 

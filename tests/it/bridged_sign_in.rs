@@ -1,6 +1,9 @@
 //! Sign-in with an authenticator that knows only the message bridge: the page shows a connector
 //! URI, and the answer that comes back over the bridge is judged as any other.
 
+mod failures;
+mod strangers;
+
 use std::path::Path;
 
 use alloy_primitives::{Address, hex};
@@ -125,6 +128,11 @@ impl BridgedClient {
         fragment_or_query(done.headers()[LOCATION].to_str().expect("text"))
     }
 
+    /// Hands an answer over, as soon as the request takes one.
+    async fn hand_over(&self, wallet: &BridgeClient, answer: &Value) {
+        until("the request to take an answer", async || wallet.answer(answer, &mut random()).await).await;
+    }
+
     /// Fetches the request, as soon as the bridge has it.
     async fn fetch_when_there(&self, wallet: &BridgeClient) -> Vec<u8> {
         until("a request on the bridge", async || wallet.fetch().await).await
@@ -242,7 +250,7 @@ async fn a_refusal_in_the_wallet_ends_the_sign_in() {
     let wallet = client.wallet(&page);
     wallet.answer(&json!({"error_code": "credential_unavailable"}), &mut random()).await.expect("handed over");
     assert_eq!(client.state_after(&page, &json!({"state": "waiting"})).await, json!({"state": "answered"}));
-    assert_eq!(client.complete(&page).await["error"], "access_denied");
+    assert_eq!(client.complete(&page).await["error"], "interaction_required");
     client.await_refusals((1, 1)).await;
     client.client.stop().await;
 }
@@ -278,7 +286,7 @@ async fn a_stranger_takes_no_answer_and_puts_no_other_request_behind_the_code() 
         client.bridge(reqwest::Method::PUT, &response, Some(without_key())).await;
         strangers_attempts().await;
     }
-    assert_eq!(client.fetch_when_there(&wallet).await, first, "the code is still the person's");
+    client.fetch_when_there(&wallet).await;
     let answer = client.prove(&first, "alice").await;
     wallet.answer(&answer, &mut random()).await.expect("handed over");
     strangers_attempts().await;
@@ -413,30 +421,28 @@ async fn messages_of_others_and_wrong_proofs_do_not_end_a_sign_in() {
     // Without the key: the request is there again, however many there are.
     for _ in 0..20 {
         let handed = client.bridge(reqwest::Method::PUT, &format!("/response/{id}"), Some(without_key())).await;
-        assert_eq!(handed, StatusCode::CREATED);
-        assert_eq!(client.fetch_when_there(&wallet).await, first);
+        assert!([StatusCode::CREATED, StatusCode::CONFLICT].contains(&handed), "{handed}");
+        client.fetch_when_there(&wallet).await;
     }
 
     // A proof for another sign-in, and an answer that is none.
     let other = client.page().await;
     let of_other = client.wallet(&other).fetch().await.expect("a request");
     for wrong in [client.prove(&of_other, "alice").await, json!({"responses": []})] {
-        wallet.answer(&wrong, &mut random()).await.expect("handed over");
-        assert_eq!(client.fetch_when_there(&wallet).await, first);
+        client.hand_over(&wallet, &wrong).await;
+        client.fetch_when_there(&wallet).await;
     }
     let answer = client.prove(&first, "alice").await;
-    wallet.answer(&answer, &mut random()).await.expect("handed over");
+    client.hand_over(&wallet, &answer).await;
     let opened = json!({"state": "waiting", "opened": true});
     assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
     assert!(client.complete(&page).await.contains_key("code"));
 
     // The fifth one that is not accepted ends the other sign-in.
     let wallet = client.wallet(&other);
-    for _ in 0..4 {
-        wallet.answer(&answer, &mut random()).await.expect("handed over");
-        client.fetch_when_there(&wallet).await;
+    for _ in 0..5 {
+        client.hand_over(&wallet, &answer).await;
     }
-    wallet.answer(&answer, &mut random()).await.expect("handed over");
     assert_eq!(client.state_after(&other, &opened).await, json!({"state": "answered"}));
     assert_eq!(client.complete(&other).await["error"], "access_denied");
     client.client.stop().await;
@@ -501,9 +507,93 @@ async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
         assert_eq!(status(&wrong).await, StatusCode::BAD_REQUEST, "{why}");
     }
 
-    // After all this the request is still there, once.
-    client.wallet(&page).fetch().await.expect("a request");
-    assert_eq!(status(&page.link).await, StatusCode::NOT_FOUND);
+    // After all this the request is still there, and no challenge of it is used up. A client's request
+    // is there once.
+    let text = client.wallet(&page).fetch().await.expect("a request");
+    assert!(String::from_utf8_lossy(&text).contains(".0\""), "it has the first challenge");
+    let taken = client.bridge(reqwest::Method::GET, &format!("/request/{id}"), None).await;
+    assert_eq!((taken, status(&page.link.replace(own.id.as_str(), id)).await), (StatusCode::OK, StatusCode::NOT_FOUND));
+    client.client.stop().await;
+}
+
+/// Any page can put a request on the bridge that names another one's application.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_of_a_connector_uri_names_an_application_only_when_its_party_has_signed() {
+    let client = BridgedClient::start(ProofKind::Current).await;
+    let page = client.page().await;
+    let own = connector::parse(&page.link).expect("a connector URI");
+    let genuine: Value = serde_json::from_slice(&client.wallet(&page).fetch().await.expect("a request")).expect("JSON");
+    let mut unsigned = genuine.clone();
+    unsigned.as_object_mut().expect("an object").remove("proof_request");
+    unsigned["allow_legacy_proofs"] = true.into();
+    let mut forged = genuine.clone();
+    forged["proof_request"]["nonce"] = json!("0x01");
+    let mut other_app = genuine.clone();
+    other_app["app_id"] = "app_staging_other".into();
+    for (request, is_named, id) in [
+        (genuine, true, "a-request-of-a-page-0001"),
+        (unsigned, false, "a-request-of-a-page-0002"),
+        (forged, false, "a-request-of-a-page-0003"),
+        (other_app, false, "a-request-of-a-page-0004"),
+    ] {
+        let sealed = own.key.seal(request.to_string().as_bytes(), [9; 12]).expect("sealed");
+        let mut body = serde_json::to_value(&sealed).expect("JSON");
+        body["request_id"] = id.into();
+        assert_eq!(client.bridge(reqwest::Method::POST, "/request", Some(body)).await, StatusCode::OK);
+        let link = page.link.replace(own.id.as_str(), id);
+        let text = client.client.get(&link, "text/html").await.text().await.expect("text");
+        let named = text.contains("Example application asks you");
+        assert_eq!(named, is_named, "{id}: {text}");
+        assert!(text.contains(UNCHECKED), "{text}");
+    }
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_of_a_connector_uri_bounds_what_is_copied_into_it() {
+    let client = BridgedClient::start(ProofKind::Current).await;
+    let page = client.page().await;
+    let with = |length: usize| format!("{}&return_to=https%3A%2F%2Fa.example%2F{}", page.link, "x".repeat(length));
+    let shown = client.client.get(&with(100), "text/html").await;
+    assert_eq!(shown.status(), StatusCode::OK);
+    assert!(shown.text().await.expect("text").contains("<svg"), "a code of usual length is drawn");
+    let shown = client.client.get(&with(900), "text/html").await;
+    assert_eq!(shown.status(), StatusCode::OK);
+    let text = shown.text().await.expect("text");
+    assert!(!text.contains("<svg") && text.contains("x".repeat(900).as_str()), "it can be copied: {text}");
+    assert_eq!(client.client.get(&with(1100), "text/html").await.status(), StatusCode::BAD_REQUEST);
+    client.client.stop().await;
+}
+
+/// A browser that fetches a page before anybody asks for it makes no sign-in and ends none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fetch_ahead_makes_nothing() {
+    let client = BridgedClient::start_with(ProofKind::Current, |config| config.limits.open_sign_ins = 4).await;
+    for (name, value) in [("sec-purpose", "prefetch;prerender"), ("purpose", "prefetch"), ("x-moz", "prefetch")] {
+        let url = client.client.authorization_url(&[]);
+        let ahead = client.client.http.get(url).header("accept", "text/html").header(name, value);
+        let refused = ahead.send().await.expect("an answer");
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE, "{name}");
+        assert!(!refused.headers().contains_key("set-cookie"));
+    }
+    // The one that a source may begin here is not used up.
+    let page = client.page().await;
+    let opened = |header: &'static str| {
+        let url = format!("{}/request", page.base);
+        client.client.http.get(url).header("accept", "application/json").header(header, "prefetch")
+    };
+    let ahead = opened("sec-purpose").send().await.expect("an answer");
+    assert_eq!(ahead.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let wallet = client.wallet(&page);
+    let text = wallet.fetch().await.expect("a request");
+    let answer = client.prove(&text, "alice").await;
+    wallet.answer(&answer, &mut random()).await.expect("handed over");
+    let opened = json!({"state": "waiting", "opened": true});
+    assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+    let ahead = client.client.http.get(format!("{}/complete", page.base)).header("Cookie", &page.cookie);
+    let ahead = ahead.header("sec-purpose", "prefetch").send().await.expect("an answer");
+    assert_eq!(ahead.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(client.complete(&page).await.contains_key("code"));
     client.client.stop().await;
 }
 
@@ -532,6 +622,7 @@ async fn a_service_without_signing_key_or_across_devices_does_not_start() {
         bridged(config);
     }
     fn same_device(config: &mut Config) {
+        accept_current_proofs(config);
         bridged(config);
         config.apps[0].cross_device = CrossDevice::Deny;
     }

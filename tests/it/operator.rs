@@ -313,6 +313,7 @@ async fn refusals_by_limits_of_a_source_are_counted_by_limit_and_endpoints() {
     let expected = [
         ("answer_bytes", "all", 0.0),
         ("body_bytes", "all", 0.0),
+        ("bridge_per_source", "bridge", 0.0),
         ("followers_per_source", "bridge", 0.0),
         ("followers_per_source", "sign-in", 0.0),
         ("max_connections_per_source", "all", 0.0),

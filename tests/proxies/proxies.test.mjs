@@ -109,6 +109,8 @@ for (const name of PROXIES) {
       // Each character is escaped, so that the address of the request has 12 KiB for them.
       await signIn(proxy, wallet, SIGN_IN, "/".repeat(2048), "/".repeat(2048));
       assert.equal(proxy.accessLog().includes("%2F%2F"), false, "queries are not logged");
+      const ids = /\/(authorize|request|response|status|receipt)\/(?!:id)[^/\s"]+/;
+      assert.doesNotMatch(proxy.accessLog(), ids, "ids are not logged");
     });
 
     test("every interface answers by HTTP/2 under its host", async () => {

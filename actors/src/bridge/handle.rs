@@ -13,8 +13,9 @@ use selfsame_protocol::time::RetryAfter;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::BridgeError;
-use super::messages::{Kept, KeptKind, MessageBridgeMessage, TakenResponse};
+use super::messages::{FoundRequest, Kept, KeptKind, MessageBridgeMessage, TakenResponse};
 use super::peers::{Answer, BridgePeers, Question, QuestionKind};
+use super::sealer::{RequestSealer, SealError};
 use super::settings::BridgeSettings;
 use super::state::BridgeState;
 use crate::support::follower_limits::FollowerLimits;
@@ -46,6 +47,8 @@ pub struct BridgeStatistics {
     pub refused_full: u64,
     /// Messages that were refused because their source has as many as it may have.
     pub refused_of_source: u64,
+    /// Messages and fetches that were refused because their source had made as many as it may.
+    pub refused_rate: u64,
     /// Waits for an answer that were refused because their source waits for as many as it may.
     pub refused_followers: u64,
 }
@@ -62,6 +65,15 @@ pub struct PolledResponse {
 impl BridgeHandle {
     pub(crate) fn new(state: Arc<BridgeState>) -> Self {
         Self { state }
+    }
+
+    /// Counts a message that a source address hands in, or a request that it fetches, against the
+    /// limit of its source. A front-end calls this before.
+    ///
+    /// # Errors
+    /// [`BridgeError::TooMany`] beyond the limit; it is not counted.
+    pub fn charge_source(&self, source: IpAddr) -> Result<(), BridgeError> {
+        Ok(self.state.per_source.charge(source, self.state.clock.now())?)
     }
 
     /// Keeps an application's request under `id`, or under a random id. Returns the id.
@@ -91,26 +103,30 @@ impl BridgeHandle {
         Ok(id)
     }
 
-    /// Keeps a request of the service itself for `lifetime`, under `id` or under a random id.
-    /// Returns the id. Authenticators fetch and answer the request as any other, through every
-    /// replica; its answers are for [`BridgeHandle::await_own_response`] alone. It counts for the
-    /// `source` of the person that it is for, apart from the messages of clients.
+    /// A random id for a request of the service itself, which this replica holds: the others have
+    /// no message to take its answers with.
+    pub fn own_request_id(&self) -> EntryId {
+        self.held_id(EntryId::of_service)
+    }
+
+    /// Keeps a request of the service itself for `lifetime`, under an id of
+    /// [`BridgeHandle::own_request_id`]. Authenticators fetch and answer the request as any other,
+    /// through every replica, and each that fetches it gets what `sealer` makes then; its answers
+    /// are for [`BridgeHandle::await_own_response`] alone. It counts for the `source` of the person
+    /// that it is for, apart from the messages of clients.
     ///
     /// # Errors
     /// [`BridgeError`]; that the id is taken when it is in use.
     pub async fn create_own_request(
         &self,
-        id: Option<EntryId>,
-        message: Message,
+        id: EntryId,
+        sealer: Arc<dyn RequestSealer>,
         source: Option<IpAddr>,
         lifetime: Duration,
-    ) -> Result<EntryId, BridgeError> {
-        // This replica holds it: the others have no message to take its answers with.
-        let id = id.unwrap_or_else(|| self.held_id(EntryId::of_service));
-        let own = OwnRequest { message, flow: self.random_bytes(), source, lifetime };
-        let kept = id.clone();
-        self.call(|reply| MessageBridgeMessage::KeepOwn(kept, own, reply)).await??;
-        Ok(id)
+    ) -> Result<(), BridgeError> {
+        let own = OwnRequest { flow: self.random_bytes(), source, lifetime };
+        self.call(|reply| MessageBridgeMessage::KeepOwn { id, own, sealer, reply }).await??;
+        Ok(())
     }
 
     /// How far a request of the service is, as soon as that is not what the caller has `seen`, or
@@ -153,7 +169,8 @@ impl BridgeHandle {
         self.ask(Question { id, source, kind: QuestionKind::Answer { message } }).await.map(drop)
     }
 
-    /// Takes a request, once; `None` when no such request waits.
+    /// Takes a request: a client's once, one of the service each time. `None` when no such request
+    /// waits.
     ///
     /// # Errors
     /// [`BridgeError::Unavailable`].
@@ -218,6 +235,7 @@ impl BridgeHandle {
             bytes: bytes.load(Ordering::Relaxed),
             refused_full: refused_full.load(Ordering::Relaxed),
             refused_of_source: refused_of_source.load(Ordering::Relaxed),
+            refused_rate: self.state.per_source.refused(),
             refused_followers: followers.refused_of_source(),
         }
     }
@@ -225,6 +243,7 @@ impl BridgeHandle {
     /// Changes the settings, from the next message on.
     pub fn set_settings(&self, settings: BridgeSettings) {
         self.state.slot.set_limit(settings.waiting_calls);
+        self.state.per_source.set(settings.per_source);
         self.state.settings.store(Arc::new(settings));
         self.state.slot.cast(MessageBridgeMessage::SetLimits(settings.limits));
     }
@@ -295,13 +314,8 @@ impl BridgeHandle {
             QuestionKind::CreateRequest { message, flow } => self.keep(kept(message, KeptKind::Request { flow })).await,
             QuestionKind::CreateResponse { message } => self.keep(kept(message, KeptKind::Response)).await,
             QuestionKind::Answer { message } => self.keep(kept(message, KeptKind::Answer)).await,
-            QuestionKind::TakeRequest => {
-                self.call(|reply| MessageBridgeMessage::TakeRequest(id, reply)).await.map(Answer::from)
-            }
-            QuestionKind::ReadRequest => {
-                let message = self.call(|reply| MessageBridgeMessage::ReadRequest(id, reply)).await;
-                message.map(|message| message.map_or(Answer::Nothing, Answer::ShownRequest))
-            }
+            QuestionKind::TakeRequest => self.take(id).await,
+            QuestionKind::ReadRequest => self.show(id).await,
             QuestionKind::Status => {
                 let status = self.call(|reply| MessageBridgeMessage::Status(id, reply)).await;
                 status.map(|status| status.map_or(Answer::Nothing, Answer::Status))
@@ -310,6 +324,26 @@ impl BridgeHandle {
             QuestionKind::TakeResponse { wait: Some(wait) } => self.follow(id, source, Instant::now() + wait).await,
         };
         answered.unwrap_or_else(Answer::from)
+    }
+
+    async fn take(&self, id: EntryId) -> Result<Answer, BridgeError> {
+        let found = self.call(|reply| MessageBridgeMessage::TakeRequest(id, reply)).await?;
+        let Some(Retrieved { message, flow }) = found else { return Ok(Answer::Nothing) };
+        Ok(match message {
+            FoundRequest::Message(message) => Answer::Request { message, flow },
+            FoundRequest::Sealer(sealer) => {
+                sealed(sealer.seal().await)?.map_or(Answer::Nothing, |message| Answer::Request { message, flow })
+            }
+        })
+    }
+
+    async fn show(&self, id: EntryId) -> Result<Answer, BridgeError> {
+        let shown = match self.call(|reply| MessageBridgeMessage::ReadRequest(id, reply)).await? {
+            Some(FoundRequest::Message(message)) => Some(message),
+            Some(FoundRequest::Sealer(sealer)) => sealed(sealer.show().await)?,
+            None => None,
+        };
+        Ok(shown.map_or(Answer::Nothing, Answer::ShownRequest))
     }
 
     /// The state of a request when it is further than it is now, or at the deadline.
@@ -366,6 +400,15 @@ impl BridgeHandle {
 impl From<Option<(ResponseStatus, Option<Message>)>> for Answer {
     fn from(response: Option<(ResponseStatus, Option<Message>)>) -> Self {
         response.map_or(Self::Nothing, |(status, response)| Self::Response { status, response })
+    }
+}
+
+/// What was made of a request of the service; `None` when it is over.
+fn sealed(made: Result<Message, SealError>) -> Result<Option<Message>, BridgeError> {
+    match made {
+        Ok(message) => Ok(Some(message)),
+        Err(SealError::Over) => Ok(None),
+        Err(SealError::Unavailable { reason, retry_after }) => Err(BridgeError::Unavailable { reason, retry_after }),
     }
 }
 

@@ -4,16 +4,18 @@
 //! The entries are in memory alone. A restart loses them: applications and authenticators then find
 //! no request, and begin again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use selfsame_protocol::bridge::entries::{Entries, EntryError};
+use selfsame_protocol::bridge::entries::{Entries, EntryError, RequestText, Retrieved};
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use tracing::Instrument;
 
-use super::messages::{Kept, KeptKind, MessageBridgeMessage, TakenResponse};
+use super::messages::{FoundRequest, Kept, KeptKind, MessageBridgeMessage, TakenResponse};
+use super::sealer::RequestSealer;
 use super::state::BridgeState;
 use crate::support::notify::Notifiers;
 use crate::support::traced::{Opened, Traced};
@@ -28,6 +30,8 @@ pub(crate) struct MessageBridge;
 pub(crate) struct MessageBridgeState {
     shared: Arc<BridgeState>,
     entries: Entries,
+    /// What makes the requests of the service.
+    sealers: HashMap<EntryId, Arc<dyn RequestSealer>>,
     followers: Notifiers<EntryId>,
 }
 
@@ -45,7 +49,7 @@ impl Actor for MessageBridge {
         fault_point!(shared.fault_scope, MessageBridgeStart);
         myself.send_interval(SWEEP_INTERVAL, || MessageBridgeMessage::Sweep.into());
         let entries = Entries::new(shared.settings.load().limits);
-        let state = MessageBridgeState { shared, entries, followers: Notifiers::default() };
+        let state = MessageBridgeState { shared, entries, sealers: HashMap::new(), followers: Notifiers::default() };
         state.publish();
         Ok(state)
     }
@@ -74,7 +78,10 @@ impl MessageBridgeState {
     fn handle(&mut self, message: MessageBridgeMessage) {
         let now = self.shared.clock.passed();
         // Those who wait for a change of an entry learn that it is gone.
-        self.entries.expire(now).iter().for_each(|id| self.followers.notify(id));
+        for id in self.entries.expire(now) {
+            self.sealers.remove(&id);
+            self.followers.notify(&id);
+        }
         match message {
             MessageBridgeMessage::Ping(reply) => drop(reply.send(())),
             MessageBridgeMessage::Keep(kept, reply) => {
@@ -82,9 +89,12 @@ impl MessageBridgeState {
                 self.publish();
                 drop(reply.send(kept));
             }
-            MessageBridgeMessage::KeepOwn(id, own, reply) => {
+            MessageBridgeMessage::KeepOwn { id, own, sealer, reply } => {
                 let kept = self.entries.insert_own(id.clone(), own, now);
                 let kept = self.finish_keeping(&id, kept);
+                if kept.is_ok() {
+                    self.sealers.insert(id, sealer);
+                }
                 self.publish();
                 drop(reply.send(kept));
             }
@@ -96,6 +106,7 @@ impl MessageBridgeState {
             }
             MessageBridgeMessage::RemoveOwn(id) => {
                 self.entries.remove_own(&id);
+                self.sealers.remove(&id);
                 self.publish();
             }
             MessageBridgeMessage::TakeRequest(id, reply) => {
@@ -107,13 +118,21 @@ impl MessageBridgeState {
                     self.followers.notify(&id);
                 }
                 self.publish();
-                drop(reply.send(taken));
+                drop(reply.send(taken.and_then(|Retrieved { message, flow }| {
+                    let message = self.find(&id, message)?;
+                    Some(Retrieved { message, flow })
+                })));
             }
             MessageBridgeMessage::ReadRequest(id, reply) => {
                 if reply.is_closed() {
                     return;
                 }
-                drop(reply.send(self.entries.read_request(&id, now).cloned()));
+                let shown = match self.entries.read_request(&id, now) {
+                    Some(RequestText::OfClient(message)) => Some(FoundRequest::Message(message.clone())),
+                    Some(RequestText::OfService) => self.find(&id, RequestText::OfService),
+                    None => None,
+                };
+                drop(reply.send(shown));
             }
             MessageBridgeMessage::Status(id, reply) => drop(reply.send(self.entries.status(&id, now))),
             MessageBridgeMessage::TakeResponse { id, follows, reply } => {
@@ -127,6 +146,13 @@ impl MessageBridgeState {
                 self.followers.release_unused();
                 self.publish();
             }
+        }
+    }
+
+    fn find(&self, id: &EntryId, text: RequestText<Message>) -> Option<FoundRequest> {
+        match text {
+            RequestText::OfClient(message) => Some(FoundRequest::Message(message)),
+            RequestText::OfService => self.sealers.get(id).cloned().map(FoundRequest::Sealer),
         }
     }
 

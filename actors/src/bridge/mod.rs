@@ -7,6 +7,7 @@
 //! | [`message_bridge`] | the actor, which holds the entries |
 //! | [`messages`] | the messages to the actor |
 //! | [`peers`] | what replicas ask each other |
+//! | [`sealer`] | the requests of the service itself |
 //! | [`state`] | what handle and actor share |
 //! | [`settings`], [`error`] | settings and errors |
 
@@ -15,6 +16,7 @@ pub(crate) mod handle;
 pub(crate) mod message_bridge;
 pub(crate) mod messages;
 pub(crate) mod peers;
+pub(crate) mod sealer;
 pub(crate) mod settings;
 pub(crate) mod state;
 #[cfg(test)]

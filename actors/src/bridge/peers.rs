@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use selfsame_protocol::bridge::entries::{EntryError, Retrieved};
+use selfsame_protocol::bridge::entries::EntryError;
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use selfsame_protocol::time::RetryAfter;
 use serde::{Deserialize, Serialize};
@@ -118,11 +118,5 @@ impl From<BridgeError> for Answer {
                 Self::Unavailable { reason, retry_after: retry_after.0 }
             }
         }
-    }
-}
-
-impl From<Option<Retrieved>> for Answer {
-    fn from(taken: Option<Retrieved>) -> Self {
-        taken.map_or(Self::Nothing, |Retrieved { message, flow }| Self::Request { message, flow })
     }
 }

@@ -12,6 +12,7 @@ use super::peers::BridgePeers;
 use super::settings::BridgeSettings;
 use crate::clock::{Clock, Random};
 use crate::support::follower_limits::FollowerLimits;
+use crate::support::rate::SourceLimiter;
 use crate::support::slot::Slot;
 
 /// What the message bridge and its handle share.
@@ -21,6 +22,7 @@ pub(crate) struct BridgeState {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub settings: ArcSwap<BridgeSettings>,
+    pub per_source: SourceLimiter,
     pub followers: Arc<FollowerLimits<EntryId>>,
     /// The other replicas; `None` for a service that is alone.
     pub peers: Option<Arc<dyn BridgePeers>>,
@@ -48,6 +50,7 @@ impl BridgeState {
             clock,
             random,
             settings: ArcSwap::from_pointee(settings),
+            per_source: SourceLimiter::new(settings.per_source),
             followers: Arc::default(),
             peers,
             entries: AtomicUsize::new(0),

@@ -15,6 +15,7 @@ use super::handle::{BridgeHandle, PolledResponse};
 use super::message_bridge::MessageBridge;
 use super::messages::MessageBridgeMessage;
 use super::peers::BridgePeers;
+use super::sealer::{RequestSealer, SealError};
 use super::settings::BridgeSettings;
 use super::state::BridgeState;
 use crate::clock::{ManualClock, SystemRandom};
@@ -74,6 +75,29 @@ async fn start(name: &'static str, replicas: &Replicas) -> (BridgeHandle, ActorR
 
 fn message(number: u8) -> Message {
     Message { iv: [number; 12], payload: vec![number; 32].into() }
+}
+
+/// Makes the same request each time, and says how often.
+struct TestSealer {
+    number: u8,
+    made: std::sync::atomic::AtomicUsize,
+}
+
+impl TestSealer {
+    fn new(number: u8) -> Arc<Self> {
+        Arc::new(Self { number, made: 0.into() })
+    }
+}
+
+impl RequestSealer for TestSealer {
+    fn seal(self: Arc<Self>) -> BoxFuture<'static, Result<Message, SealError>> {
+        self.made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        async move { Ok(message(self.number)) }.boxed()
+    }
+
+    fn show(self: Arc<Self>) -> BoxFuture<'static, Result<Message, SealError>> {
+        async move { Ok(message(self.number + 1)) }.boxed()
+    }
 }
 
 fn id(number: u8) -> EntryId {
@@ -173,7 +197,9 @@ async fn only_the_service_takes_the_answers_to_its_own_requests_through_any_repl
     }
     for number in 0..10 {
         let owner = handles[0].clone();
-        let id = owner.create_own_request(None, message(number), None, LIFETIME).await.expect("there is room");
+        let (id, sealer) = (owner.own_request_id(), TestSealer::new(number));
+        owner.create_own_request(id.clone(), sealer.clone(), None, LIFETIME).await.expect("there is room");
+        let mut fetched = 0;
         // Another replica becomes the first holder of a part of the ids, and has no such entry.
         if handles.len() == 2 {
             handles.push(start("three", &replicas).await.0);
@@ -181,8 +207,15 @@ async fn only_the_service_takes_the_answers_to_its_own_requests_through_any_repl
         let mut seen = ResponseStatus::Initialized;
         for (round, other) in handles.iter().enumerate() {
             let answer = message(number + 100 + round as u8);
-            let taken = other.take_request(id.clone()).await.expect("known").expect("it was not taken");
-            assert_eq!(taken.message, message(number));
+            // A fetch takes it from no other authenticator.
+            for _ in 0..2 {
+                let taken = other.take_request(id.clone()).await.expect("known").expect("it is there");
+                assert_eq!(taken.message, message(number));
+                fetched += 1;
+            }
+            let shown = other.read_request(id.clone()).await.expect("known");
+            assert_eq!(shown, Some(message(number + 1)));
+            assert_eq!(sealer.made.load(std::sync::atomic::Ordering::Relaxed), fetched, "it is made for each fetch");
             let (waited, answered) = tokio::join!(
                 owner.await_own_response(&id, ResponseStatus::Retrieved, LIFETIME),
                 other.answer(id.clone(), answer.clone(), None)
@@ -220,7 +253,8 @@ async fn those_who_wait_learn_that_an_entry_has_expired_and_how_far_it_was_befor
     let (actor, _) = Actor::spawn(None, MessageBridge, Arc::clone(&state)).await.expect("it starts");
     let handle = BridgeHandle::new(state);
     let (hour, lifetime) = (Duration::from_secs(3600), Duration::from_secs(300));
-    let own = handle.create_own_request(None, message(1), None, lifetime).await.expect("there is room");
+    let own = handle.own_request_id();
+    handle.create_own_request(own.clone(), TestSealer::new(1), None, lifetime).await.expect("there is room");
     let of_client = handle.create_request(None, message(1), None).await.expect("there is room");
     assert!(handle.take_request(own.clone()).await.expect("it runs").is_some());
     let polled = handle.await_own_response(&own, ResponseStatus::Initialized, hour).await.expect("it runs");

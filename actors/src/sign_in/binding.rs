@@ -19,34 +19,46 @@ use super::state::{ReadRecord, write};
 
 impl SignInHandle {
     /// Opens a transaction's proof request for an authenticator and returns it in its plain and its
-    /// signed form. The first call signs `request` and records it with the time; later calls return
-    /// the same request, signed again only when the operator has revoked its key.
+    /// signed form. The first call records `request` with the time; later calls return the same
+    /// request. Where a current proof is asked for, each call takes a challenge of the transaction,
+    /// and the request has its nonce; from the last challenge on, and for a legacy proof, it is
+    /// signed again only when the operator has revoked its key.
     pub async fn open_request(&self, id: TransactionId, request: SignInRequest) -> Result<RequestForms, SignInError> {
         let keys = self.state.signing_keys().await?;
-        let mut made = None;
+        let mut made: Option<OpenedRequest> = None;
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
             let answered = value.answer.is_some();
+            let challenge = match answered {
+                // It gives no more challenges out.
+                true => value.open_challenges().next().unwrap_or_else(|| value.challenge(0)),
+                false => value.next_challenge(self.client_of(&value)?.proof),
+            };
             let known = value.opened.as_ref();
-            if let Some(OpenedRequest { request, signed, .. }) = known
+            if let Some(OpenedRequest { request, signed }) = known
+                && request.nonce == challenge.nonce
                 && keys.include_signer_of(signed)
             {
                 return Ok(RequestForms { plain: request.clone(), answered, signed: signed.clone() });
             }
+            let request = known.map_or(&request, |known| &known.request);
+            let request = SignInRequest { nonce: challenge.nonce, ..request.clone() };
             let opened = match made.take() {
-                Some(opened) => opened,
-                None => {
-                    let request = known.map_or(&request, |known| &known.request).clone();
-                    let at = known.map_or_else(|| self.state.clock.unix_seconds(), |known| known.at);
+                Some(opened) if opened.request == request => opened,
+                _ => {
                     let signed = self.sign_request(Arc::clone(&keys), request.clone()).await?;
-                    OpenedRequest { at, request, signed }
+                    OpenedRequest { request, signed }
                 }
             };
             let forms = RequestForms { plain: opened.request.clone(), answered, signed: opened.signed.clone() };
-            let changed = Transaction { opened: Some(opened.clone()), ..value };
+            let is_first = value.opened_at.is_none();
+            let given = value.with_given(challenge, self.state.clock.unix_seconds());
+            let changed = Transaction { opened: Some(opened.clone()), ..given };
             let written = self.state.write(vec![write(id.key(), Some(&stored), &changed, stored.expires_at)]).await?;
             if written == Decision::Written {
-                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                if is_first {
+                    self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                }
                 return Ok(forms);
             }
             made = Some(opened);

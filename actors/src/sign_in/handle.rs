@@ -15,6 +15,7 @@ use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::records::{SigningKey, UnknownKey};
 use selfsame_protocol::sign_in::{AuthorizationRequest, SigningAlgorithm};
 use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::verification::directory::RelyingParty;
 
 use super::error::SignInError;
 use super::ids::TransactionId;
@@ -114,6 +115,11 @@ impl SignInHandle {
     /// The client with an id; `None` when no such client is configured.
     pub fn client(&self, id: &str) -> Option<Arc<SignInClient>> {
         self.state.client(id)
+    }
+
+    /// The relying party of an application; `None` when none has the id.
+    pub fn relying_party(&self, app_id: &str) -> Option<Arc<RelyingParty>> {
+        self.verification.application(app_id)
     }
 
     /// All clients, by id.

@@ -48,7 +48,7 @@ impl SignInHandle {
             _ if value.is_done => Progress::Over,
             Some(_) if value.return_hash.is_some() => Progress::AnsweredOnSameDevice,
             Some(_) => Progress::Answered,
-            None if value.opened.is_some() => Progress::Opened,
+            None if value.opened_at.is_some() => Progress::Opened,
             None => Progress::Waiting,
         })
     }

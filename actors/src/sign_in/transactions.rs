@@ -9,10 +9,12 @@ use selfsame_protocol::sign_in::authorize::AuthorizationRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, Initiator};
-use selfsame_protocol::sign_in::records::{Answer, Transaction};
+use selfsame_protocol::sign_in::records::{Answer, Challenge, Transaction};
 use selfsame_protocol::sign_in::response::Delivery;
+use selfsame_protocol::sign_in::wallet_failure::WalletFailure;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
+use selfsame_protocol::verification::hash::hash_text;
+use selfsame_protocol::verification::items::ItemError;
 use selfsame_protocol::verification::request::{
     Bound, BoundRequest, SIGN_IN_ACTION, ValidationError, VerificationRequest,
 };
@@ -60,7 +62,8 @@ pub struct ProofRequest {
     pub action: &'static str,
     /// `0x` and 64 hex digits.
     pub signal: String,
-    /// The nonce of a current proof.
+    /// The nonce of a current proof: that of the transaction's newest challenge. An authenticator
+    /// gets a fresh one ([`SignInHandle::take_challenge`], [`SignInHandle::open_request`]).
     pub nonce: U256,
     /// The only kind of proof that the application accepts.
     pub proof: ProofKind,
@@ -123,12 +126,17 @@ impl SignInHandle {
         state.random.fill(&mut id.0);
         let mut signal = B256::ZERO;
         state.random.fill(&mut signal.0);
+        let mut challenge_seed = B256::ZERO;
+        state.random.fill(&mut challenge_seed.0);
         let secret = state.new_secret();
         let transaction = Transaction {
             request: request.into_kept(expected_subject),
             secret_hash: hash_of(&secret),
             signal,
+            challenge_seed,
+            challenges: 0,
             initiator: Initiator::new(source, user_agent, state.clock.unix_seconds()),
+            opened_at: None,
             opened: None,
             answer: None,
             return_hash: None,
@@ -154,12 +162,13 @@ impl SignInHandle {
     pub fn proof_request(&self, id: TransactionId) -> Result<ProofRequest, SignInError> {
         let ReadRecord { value, stored } = self.transaction(id)?;
         let client = self.client_of(&value)?;
+        let nonce = value.open_challenges().next().map_or(U256::ZERO, |challenge| challenge.nonce);
         Ok(ProofRequest {
             app_id: client.client.id.clone(),
             app_name: client.name.clone(),
             action: action_of(client.proof),
             signal: signal_text(&value.signal),
-            nonce: nonce_of(&value.signal),
+            nonce,
             proof: client.proof,
             environment: client.environment,
             scopes: value.request.scopes,
@@ -171,10 +180,45 @@ impl SignInHandle {
         })
     }
 
+    /// A challenge for an authenticator that fetches a transaction's request in another form than
+    /// that of [`SignInHandle::open_request`]. A legacy proof has no challenges: it gets the same one
+    /// each time.
+    ///
+    /// # Errors
+    /// The transaction was answered, or does not exist.
+    pub async fn take_challenge(&self, id: TransactionId) -> Result<Challenge, SignInError> {
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            check_unanswered(&value)?;
+            let challenge = value.next_challenge(self.client_of(&value)?.proof);
+            let given = value.clone().with_given(challenge, self.state.clock.unix_seconds());
+            if given == value {
+                return Ok(challenge);
+            }
+            let is_first = value.opened_at.is_none();
+            let written = self.state.write(vec![write(id.key(), Some(&stored), &given, stored.expires_at)]).await?;
+            if written == Decision::Written {
+                if is_first {
+                    self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                }
+                return Ok(challenge);
+            }
+            // Another authenticator got this challenge, or an answer came first.
+        }
+    }
+
+    /// One of the challenges that a transaction has given out; `None` when it has not.
+    pub fn challenge(&self, id: TransactionId, number: u8) -> Option<Challenge> {
+        let ReadRecord { value, .. } = self.transaction(id).ok()?;
+        value.open_challenges().find(|challenge| challenge.number == number)
+    }
+
     /// Accepts a person's proof as the transaction's answer. `body` is a verification request with
-    /// one proof, which must be made for the transaction's own action, signal, nonce and
-    /// environment. The first accepted proof answers the transaction. A source address may have a
-    /// quarter of the permits of proofs that answer sign-ins.
+    /// one proof, which must be made for the transaction's own action, signal and environment, and a
+    /// current proof for the nonce of one of its challenges. When `body` has a `nonce`, it says
+    /// which; otherwise each that was given out is tried, the newest first. The first accepted proof
+    /// answers the transaction. A source address may have a quarter of the permits of proofs that
+    /// answer sign-ins.
     ///
     /// Returns the secret of the return URL for an answer from the browser's own device: the
     /// transaction is then completed only with it.
@@ -189,11 +233,10 @@ impl SignInHandle {
         let ReadRecord { value, .. } = self.transaction(id)?;
         let client = self.client_of(&value)?;
         check_mode(&client, mode)?;
-        let BoundRequest { request, identifier, nullifier } = read_answer(body, &client, &value.signal)?;
+        let nonces = nonces_of_answer(body, &client, &value);
+        let BoundRequest { request, identifier, nullifier } = read_answer(body, &client, &value.signal, nonces[0])?;
         check_unanswered(&value)?;
-        let deadline = self.verification.deadline();
-        let verdict = self.verification.check_sign_in(&value.request.client_id, request, source, deadline).await?;
-        verdict.map_err(SignInError::Proof)?;
+        self.check_proof(&value.request.client_id, request, &nonces, source).await?;
         let level = VerificationLevel::of_identifier(&identifier);
         let person = Person { nullifier, level, auth_time: self.state.clock.unix_seconds() };
         let return_secret = (mode == AnswerMode::SameDevice).then(|| self.state.new_secret());
@@ -201,10 +244,50 @@ impl SignInHandle {
         Ok(return_secret)
     }
 
+    /// Checks the proof of a request with each of these nonces, until it holds with one.
+    async fn check_proof(
+        &self,
+        client_id: &str,
+        request: VerificationRequest,
+        nonces: &[U256],
+        source: Option<IpAddr>,
+    ) -> Result<(), SignInError> {
+        let deadline = self.verification.deadline();
+        let mut last = None;
+        for nonce in nonces {
+            let bound = request.clone().with_nonce(*nonce);
+            match self.verification.check_sign_in(client_id, bound, source, deadline).await? {
+                Ok(_) => return Ok(()),
+                Err(error @ ItemError::DoesNotHold) => last = Some(error),
+                // Another nonce changes nothing about any other failure.
+                Err(error) => return Err(SignInError::Proof(error)),
+            }
+        }
+        Err(last.map_or_else(|| SignInError::unavailable("the sign-in has no challenge"), SignInError::Proof))
+    }
+
     /// Accepts a person's refusal as the transaction's answer.
     pub async fn refuse(&self, id: TransactionId) -> Result<(), SignInError> {
         self.await_given(Given::Transaction(id)).await?;
         self.settle(id, Answer::Refused, None).await
+    }
+
+    /// Accepts as the transaction's answer that the person's wallet gives no proof.
+    pub async fn fail(&self, id: TransactionId, failure: WalletFailure) -> Result<(), SignInError> {
+        self.await_given(Given::Transaction(id)).await?;
+        self.settle(id, Answer::Failed(failure), None).await
+    }
+
+    /// Why a transaction brought no proof, for a caller that has its secret, while its response was
+    /// not given out; `None` when it brought one, or the person refused.
+    pub async fn failure(&self, id: TransactionId, secret: &str) -> Result<Option<WalletFailure>, SignInError> {
+        self.await_given(Given::Transaction(id)).await?;
+        let ReadRecord { value, .. } = self.transaction(id)?;
+        check_secret(&value, secret)?;
+        Ok(match value.answer {
+            Some(Answer::Failed(failure)) if !value.is_done => Some(failure),
+            _ => None,
+        })
     }
 
     async fn settle(&self, id: TransactionId, answer: Answer, return_hash: Option<B256>) -> Result<(), SignInError> {
@@ -316,6 +399,7 @@ impl SignInHandle {
         let expected = value.request.expected_subject.as_deref();
         let fields = match answer {
             Answer::Refused => error_fields("access_denied", "the person refused"),
+            Answer::Failed(failure) => error_fields(failure.error(), failure.description()),
             Answer::Proved(person) if expected.is_some_and(|expected| person.subject() != expected) => {
                 error_fields("login_required", "the person who signed in is not the one that id_token_hint names")
             }
@@ -355,7 +439,7 @@ impl SignInHandle {
         }
     }
 
-    fn client_of(&self, transaction: &Transaction) -> Result<Arc<SignInClient>, SignInError> {
+    pub(super) fn client_of(&self, transaction: &Transaction) -> Result<Arc<SignInClient>, SignInError> {
         let missing = || SignInError::no_transaction("its client is no longer configured");
         self.client(&transaction.request.client_id).ok_or_else(missing)
     }
@@ -369,13 +453,31 @@ fn check_unanswered(transaction: &Transaction) -> Result<(), SignInError> {
     if transaction.answer.is_none() { Ok(()) } else { Err(SignInError::already_answered()) }
 }
 
+/// The nonces that an answer may be bound to, at least one. A `nonce` in the body that is none of
+/// them says nothing.
+fn nonces_of_answer(body: &Value, client: &SignInClient, transaction: &Transaction) -> Vec<U256> {
+    let open: Vec<U256> = transaction.open_challenges().map(|challenge| challenge.nonce).collect();
+    let named = body.get("nonce").and_then(Value::as_str);
+    let named = named.and_then(|text| U256::from_str_radix(text.strip_prefix("0x")?, 16).ok());
+    match named.filter(|nonce| open.contains(nonce)) {
+        Some(nonce) => vec![nonce],
+        None if client.proof == ProofKind::Legacy => open.into_iter().take(1).collect(),
+        None => open,
+    }
+}
+
 /// Reads an authenticator's answer as a proof for a transaction's own values.
-fn read_answer(body: &Value, client: &SignInClient, signal: &B256) -> Result<BoundRequest, SignInRejection> {
+fn read_answer(
+    body: &Value,
+    client: &SignInClient,
+    signal: &B256,
+    nonce: U256,
+) -> Result<BoundRequest, SignInRejection> {
     let bound = Bound {
         kind: client.proof,
         environment: client.environment,
         action: action_of(client.proof),
-        nonce: nonce_of(signal),
+        nonce,
         signal_hash: hash_text(&signal_text(signal)),
         max_age: LEGACY_ROOT_AGE,
     };
@@ -402,12 +504,6 @@ fn action_of(kind: ProofKind) -> &'static str {
 /// hex digits.
 fn signal_text(signal: &B256) -> String {
     format!("{signal:#x}")
-}
-
-/// The nonce that a current proof must be made for. It is derived from the signal, so it is as
-/// random and as short-lived.
-fn nonce_of(signal: &B256) -> U256 {
-    hash_to_field(&[b"sign-in nonce".as_slice(), signal.as_slice()].concat())
 }
 
 #[cfg(test)]

@@ -5,10 +5,16 @@
 //! removes the entries whose time has passed, so that none is used later.
 //!
 //! The service has entries of its own: the requests of sign-ins over the bridge. Authenticators
-//! fetch and answer them as any other. Their answers are handed to the service alone, an entry
-//! stays until the service removes it or its time has passed, and no client can make an entry under
-//! such an id ([`EntryId::is_of_service`]). Otherwise a client that saw the code on the page of a
-//! sign-in could take the answer and put a request of its own in the place of the first one.
+//! fetch and answer them as any other. Such a request is not kept: the service seals it each time
+//! that it is fetched, so that it is fresh, and a fetch by a stranger takes it from no one. Their
+//! answers are handed to the service alone, an entry stays until the service removes it or its time
+//! has passed, and no client can make an entry under such an id ([`EntryId::is_of_service`]).
+//! Otherwise a client that saw the code on the page of a sign-in could take the answer and put a
+//! request of its own in the place of the first one.
+//!
+//! Room is given in this order, so that a flood silences no one: a client's request comes with the
+//! room for an answer of usual length; long messages have a part of the room alone, and go first
+//! when it is full.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -30,6 +36,21 @@ const OVERHEAD: usize = 512;
 /// The longest encrypted answer to an entry of the service, in bytes.
 pub const LONGEST_OWN_PAYLOAD: usize = LONGEST_ANSWER + TAG_LENGTH;
 
+/// What an entry of the service keeps alive, in bytes: the task that follows the sign-in, with its
+/// timers, its place in the registries that wake it, and what its request is made from. The test
+/// `a_bridged_page_takes_no_more_memory_than_is_counted` in `tests/it/bridged_sign_in` measures it.
+pub const OWN_ENTRY: usize = 12 * 1024;
+
+/// The room for its answer that each request of a client comes with, in bytes. The longest useful
+/// answer, of eleven credentials, has less.
+pub const ANSWER_ROOM: usize = 8 * 1024;
+
+/// Messages with more bytes than this are long.
+pub const LONG: usize = 64 * 1024;
+
+/// Long messages together have this part of the room of clients.
+pub const PART_OF_LONG: usize = 4;
+
 /// The limits of all entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryLimits {
@@ -37,7 +58,8 @@ pub struct EntryLimits {
     pub lifetime: Duration,
     /// The most bytes of all messages and entries of clients together, and as many of the service's
     /// own. A source, and for IPv6 a /56, may have a quarter of either; an IPv4 /24 and an IPv6 /48
-    /// three quarters.
+    /// three quarters. Messages of more than [`LONG`] bytes have a quarter of it, and go when others
+    /// need the room.
     pub bytes: usize,
 }
 
@@ -70,11 +92,20 @@ pub enum EntryError {
     SourceFull,
 }
 
+/// A request that is handed out or shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestText<M> {
+    /// A client's: the message that was handed in.
+    OfClient(M),
+    /// The service's, which it seals now.
+    OfService,
+}
+
 /// A request, as it is handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retrieved {
+pub struct Retrieved<M = Message> {
     /// The request.
-    pub message: Message,
+    pub message: M,
     /// Random bytes that identify the flow for all who follow it.
     pub flow: [u8; 16],
 }
@@ -82,8 +113,6 @@ pub struct Retrieved {
 /// A request of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnRequest {
-    /// The encrypted request.
-    pub message: Message,
     /// Random bytes that identify the flow.
     pub flow: [u8; 16],
     /// Where the person is whose sign-in it belongs to. The entry counts for this address.
@@ -101,11 +130,16 @@ pub struct Entries {
     expiries: BTreeSet<(Duration, EntryId)>,
     of_clients: Room,
     of_service: Room,
+    /// The ids of entries with a long message, by the time at which they expire, and their bytes.
+    long: BTreeSet<(Duration, EntryId)>,
+    long_bytes: usize,
+    /// The ids of entries that have gone by themselves since the last call of [`Entries::expire`].
+    gone: Vec<EntryId>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// The request, as long as it can be handed out. One of the service can be handed out again.
+    /// A client's request, as long as it can be handed out.
     request: Option<Message>,
     stage: Stage,
     flow: [u8; 16],
@@ -148,7 +182,8 @@ impl Entries {
     /// No entries, under these limits.
     pub fn new(limits: EntryLimits) -> Self {
         let (of_clients, of_service) = (Room::default(), Room::default());
-        Self { limits, entries: HashMap::new(), expiries: BTreeSet::new(), of_clients, of_service }
+        let (entries, expiries, long) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { limits, entries, expiries, of_clients, of_service, long, long_bytes: 0, gone: Vec::new() }
     }
 
     /// Changes the limits. Entries that exist keep their time and their room.
@@ -191,9 +226,9 @@ impl Entries {
     /// # Errors
     /// As for [`Entries::insert_request`].
     pub fn insert_own(&mut self, id: EntryId, own: OwnRequest, now: Duration) -> Result<(), EntryError> {
-        let OwnRequest { message, flow, source, lifetime } = own;
+        let OwnRequest { flow, source, lifetime } = own;
         let expires_at = now.saturating_add(lifetime);
-        let entry = Entry::new(Some(message), Stage::Initialized, flow, Owner::Service, source, expires_at);
+        let entry = Entry::new(None, Stage::Initialized, flow, Owner::Service, source, expires_at);
         self.insert(id, entry, now)
     }
 
@@ -214,49 +249,73 @@ impl Entries {
     }
 
     fn insert(&mut self, id: EntryId, entry: Entry, now: Duration) -> Result<(), EntryError> {
-        self.expire(now);
+        self.drop_expired(now);
         if self.entries.contains_key(&id) {
             return Err(EntryError::Taken);
         }
-        let limit = self.limits.bytes;
-        self.room(entry.owner).check(limit, entry.size(&id), entry.source)?;
+        let (size, is_long) = (entry.size(&id), entry.is_long());
+        match entry.owner {
+            Owner::Client => self.make_room(size, is_long, entry.source)?,
+            Owner::Service => self.of_service.check(self.limits.bytes, size, entry.source)?,
+        }
         self.put(id, entry);
         Ok(())
     }
 
-    /// Hands a request out. A client's is kept for its full lifetime from now on, without its
-    /// message. `None` when it does not exist, or was handed out.
-    pub fn take_request(&mut self, id: &EntryId, now: Duration) -> Option<Retrieved> {
-        self.expire(now);
-        let Entry { request: Some(message), flow, .. } = self.find(id, ResponseStatus::Initialized)? else {
-            return None;
-        };
-        let retrieved = Retrieved { message: message.clone(), flow: *flow };
-        self.change(id, now, |entry| {
-            entry.stage = Stage::Retrieved;
-            if entry.owner == Owner::Client {
-                entry.request = None;
+    /// Makes room for further bytes of clients, where long messages take it.
+    fn make_room(&mut self, bytes: usize, is_long: bool, source: Option<IpAddr>) -> Result<(), EntryError> {
+        let limit = self.limits.bytes;
+        loop {
+            let checked = self.of_clients.check(limit, bytes, source);
+            if is_long {
+                let has_part = self.long_bytes + bytes <= limit / PART_OF_LONG;
+                return checked.and(if has_part { Ok(()) } else { Err(EntryError::Full) });
             }
-        });
-        Some(retrieved)
+            match self.long.first().cloned().filter(|_| checked == Err(EntryError::Full)) {
+                Some((_, id)) => {
+                    self.remove(&id);
+                    self.gone.push(id);
+                }
+                None => return checked,
+            }
+        }
+    }
+
+    /// Hands a request out. A client's is kept for its full lifetime from now on, without its
+    /// message. `None` when it does not exist, or was handed out; one of the service is handed out
+    /// as often as it is asked for.
+    pub fn take_request(&mut self, id: &EntryId, now: Duration) -> Option<Retrieved<RequestText<Message>>> {
+        self.drop_expired(now);
+        let entry = self.entries.get(id)?;
+        let (flow, is_new) = (entry.flow, entry.stage.status() == ResponseStatus::Initialized);
+        let message = match (entry.owner, &entry.request) {
+            (Owner::Service, _) => RequestText::OfService,
+            (Owner::Client, Some(message)) if is_new => RequestText::OfClient(message.clone()),
+            (Owner::Client, _) => return None,
+        };
+        if is_new {
+            self.change(id, now, |entry| (entry.stage, entry.request) = (Stage::Retrieved, None));
+        }
+        Some(Retrieved { message, flow })
     }
 
     /// A request that can be handed out. It is not handed out by this. `None` also for a request
     /// that is longer than those that can be read.
-    pub fn read_request(&mut self, id: &EntryId, now: Duration) -> Option<&Message> {
-        self.expire(now);
-        let request = self.find(id, ResponseStatus::Initialized)?.request.as_ref();
-        request.filter(|message| message.payload.len() <= LONGEST_REQUEST + TAG_LENGTH)
+    pub fn read_request(&mut self, id: &EntryId, now: Duration) -> Option<RequestText<&Message>> {
+        self.drop_expired(now);
+        let entry = self.entries.get(id)?;
+        if entry.owner == Owner::Service {
+            return Some(RequestText::OfService);
+        }
+        let request = entry.request.as_ref().filter(|_| entry.stage.status() == ResponseStatus::Initialized);
+        let is_short = |message: &&Message| message.payload.len() <= LONGEST_REQUEST + TAG_LENGTH;
+        request.filter(is_short).map(RequestText::OfClient)
     }
 
-    /// Whether a request can be handed out.
-    pub fn has_request(&mut self, id: &EntryId, now: Duration) -> bool {
-        self.status(id, now) == Some(ResponseStatus::Initialized)
-    }
-
-    /// Keeps the first answer to a request, for a full lifetime. A request that was not handed out
-    /// is not handed out any more. The room for an answer to a request of the service is bounded by
-    /// its length, so strangers cannot take it.
+    /// Keeps the first answer to a request, for a full lifetime. A client's request that was not
+    /// handed out is not handed out any more. There is always room for an answer of at most
+    /// [`ANSWER_ROOM`] bytes, and the room for one to a request of the service is bounded by its
+    /// length, so strangers cannot take it.
     ///
     /// # Errors
     /// [`EntryError::NoSuchRequest`], [`EntryError::AlreadyAnswered`], [`EntryError::TooLong`],
@@ -268,38 +327,42 @@ impl Entries {
         source: Option<IpAddr>,
         now: Duration,
     ) -> Result<(), EntryError> {
-        self.expire(now);
+        self.drop_expired(now);
         let entry = self.entries.get(id).ok_or(EntryError::NoSuchRequest)?;
         if entry.stage.status() == ResponseStatus::Completed {
             return Err(EntryError::AlreadyAnswered);
         }
-        match entry.owner {
-            Owner::Service if message.payload.len() > LONGEST_OWN_PAYLOAD => return Err(EntryError::TooLong),
-            Owner::Service => {}
-            Owner::Client => {
-                let bytes = OVERHEAD + 2 * id.as_str().len() + message.payload.len();
-                self.of_clients.check(self.limits.bytes, bytes, source)?;
-            }
+        let length = message.payload.len();
+        if entry.owner == Owner::Service && length > LONGEST_OWN_PAYLOAD {
+            return Err(EntryError::TooLong);
         }
-        self.change(id, now, |entry| {
-            entry.stage = Stage::Completed(message);
-            if entry.owner == Owner::Client {
-                (entry.request, entry.source) = (None, source);
+        // A short one takes the room that came with its request, and counts as that did.
+        if entry.owner == Owner::Client
+            && length > ANSWER_ROOM
+            && let Some(mut entry) = self.remove(id)
+        {
+            let bytes = OVERHEAD + 2 * id.as_str().len() + length;
+            let has_room = self.make_room(bytes, length > LONG, source);
+            if has_room.is_ok() {
+                entry.source = source;
             }
-        });
+            self.put(id.clone(), entry);
+            has_room?;
+        }
+        self.change(id, now, |entry| (entry.stage, entry.request) = (Stage::Completed(message), None));
         Ok(())
     }
 
     /// How far a request is; `None` when there is none.
     pub fn status(&mut self, id: &EntryId, now: Duration) -> Option<ResponseStatus> {
-        self.expire(now);
+        self.drop_expired(now);
         self.entries.get(id).map(|entry| entry.stage.status())
     }
 
     /// How far a client's request is, with its answer. An answer is handed out once: the entry
     /// ends. For callers of this, the requests of the service do not exist.
     pub fn take_response(&mut self, id: &EntryId, now: Duration) -> Option<(ResponseStatus, Option<Message>)> {
-        self.expire(now);
+        self.drop_expired(now);
         let entry = self.entries.get(id).filter(|entry| entry.owner == Owner::Client)?;
         let status = entry.stage.status();
         if status != ResponseStatus::Completed {
@@ -315,7 +378,7 @@ impl Entries {
     /// answer until the service asks for one by calling this again, and the request can be handed
     /// out again from then on.
     pub fn take_own_response(&mut self, id: &EntryId, now: Duration) -> Option<(ResponseStatus, Option<Message>)> {
-        self.expire(now);
+        self.drop_expired(now);
         let entry = self.entries.get(id).filter(|entry| entry.owner == Owner::Service)?;
         match entry.stage.status() {
             ResponseStatus::Completed => {}
@@ -341,16 +404,20 @@ impl Entries {
         is_own && self.remove(id).is_some()
     }
 
-    /// Removes the entries whose time has passed, and returns their ids.
+    /// Removes the entries whose time has passed. Returns the ids of all that have gone since the
+    /// last call by themselves: those, and long ones that made room.
     pub fn expire(&mut self, now: Duration) -> Vec<EntryId> {
-        let mut expired = Vec::new();
+        self.drop_expired(now);
+        std::mem::take(&mut self.gone)
+    }
+
+    fn drop_expired(&mut self, now: Duration) {
         while self.expiries.first().is_some_and(|(expires_at, _)| *expires_at <= now) {
             if let Some((_, id)) = self.expiries.pop_first() {
                 self.remove(&id);
-                expired.push(id);
+                self.gone.push(id);
             }
         }
-        expired
     }
 
     /// Number of entries.
@@ -361,10 +428,6 @@ impl Entries {
     /// Bytes of all entries, as the limits count them.
     pub fn bytes(&self) -> usize {
         self.of_clients.bytes + self.of_service.bytes
-    }
-
-    fn find(&self, id: &EntryId, status: ResponseStatus) -> Option<&Entry> {
-        self.entries.get(id).filter(|entry| entry.stage.status() == status)
     }
 
     /// Changes an entry. A client's is kept for a full lifetime from now on.
@@ -380,6 +443,10 @@ impl Entries {
 
     fn put(&mut self, id: EntryId, mut entry: Entry) {
         entry.bytes = entry.size(&id);
+        if entry.is_long() {
+            self.long.insert((entry.expires_at, id.clone()));
+            self.long_bytes += entry.bytes;
+        }
         self.room(entry.owner).add(entry.bytes, entry.source);
         self.expiries.insert((entry.expires_at, id.clone()));
         self.entries.insert(id, entry);
@@ -388,6 +455,9 @@ impl Entries {
     fn remove(&mut self, id: &EntryId) -> Option<Entry> {
         let entry = self.entries.remove(id)?;
         self.expiries.remove(&(entry.expires_at, id.clone()));
+        if self.long.remove(&(entry.expires_at, id.clone())) {
+            self.long_bytes -= entry.bytes;
+        }
         self.room(entry.owner).give_back(entry.bytes, entry.source);
         Some(entry)
     }
@@ -412,14 +482,26 @@ impl Entry {
         Self { request, stage, flow, expires_at, owner, source, bytes: 0 }
     }
 
-    /// What it takes, in bytes. Its id is in two tables.
+    /// What it takes, in bytes, with what it keeps alive and the room for its answer. Its id is in
+    /// two tables.
     fn size(&self, id: &EntryId) -> usize {
-        let answer = match &self.stage {
-            Stage::Completed(message) => message.payload.len(),
-            Stage::Initialized | Stage::Retrieved | Stage::Judged => 0,
+        let answer = match (self.owner, &self.stage) {
+            (_, Stage::Completed(message)) => message.payload.len(),
+            (Owner::Client, Stage::Initialized | Stage::Retrieved) => ANSWER_ROOM,
+            (Owner::Client, Stage::Judged) | (Owner::Service, _) => 0,
         };
-        let request = self.request.as_ref().map_or(0, |message| message.payload.len());
-        OVERHEAD + 2 * id.as_str().len() + request + answer
+        let kept_alive = if self.owner == Owner::Service { OWN_ENTRY } else { 0 };
+        OVERHEAD + 2 * id.as_str().len() + kept_alive + self.request_length() + answer
+    }
+
+    /// Whether it is one of those that have a part of the room alone.
+    fn is_long(&self) -> bool {
+        let answer = if let Stage::Completed(message) = &self.stage { message.payload.len() } else { 0 };
+        self.owner == Owner::Client && self.request_length().max(answer) > LONG
+    }
+
+    fn request_length(&self) -> usize {
+        self.request.as_ref().map_or(0, |message| message.payload.len())
     }
 }
 

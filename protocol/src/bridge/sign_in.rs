@@ -153,8 +153,14 @@ impl AskedCurrent<'_> {
 /// What an authenticator answered on the bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BridgeAnswer {
-    /// A verification request with one proof, as the sign-in takes it. Nothing of it is checked.
-    Proof(Value),
+    /// A proof.
+    Proof {
+        /// A verification request with one proof, as the sign-in takes it. Nothing of it is
+        /// checked.
+        body: Value,
+        /// The id of the request that it answers, when it names one.
+        request_id: Option<String>,
+    },
     /// There will be no proof.
     Refusal {
         /// The error code of the client kits that the authenticator gave.
@@ -163,6 +169,9 @@ pub enum BridgeAnswer {
 }
 
 /// Why a message on the bridge is not an answer.
+///
+/// The page and the authenticator share one key for both directions, so a stranger who has a
+/// sign-in's encrypted request can hand it in as its answer. It decrypts, and is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// It has more than [`LONGEST_ANSWER`] bytes.
@@ -171,6 +180,9 @@ pub enum AnswerError {
     /// It is no JSON object.
     #[error("it is not a JSON object: {0}")]
     NotAnObject(String),
+    /// It is a request.
+    #[error("it is a request, which was handed back as its own answer")]
+    IsRequest,
     /// A field is missing, or is another one than it has to be.
     #[error("{name} must be {expected}")]
     Field {
@@ -193,16 +205,46 @@ impl BridgeAnswer {
         }
         let answer: Map<String, Value> =
             from_object(bytes).map_err(|error| AnswerError::NotAnObject(error.to_string()))?;
-        if let Some(code) = answer.get("error_code") {
-            let code = code.as_str().ok_or(AnswerError::Field { name: "error_code", expected: "a text" })?;
-            return Ok(Self::Refusal { code: code.to_owned() });
+        // No answer of a client kit has an `app_id`, and every request has one.
+        if answer.contains_key("app_id") {
+            return Err(AnswerError::IsRequest);
+        }
+        let inner = answer.get("proof_response").and_then(Value::as_object).unwrap_or(&answer);
+        if let Some(code) = failure_code(&answer)?.map_or_else(|| failure_code(inner), |code| Ok(Some(code)))? {
+            return Ok(Self::Refusal { code });
         }
         let response = match kind {
             ProofKind::Legacy => legacy_response(&answer)?,
-            ProofKind::Current => current_response(&answer)?,
+            ProofKind::Current => current_response(inner)?,
         };
-        Ok(Self::Proof(json!({"protocol_version": kind.protocol_version(), "responses": [response]})))
+        let body = json!({"protocol_version": kind.protocol_version(), "responses": [response]});
+        let request_id = inner.get("id").and_then(Value::as_str).map(str::to_owned);
+        Ok(Self::Proof { body, request_id })
     }
+}
+
+/// The error code of a failure: `error_code` of the client kits' own answers, `error` of the proof
+/// response that the libraries behind wallets make.
+fn failure_code(answer: &Map<String, Value>) -> Result<Option<String>, AnswerError> {
+    for name in ["error_code", "error"] {
+        if let Some(code) = answer.get(name).filter(|code| !code.is_null()) {
+            let code = code.as_str().ok_or(AnswerError::Field { name, expected: "a text" })?;
+            return Ok(Some(code.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// The id of a sign-in's request with one of its challenges. An authenticator repeats it, and so
+/// says which challenge it answers.
+pub fn request_id(sign_in: &str, challenge: u8) -> String {
+    format!("{sign_in}.{challenge}")
+}
+
+/// The challenge of an id that [`request_id`] made for this sign-in.
+pub fn challenge_of(sign_in: &str, request_id: &str) -> Option<u8> {
+    let digits = request_id.strip_prefix(sign_in)?.strip_prefix('.')?;
+    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 /// The legacy proof of an answer, as the verification interface takes it.
@@ -214,21 +256,26 @@ fn legacy_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
     let expected = "orb, secure_document, document, device or face";
     let level = proof.get("verification_level").cloned().unwrap_or_default();
     let level = Level::deserialize(level).map_err(|_| AnswerError::Field { name: "verification_level", expected })?;
-    let of = |name: &str| proof.get(name).cloned().unwrap_or_default();
+    let of = |name: &'static str| {
+        let text = proof.get(name).filter(|value| value.is_string() || value.is_array());
+        text.cloned().ok_or(AnswerError::Field { name, expected: "there" })
+    };
     Ok(json!({
         "identifier": level.credential().name(),
-        "merkle_root": of("merkle_root"),
-        "nullifier": of("nullifier_hash"),
-        "proof": of("proof"),
+        "merkle_root": of("merkle_root")?,
+        "nullifier": of("nullifier_hash")?,
+        "proof": of("proof")?,
     }))
 }
 
 /// The current proof of an answer, as the verification interface takes it.
 fn current_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
-    let answer = answer.get("proof_response").and_then(Value::as_object).unwrap_or(answer);
     let responses =
         answer.get("responses").ok_or(AnswerError::Field { name: "responses", expected: "a list of proofs" })?;
     let mut response = first(responses, "responses")?.clone();
+    if !response.contains_key("proof") {
+        return Err(AnswerError::Field { name: "proof", expected: "there" });
+    }
     let of = |name: &str| response.get(name).and_then(Value::as_str);
     let words = of("proof").and_then(words);
     let nullifier = of("nullifier").and_then(|nullifier| nullifier.strip_prefix("nil_"));
@@ -353,14 +400,24 @@ mod tests {
         let current_proof =
             json!({"protocol_version": "4.0", "responses": [item(json!(words), &format!("0x{:064x}", 9))]});
         let refusal = |code: &str| BridgeAnswer::Refusal { code: code.to_owned() };
+        let failed = |code: &str| json!({"id": "x", "version": 1, "error": code, "responses": []});
+        let proof = |body: &Value, id: Option<&str>| BridgeAnswer::Proof {
+            body: body.clone(),
+            request_id: id.map(str::to_owned),
+        };
         #[rustfmt::skip]
         let table = [
-            (ProofKind::Legacy, legacy.clone(), BridgeAnswer::Proof(legacy_proof.clone())),
-            (ProofKind::Legacy, json!({"legacy_responses": [legacy, {}]}), BridgeAnswer::Proof(legacy_proof)),
+            (ProofKind::Legacy, legacy.clone(), proof(&legacy_proof, None)),
+            (ProofKind::Legacy, json!({"legacy_responses": [legacy, {}]}), proof(&legacy_proof, None)),
             (ProofKind::Legacy, json!({"error_code": "verification_rejected"}), refusal("verification_rejected")),
-            (ProofKind::Current, current.clone(), BridgeAnswer::Proof(current_proof.clone())),
-            (ProofKind::Current, json!({"proof_response": current}), BridgeAnswer::Proof(current_proof)),
+            (ProofKind::Legacy, failed("user_rejected"), refusal("user_rejected")),
+            (ProofKind::Current, current.clone(), proof(&current_proof, Some("x"))),
+            (ProofKind::Current, json!({"proof_response": current}), proof(&current_proof, Some("x"))),
             (ProofKind::Current, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
+            (ProofKind::Current, json!({"error_code": "user_rejected", "error": "x"}), refusal("user_rejected")),
+            (ProofKind::Current, failed("nullifier_replay"), refusal("nullifier_replay")),
+            (ProofKind::Current, json!({"proof_response": failed("nullifier_replay")}), refusal("nullifier_replay")),
+            (ProofKind::Current, json!({"error": null, "proof_response": current}), proof(&current_proof, Some("x"))),
         ];
         for (kind, answer, expected) in table {
             assert_eq!(BridgeAnswer::read(answer.to_string().as_bytes(), kind), Ok(expected), "{answer}");
@@ -376,6 +433,10 @@ mod tests {
             (ProofKind::Legacy, "[]", "it is not a JSON object"),
             (ProofKind::Legacy, long.as_str(), "65538 bytes, more than 65536"),
             (ProofKind::Legacy, r#"{"error_code":1}"#, "error_code must be a text"),
+            (ProofKind::Current, r#"{"proof_response":{"error":1}}"#, "error must be a text"),
+            (ProofKind::Legacy, r#"{"app_id":"app_a","verification_level":"orb"}"#, "it is a request"),
+            (ProofKind::Legacy, r#"{"verification_level":"orb"}"#, "merkle_root must be there"),
+            (ProofKind::Current, r#"{"responses":[{}]}"#, "proof must be there"),
             (ProofKind::Legacy, "{}", "verification_level must be orb"),
             (ProofKind::Legacy, r#"{"verification_level":"iris"}"#, "verification_level must be orb"),
             (ProofKind::Legacy, r#"{"legacy_responses":[]}"#, "legacy_responses must be a list with an object"),
@@ -386,6 +447,33 @@ mod tests {
         for (kind, answer, expected) in table {
             let error = BridgeAnswer::read(answer.as_bytes(), kind).expect_err(expected).to_string();
             assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    /// Whatever the sign-in asks for.
+    #[test]
+    fn a_request_is_never_an_answer() {
+        let party = party(&[("passport", 9303)]);
+        let (created_at, expires_at) = (UnixSeconds(1_800_000_000), UnixSeconds(1_800_000_300));
+        let current = AskedCurrent { id: "1b9f", party: &party, nonce: U256::from(42), created_at, expires_at };
+        for asked in [AskedProof::Legacy(Level::Device), AskedProof::Current(current)] {
+            let text = sign_in(asked).to_request().expect("a request").to_string();
+            for kind in [ProofKind::Legacy, ProofKind::Current] {
+                assert_eq!(BridgeAnswer::read(text.as_bytes(), kind), Err(AnswerError::IsRequest));
+            }
+        }
+    }
+
+    #[test]
+    fn an_id_says_which_challenge_it_is_of() {
+        assert_eq!(request_id("0a0b", 7), "0a0b.7");
+        #[rustfmt::skip]
+        let table = [
+            ("0a0b.7", Some(7)), ("0a0b.0", Some(0)), ("0a0b", None), ("0a0b.", None), ("0a0b.+7", None),
+            ("0a0b.256", None), ("0a0c.7", None), ("", None),
+        ];
+        for (id, expected) in table {
+            assert_eq!(challenge_of("0a0b", id), expected, "{id}");
         }
     }
 

@@ -9,6 +9,7 @@
 //! | [`logout`] | which requests may end a browser's session, and where the browser goes then |
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed |
 //! | [`records`] | the stored records of the provider |
+//! | [`wallet_failure`] | why a wallet gave no proof |
 //! | [`signing_algorithm`] | the algorithms that the provider signs with |
 //! | [`pkce`] | code challenges (RFC 7636) |
 //! | [`claims`] | the claims of ID tokens and of user-info |
@@ -30,6 +31,7 @@ pub mod response;
 pub mod signing_algorithm;
 #[cfg(test)]
 mod tests;
+pub mod wallet_failure;
 
 pub use authorize::{AuthorizationRequest, AuthorizeRejection, Client};
 pub use error::{ErrorBody, SignInRejection};

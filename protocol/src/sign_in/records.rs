@@ -5,9 +5,11 @@ use super::claims::{Person, Scopes};
 use super::proof_request::{Initiator, SignInRequest};
 use super::response::ResponseType;
 use super::signing_algorithm::SigningAlgorithm;
+use super::wallet_failure::WalletFailure;
 use crate::time::{LONGEST_CLOCK_STEP, UnixSeconds};
+use crate::verification::hash::hash_to_field;
 use crate::verification::{Environment, ProofKind};
-use crate::{B256, encode_fields};
+use crate::{B256, U256, encode_fields};
 
 /// An authorization request under way. It waits for a person, is answered, and is over when its
 /// response was given out.
@@ -20,9 +22,15 @@ pub struct Transaction {
     /// The signal that the proof must be bound to: 32 random bytes. The first accepted proof uses
     /// it up.
     pub signal: B256,
+    /// 32 random bytes, from which the nonces of the transaction's challenges are derived.
+    pub challenge_seed: B256,
+    /// How many challenges were given out.
+    pub challenges: u8,
     /// What began the sign-in.
     pub initiator: Initiator,
-    /// The request as an authenticator first opened it; `None` until then.
+    /// When an authenticator first got the request; `None` until then.
+    pub opened_at: Option<UnixSeconds>,
+    /// The request in the form of the service itself, as an authenticator last got it.
     pub opened: Option<OpenedRequest>,
     /// The person's answer; `None` while the request waits for it.
     pub answer: Option<Answer>,
@@ -33,21 +41,69 @@ pub struct Transaction {
     pub is_done: bool,
 }
 
-encode_fields!(Transaction { request, secret_hash, signal, initiator, opened, answer, return_hash, is_done } version 1 of "transaction");
+encode_fields!(Transaction { request, secret_hash, signal, challenge_seed, challenges, initiator, opened_at, opened, answer, return_hash, is_done } version 1 of "transaction");
 
-/// A proof request that an authenticator has opened.
+/// The longest record of a transaction, in bytes, for an application whose redirect URI, name and
+/// host have at most 512 bytes together: `state` and `nonce` are as long as they may be, and an
+/// authenticator has got the request in its signed form. Each change writes it anew; a client that
+/// fetches the request as often as it can causes [`MOST_CHALLENGES`] changes.
+pub const LONGEST_TRANSACTION: usize = 12 * 1024;
+
+/// The most challenges of a transaction. A request for a current proof is given out with a fresh
+/// one each time, until it has had as many; then the last one repeats.
+pub const MOST_CHALLENGES: u8 = 8;
+
+/// A challenge of a transaction: the nonce that a current proof is bound to. The nodes behind
+/// authenticators take a nonce once, so each time that the request is fetched it has another one,
+/// and an answer to any of them counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// Which of the transaction's challenges it is, from 0.
+    pub number: u8,
+    /// The nonce.
+    pub nonce: U256,
+}
+
+impl Transaction {
+    /// The challenge that the request gets when it is given out for a proof of this kind. A legacy
+    /// proof is bound to no nonce, so its request always has the first one.
+    pub fn next_challenge(&self, kind: ProofKind) -> Challenge {
+        self.challenge(match kind {
+            ProofKind::Legacy => 0,
+            ProofKind::Current => self.challenges.min(MOST_CHALLENGES - 1),
+        })
+    }
+
+    /// The challenges that an answer may be bound to, the newest first.
+    pub fn open_challenges(&self) -> impl Iterator<Item = Challenge> + '_ {
+        (0..self.challenges.clamp(1, MOST_CHALLENGES)).rev().map(|number| self.challenge(number))
+    }
+
+    /// The transaction after it gave out a challenge at `now`.
+    pub fn with_given(self, challenge: Challenge, now: UnixSeconds) -> Self {
+        let challenges = self.challenges.max(challenge.number + 1);
+        Self { challenges, opened_at: self.opened_at.or(Some(now)), ..self }
+    }
+
+    /// A challenge by its number.
+    pub fn challenge(&self, number: u8) -> Challenge {
+        let seed = [b"sign-in nonce".as_slice(), self.challenge_seed.as_slice(), &[number]].concat();
+        Challenge { number, nonce: hash_to_field(&seed) }
+    }
+}
+
+/// A proof request that an authenticator has got in the form of the service itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedRequest {
-    /// When an authenticator first opened it.
-    pub at: UnixSeconds,
-    /// The request. A change of the configuration does not change it any more.
+    /// The request. A change of the configuration does not change it any more, and only its nonce
+    /// is another one when it is given out again.
     pub request: SignInRequest,
-    /// The signed form of it, a JWS in the compact form. It is signed again only when its key was
-    /// revoked, so that opening it again costs no signature.
+    /// The signed form of it, a JWS in the compact form. With the same nonce it is signed again
+    /// only when its key was revoked.
     pub signed: String,
 }
 
-encode_fields!(OpenedRequest { at, request, signed });
+encode_fields!(OpenedRequest { request, signed });
 
 /// A person's answer to an authorization request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +112,18 @@ pub enum Answer {
     Proved(Person),
     /// The person refused.
     Refused,
+    /// The person's wallet gave no proof.
+    Failed(WalletFailure),
 }
 
 impl crate::encoding::Encoding for Answer {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Refused => out.push(0),
+            Self::Failed(failure) => {
+                out.push(2);
+                failure.encode(out);
+            }
             Self::Proved(person) => {
                 out.push(1);
                 person.encode(out);
@@ -72,6 +134,7 @@ impl crate::encoding::Encoding for Answer {
         match u8::decode(input)? {
             0 => Ok(Self::Refused),
             1 => Person::decode(input).map(Self::Proved),
+            2 => WalletFailure::decode(input).map(Self::Failed),
             tag => Err(crate::encoding::DecodeError::UnknownTag { kind: "an answer", tag }),
         }
     }
@@ -439,6 +502,94 @@ mod tests {
 
     fn ids(keys: &SigningKeys) -> Vec<&str> {
         keys.keys.iter().map(|key| key.id.as_str()).collect()
+    }
+
+    fn transaction() -> Transaction {
+        use crate::sign_in::response::{ResponseMode, Target};
+
+        let request = KeptRequest {
+            client_id: format!("app_{}", "a".repeat(60)),
+            target: Target {
+                redirect_uri: format!("https://{}/callback", "h".repeat(200)),
+                mode: ResponseMode::FormPost,
+                state: Some("s".repeat(2048)),
+            },
+            response_type: ResponseType::CODE,
+            scopes: Scopes::default(),
+            nonce: Some("n".repeat(2048)),
+            code_challenge: Some("c".repeat(43)),
+            expected_subject: Some("0".repeat(66)),
+        };
+        let initiator = Initiator {
+            network: "2001:db8:1234::/48".to_owned(),
+            user_agent: "u".repeat(super::super::proof_request::LONGEST_USER_AGENT),
+            time: UnixSeconds(1_800_000_000),
+        };
+        Transaction {
+            request,
+            secret_hash: B256::repeat_byte(1),
+            signal: B256::repeat_byte(2),
+            challenge_seed: B256::repeat_byte(3),
+            challenges: 0,
+            initiator,
+            opened_at: None,
+            opened: None,
+            answer: None,
+            return_hash: Some(B256::repeat_byte(4)),
+            is_done: false,
+        }
+    }
+
+    #[test]
+    fn a_transaction_gives_out_eight_challenges_and_then_the_last_one() {
+        let mut transaction = transaction();
+        let first = transaction.next_challenge(ProofKind::Current);
+        // An answer to the first one counts before it was given out: embedders read it beforehand.
+        assert_eq!(transaction.open_challenges().collect::<Vec<_>>(), [first]);
+        let mut given = Vec::new();
+        for number in 0..12_u8 {
+            let challenge = transaction.next_challenge(ProofKind::Current);
+            assert_eq!(challenge.number, number.min(MOST_CHALLENGES - 1));
+            assert_eq!(transaction.next_challenge(ProofKind::Legacy).number, 0, "a legacy proof has no nonce");
+            transaction = transaction.with_given(challenge, UnixSeconds(number.into()));
+            if !given.contains(&challenge) {
+                given.insert(0, challenge);
+            }
+            assert_eq!(transaction.open_challenges().collect::<Vec<_>>(), given, "the newest first");
+        }
+        let nonces: std::collections::HashSet<_> = given.iter().map(|challenge| challenge.nonce).collect();
+        assert_eq!((nonces.len(), transaction.opened_at), (8, Some(UnixSeconds(0))));
+        let other = Transaction { challenge_seed: B256::repeat_byte(9), ..transaction };
+        assert!(!nonces.contains(&other.challenge(0).nonce));
+    }
+
+    #[test]
+    fn no_transaction_is_longer_than_is_said() {
+        use crate::verification::Environment;
+
+        let mut transaction = transaction();
+        let challenge = transaction.next_challenge(ProofKind::Current);
+        let plain = SignInRequest {
+            app_id: transaction.request.client_id.clone(),
+            app_name: "N".repeat(64),
+            action: "sign-in".to_owned(),
+            signal: format!("{:#x}", transaction.signal),
+            nonce: challenge.nonce,
+            protocol_versions: vec!["4.0".to_owned()],
+            environment: Environment::Staging,
+            scopes: "openid email profile".to_owned(),
+            expires_at: UnixSeconds(1_800_000_300),
+            answer_url: format!("https://{}/authorize/{}/proof", "i".repeat(100), "0".repeat(32)),
+            redirect_host: "h".repeat(200),
+            initiator: transaction.initiator.clone(),
+            cross_device: crate::sign_in::proof_request::CrossDevice::Allow,
+        };
+        let claims = serde_json::to_string(&plain).expect("JSON");
+        // The header and an RSA signature of 4096 bits, and the claims with the issuer, in base64url.
+        let signed = "j".repeat(200 + 683 + (claims.len() + 120) * 4 / 3);
+        transaction.opened = Some(OpenedRequest { request: plain, signed });
+        let length = crate::encoding::encode(&transaction.with_given(challenge, UnixSeconds(1_800_000_000))).len();
+        assert!((LONGEST_TRANSACTION / 2..=LONGEST_TRANSACTION).contains(&length), "{length}");
     }
 
     #[test]

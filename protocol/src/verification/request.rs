@@ -293,6 +293,15 @@ impl VerificationRequest {
         Ok(BoundRequest { request, identifier, nullifier })
     }
 
+    /// The same for proofs that are bound to another nonce. Legacy and session proofs stay as they
+    /// are.
+    pub fn with_nonce(mut self, bound: U256) -> Self {
+        if let Proofs::Uniqueness { nonce, .. } = &mut self.proofs {
+            *nonce = bound;
+        }
+        self
+    }
+
     fn with_proofs(
         body: &Fields<'_>,
         environment: RequestedEnvironment,

@@ -39,6 +39,7 @@ use selfsame_protocol::sign_in::records::{
     Transaction,
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
+use selfsame_protocol::sign_in::wallet_failure::WalletFailure;
 use selfsame_protocol::signature::Signature;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
@@ -195,7 +196,11 @@ mapped! {
     PageId = (0..ROWS as u8, any::<u32>()).prop_map(|(row, index)| Self { row, index: index % (1 << (5 * row)) }),
     Page = any::<[[u8; 32]; 62]>().prop_map(|nodes| decode(nodes.as_flattened()).expect("62 nodes")),
     AccountCreation = Just(Self::Token),
-    Answer = prop_oneof![Person::any().prop_map(Self::Proved), Just(Self::Refused)],
+    Answer = prop_oneof![
+        Person::any().prop_map(Self::Proved),
+        Just(Self::Refused),
+        prop::sample::select(WalletFailure::ALL.to_vec()).prop_map(Self::Failed),
+    ],
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
     ResponseType = prop::sample::select(Self::SUPPORTED.to_vec())
         .prop_map(|text| Self::parse(text).expect("supported")),
@@ -311,8 +316,10 @@ fields! {
     Target { redirect_uri, mode, state }
     KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
     Initiator { network, user_agent, time }
-    OpenedRequest { at, request, signed }
-    Transaction { request, secret_hash, signal, initiator, opened, answer, return_hash, is_done }
+    OpenedRequest { request, signed }
+    Transaction {
+        request, secret_hash, signal, challenge_seed, challenges, initiator, opened_at, opened, answer, return_hash, is_done,
+    }
     AuthorizationCode { client_id, redirect_uri, person, scopes, nonce, code_challenge, valid_until, used_for }
     AccessToken { client_id, person, scopes, issued_at }
     ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type }

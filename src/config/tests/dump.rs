@@ -47,6 +47,7 @@ pub(super) fn everything() -> String {
         verifications_per_source = {{ requests = 62, window = "1h" }}
         verifications_per_application = {{ requests = 620, window = "1h" }}
         sign_ins_per_source = {{ requests = 63, window = "2s" }}
+        bridge_per_source = {{ requests = 64, window = "3s" }}
         trusted_proxies = ["10.0.0.0/8", "::1"]
         forwarded_header = "forwarded"
         [sign_in]
@@ -73,6 +74,7 @@ pub(super) fn everything() -> String {
         response_types = ["code", "code id_token"]
         require_pkce = true
         cross_device = "deny"
+        cross_device_deny_despite_relays = true
         wallet_link = "https://wallet.example/open#{{request}}"
         logo_file = "a.png"
         status = "inactive"

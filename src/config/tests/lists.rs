@@ -48,6 +48,10 @@ fn errors_in_lists_name_the_position_of_the_entry() {
             &["apps[2].post_logout_redirect_uris[0]: ", "localhost"],
         ),
         ("[[apps]]\nid = 'app_c'\ncross_device = 'ask'", &["apps[2].cross_device: \"ask\"", "\"allow\", \"deny\""]),
+        (
+            "[[apps]]\nid = 'app_c'\npublic = true\nredirect_uris = ['https://a/']\ncross_device = 'deny'",
+            &["apps[2].cross_device: \"deny\" does not keep a relay out", "cross_device_deny_despite_relays = true"],
+        ),
         ("[[apps]]\nid = 'app_c'\nstatus = 'off'", &["apps[2].status: \"off\"", "\"active\", \"inactive\""]),
         (
             "[[apps]]\nid = 'app_c'\naccepted_identifiers = ['iris']",
@@ -209,4 +213,28 @@ fn a_signal_is_compared_with_a_signed_nonce_only() {
     let expected: &[&str] = &["relying_parties[0].require_signal_nonce: needs require_signed_requests = true"];
     check_problems(config("require_signal_nonce = true"), &[expected]);
     assert!(config("require_signal_nonce = true\nrequire_signed_requests = true").is_ok());
+}
+
+/// `deny` holds where wallets answer the service's own signed request alone: those of the simulator.
+#[test]
+fn other_devices_are_denied_only_where_that_keeps_a_relay_out() {
+    let app = |id: &str, more: &str| {
+        format!("[[apps]]\nid = '{id}'\npublic = true\nredirect_uris = ['https://a/']\ncross_device = 'deny'\n{more}")
+    };
+    let simulator = "verifier.keys.staging.current = 'simulator'\n";
+    for (text, is_refused) in [
+        (app("app_staging_a", ""), true),
+        (app("app_a", "proof = 'current'"), true),
+        (app("app_staging_a", "proof = 'current'"), true),
+        (format!("{simulator}{}", app("app_staging_a", "")), true),
+        (format!("{simulator}{}", app("app_a", "proof = 'current'")), true),
+        (format!("{simulator}{}", app("app_staging_a", "proof = 'current'")), false),
+        (app("app_a", "cross_device_deny_despite_relays = true"), false),
+        ("[[apps]]\nid = 'app_a'\ncross_device = 'deny'".to_owned(), false),
+    ] {
+        match is_refused {
+            true => check_problems(load(&text), &[&["apps[0].cross_device: \"deny\" does not keep a relay out"]]),
+            false => drop(load(&text).expect("it is accepted")),
+        }
+    }
 }

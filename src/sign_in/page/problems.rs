@@ -5,6 +5,7 @@ use hyper::StatusCode;
 use hyper::header::RETRY_AFTER;
 use maud::{Markup, html};
 use selfsame_protocol::sign_in::error::SignInRejection;
+use selfsame_protocol::sign_in::wallet_failure::WalletFailure;
 use selfsame_protocol::time::RetryAfter;
 
 use super::frame::{Frame, LOADS_WITHOUT_FORM};
@@ -47,6 +48,35 @@ pub fn cannot_continue(
         }
     };
     frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the path
+/// on which the application learns it.
+pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str) -> Response {
+    let words = frame.words;
+    let (reason, advice) = match failure {
+        WalletFailure::NullifierReplayed => ("no-proof-replayed", "no-proof-replayed-advice"),
+        WalletFailure::NoCurrentProof | WalletFailure::NoLegacyProof => ("no-proof-kind", "no-proof-kind-advice"),
+        WalletFailure::CredentialUnavailable => ("no-proof-credential", "no-proof-credential-advice"),
+        WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
+    };
+    let title = words.say("no-proof-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say(reason)) }
+            p { (words.say(advice)) }
+            p.action { a.button href=(onward) { (words.say("return-title")) } }
+            section.details {
+                h2 { (words.say("details")) }
+                dl {
+                    dt { (words.say("details-problem")) } dd lang="en" { (failure.description()) }
+                    dt { (words.say("details-code")) } dd { code { (failure.error()) } }
+                }
+            }
+        }
+    };
+    frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)
 }
 
 /// The page for a person who opened the address of a sign-in that is not under way.

@@ -6,8 +6,15 @@ use qrcode::render::svg;
 
 use super::words::Words;
 
+/// The longest text that is drawn, in bytes. A connector URI has some 250. Longer ones make codes
+/// that a camera hardly reads, and cost the more to draw.
+const LONGEST: usize = 600;
+
 /// The QR code of a text with its explanation; `None` for a text that is too long for one.
 pub fn figure(words: &Words, text: &str) -> Option<Markup> {
+    if text.len() > LONGEST {
+        return None;
+    }
     let code = QrCode::new(text).ok()?;
     let image = code.render::<svg::Color<'_>>().min_dimensions(220, 220).quiet_zone(true).build();
     // Only the element: the XML declaration before it is not allowed in HTML.

@@ -40,6 +40,7 @@ name = "Example bank"
 public = true
 redirect_uris = ["${CALLBACK}"]
 cross_device = "deny"
+cross_device_deny_despite_relays = true
 wallet_link = "wallet://open?request={request}"
 
 [[apps]]

@@ -7,15 +7,17 @@
 //! Each transaction is answered once and completed once, each code gives one token, and a token or
 //! a session lives until it is revoked or expires, and no longer.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use selfsame_protocol::B256;
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client};
 use selfsame_protocol::sign_in::claims::Scopes;
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, SignInRequest};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, RequestForms, SignInRequest};
+use selfsame_protocol::sign_in::records::MOST_CHALLENGES;
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
+use selfsame_protocol::{B256, U256};
 use selfsame_storage::{
     Decision, EmbeddedRecords, GroupCommit, RecordKey, RecordKind, RecordWrite, Records, Store, StoredRecord,
 };
@@ -105,8 +107,10 @@ fn authorization_request() -> AuthorizationRequest {
 /// What is known of a sign-in.
 struct KnownSignIn {
     begun: NewTransaction,
-    /// The request as it was shown first, with its signature.
-    opened: Option<(SignInRequest, String)>,
+    /// The request as it was shown first.
+    opened: Option<SignInRequest>,
+    /// The signed form by its nonce.
+    signed: HashMap<U256, String>,
     /// The answer that was accepted: `None` in it for a refusal.
     answer: Option<Option<Nullifier>>,
     /// Those that were given, accepted or not.
@@ -192,6 +196,7 @@ impl Caller {
             all.push(KnownSignIn {
                 begun,
                 opened: None,
+                signed: HashMap::new(),
                 answer: None,
                 given: Vec::new(),
                 is_completed: false,
@@ -226,7 +231,8 @@ impl Caller {
         }
     }
 
-    /// An authenticator opens the request. What is signed first is shown to all that open it.
+    /// An authenticator opens the request. What is recorded first is shown to all that open it, with
+    /// another challenge each time, and with the same signature for the same one.
     async fn open(&self, number: usize) {
         let id = self.known.all()[number].begun.id;
         let Ok(asked) = self.sign_in.proof_request(id) else { return };
@@ -250,9 +256,14 @@ impl Caller {
         match self.sign_in.open_request(id, request).await {
             Ok(forms) => {
                 self.run.note(format!("{number} is opened: {}", forms.plain.answer_url));
-                let shown = (forms.plain, forms.signed);
+                let RequestForms { plain, signed, .. } = forms;
                 let known = &mut self.known.all()[number];
-                assert_eq!(*known.opened.get_or_insert_with(|| shown.clone()), shown, "{number} is shown in two forms");
+                let first = known.opened.get_or_insert_with(|| plain.clone());
+                let other_nonce = SignInRequest { nonce: first.nonce, ..plain.clone() };
+                assert_eq!(*first, other_nonce, "{number} is shown in two forms");
+                let of_nonce = known.signed.entry(plain.nonce).or_insert_with(|| signed.clone());
+                assert_eq!(*of_nonce, signed, "{number} is signed twice");
+                assert!(known.signed.len() <= usize::from(MOST_CHALLENGES), "{number} has too many challenges");
             }
             Err(error) => self.note_error("it is not opened", number, &error),
         }

@@ -32,6 +32,7 @@ impl Service {
             ("verifier_queue", "sign-in", verification.sign_in_queue),
             ("open_sign_ins", "sign-in", sign_in.open_sign_ins),
             ("followers_per_source", "sign-in", sign_in.followers),
+            ("bridge_per_source", "bridge", bridge.refused_rate),
             ("memory_mib", "bridge", bridge.refused_of_source),
             ("followers_per_source", "bridge", bridge.refused_followers),
         ]

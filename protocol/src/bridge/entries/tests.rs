@@ -19,6 +19,18 @@ fn message(number: u8) -> Message {
     Message { iv: [number; 12], payload: vec![number; 100].into() }
 }
 
+fn of_client(number: u8) -> Retrieved<RequestText<Message>> {
+    Retrieved { message: RequestText::OfClient(message(number)), flow: [5; 16] }
+}
+
+/// The message of a client's request that was handed out.
+fn text(taken: Option<Retrieved<RequestText<Message>>>) -> Option<Message> {
+    match taken?.message {
+        RequestText::OfClient(message) => Some(message),
+        RequestText::OfService => None,
+    }
+}
+
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -28,11 +40,11 @@ fn a_message_is_handed_out_once() {
     let mut entries = entries();
     let (id, now) = (id(1), seconds(0));
     entries.insert_request(id.clone(), message(1), [5; 16], None, now).expect("there is room");
-    assert!(entries.has_request(&id, now));
+    assert_eq!(entries.status(&id, now), Some(ResponseStatus::Initialized));
     assert_eq!(entries.take_response(&id, now), Some((ResponseStatus::Initialized, None)));
-    assert_eq!(entries.take_request(&id, now), Some(Retrieved { message: message(1), flow: [5; 16] }));
+    assert_eq!(entries.take_request(&id, now), Some(of_client(1)));
     assert_eq!(entries.take_request(&id, now), None);
-    assert!(!entries.has_request(&id, now));
+    assert_eq!(entries.status(&id, now), Some(ResponseStatus::Retrieved));
     assert_eq!(entries.take_response(&id, now), Some((ResponseStatus::Retrieved, None)));
     assert_eq!(entries.answer(&id, message(2), None, now), Ok(()));
     assert_eq!(entries.answer(&id, message(3), None, now), Err(EntryError::AlreadyAnswered));
@@ -60,7 +72,7 @@ fn each_change_begins_a_new_lifetime() {
     let id = id(1);
     let last = LIFETIME - seconds(1);
     entries.insert_request(id.clone(), message(1), [0; 16], None, seconds(0)).expect("there is room");
-    assert!(entries.has_request(&id, last));
+    assert_eq!(entries.status(&id, last), Some(ResponseStatus::Initialized));
     assert!(entries.take_request(&id, last).is_some());
     assert_eq!(entries.status(&id, last + last), Some(ResponseStatus::Retrieved));
     assert_eq!(entries.answer(&id, message(2), None, last + last), Ok(()));
@@ -80,7 +92,7 @@ fn an_answer_needs_no_request() {
 
 #[test]
 fn the_room_is_bounded_in_all_and_by_source() {
-    let of_each = OVERHEAD + 2 * 36 + 100;
+    let of_each = OVERHEAD + 2 * 36 + 100 + ANSWER_ROOM;
     let mut entries = Entries::new(EntryLimits { bytes: 8 * of_each, lifetime: LIFETIME });
     let address = |text: &str| Some(text.parse::<IpAddr>().expect("an address"));
     let mut number = 0;
@@ -99,10 +111,13 @@ fn the_room_is_bounded_in_all_and_by_source() {
     assert_eq!(insert(&mut entries, address("198.51.100.1")), Ok(()));
     assert_eq!(insert(&mut entries, None), Ok(()));
     assert_eq!(insert(&mut entries, None), Err(EntryError::Full));
-    // An answer needs room of its own, also where its request is from the same source.
-    assert_eq!(entries.answer(&id(1), message(2), one, seconds(0)), Err(EntryError::SourceFull));
-    assert!(entries.take_request(&id(1), seconds(0)).is_some());
-    assert_eq!(entries.status(&id(1), seconds(0)), Some(ResponseStatus::Retrieved));
+    // An answer has the room that came with its request, whatever its source has. One that is
+    // longer needs room of its own.
+    let answer = |length| Message { iv: [0; 12], payload: vec![0; length].into() };
+    assert_eq!(entries.answer(&id(1), answer(2 * of_each), one, seconds(0)), Err(EntryError::SourceFull));
+    assert!(entries.take_request(&id(1), seconds(0)).is_some(), "it stays as it is");
+    assert_eq!(entries.answer(&id(1), answer(ANSWER_ROOM), one, seconds(0)), Ok(()));
+    assert_eq!(entries.status(&id(1), seconds(0)), Some(ResponseStatus::Completed));
     entries.expire(LIFETIME);
     assert_eq!((entries.count(), entries.bytes()), (0, 0));
     assert!(entries.of_clients.bytes_of.iter().all(HashMap::is_empty) && entries.expiries.is_empty());
@@ -113,7 +128,7 @@ fn own_id(number: u8) -> EntryId {
 }
 
 fn own(number: u8) -> OwnRequest {
-    OwnRequest { message: message(number), flow: [5; 16], source: None, lifetime: seconds(300) }
+    OwnRequest { flow: [number; 16], source: None, lifetime: seconds(300) }
 }
 
 #[test]
@@ -127,9 +142,10 @@ fn only_the_service_gets_answers_to_its_own_requests_and_keeps_their_ids() {
     assert_eq!(entries.insert_own(id.clone(), own(1), now), Err(EntryError::Taken));
     for round in 2..6 {
         assert_eq!(entries.take_own_response(&id, now), Some((ResponseStatus::Initialized, None)));
-        let taken = entries.take_request(&id, now);
-        assert_eq!(taken, Some(Retrieved { message: message(1), flow: [5; 16] }));
-        assert_eq!(entries.take_request(&id, now), None);
+        let sealed = Some(Retrieved { message: RequestText::OfService, flow: [1; 16] });
+        assert_eq!(entries.take_request(&id, now), sealed);
+        assert_eq!(entries.take_request(&id, now), sealed, "a fetch takes it from no one");
+        assert_eq!(entries.read_request(&id, now), Some(RequestText::OfService));
         assert_eq!(entries.take_own_response(&id, now), Some((ResponseStatus::Retrieved, None)));
         assert_eq!(entries.answer(&id, message(round), None, now), Ok(()));
         assert_eq!(entries.answer(&id, message(9), None, now), Err(EntryError::AlreadyAnswered));
@@ -139,7 +155,7 @@ fn only_the_service_gets_answers_to_its_own_requests_and_keeps_their_ids() {
         // While the service judges it.
         assert_eq!(insert(&mut entries), Err(EntryError::Taken));
         assert_eq!(entries.answer(&id, message(9), None, now), Err(EntryError::AlreadyAnswered));
-        assert_eq!((entries.take_request(&id, now), entries.take_response(&id, now)), (None, None));
+        assert_eq!((entries.take_request(&id, now), entries.take_response(&id, now)), (sealed, None));
     }
     assert!(!entries.remove_own(&own_id(2)) && entries.remove_own(&id));
     assert_eq!(insert(&mut entries), Err(EntryError::Taken), "it stays out of the reach of clients");
@@ -162,12 +178,15 @@ fn a_request_of_the_service_lives_as_long_as_the_service_says() {
 
 #[test]
 fn messages_of_clients_take_no_room_of_the_service() {
-    let of_each = OVERHEAD + 2 * 36 + 100;
+    let of_each = OVERHEAD + 2 * 36 + OWN_ENTRY;
     let mut entries = Entries::new(EntryLimits { bytes: 4 * of_each, lifetime: LIFETIME });
     let insert =
         |entries: &mut Entries, number: u8| entries.insert_request(id(number), message(1), [0; 16], None, seconds(0));
-    assert_eq!([0, 1, 2, 3].map(|number| insert(&mut entries, number)), [Ok(()); 4]);
-    assert_eq!(insert(&mut entries, 4), Err(EntryError::Full));
+    let mut number = 0;
+    while insert(&mut entries, number).is_ok() {
+        number += 1;
+    }
+    assert_eq!(insert(&mut entries, number), Err(EntryError::Full));
     let source = Some("192.0.2.1".parse().expect("an address"));
     let sign_in = |entries: &mut Entries, number: u8, source| {
         entries.insert_own(own_id(number), OwnRequest { source, ..own(number) }, seconds(0))
@@ -198,6 +217,64 @@ fn requests_that_are_too_long_to_be_read_are_not_shown() {
         assert_eq!(entries.read_request(&id(number), seconds(0)).is_some(), is_shown, "{length}");
         assert!(entries.take_request(&id(number), seconds(0)).is_some());
     }
+}
+
+#[test]
+fn long_messages_have_a_part_of_the_room_and_go_first() {
+    let room = 4 << 20;
+    let mut entries = Entries::new(EntryLimits { bytes: room, lifetime: LIFETIME });
+    let of_length = |length: usize| Message { iv: [0; 12], payload: vec![0; length].into() };
+    let insert = |entries: &mut Entries, number: u8, length: usize, at: u64| {
+        entries.insert_request(id(number), of_length(length), [0; 16], None, seconds(at))
+    };
+    let long = 200 << 10;
+    let kept: Vec<_> = (0..6).map(|number| insert(&mut entries, number, long, number.into())).collect();
+    assert_eq!(kept, [Ok(()), Ok(()), Ok(()), Ok(()), Err(EntryError::Full), Err(EntryError::Full)], "a quarter");
+    assert_eq!(insert(&mut entries, 6, LONG, 6), Ok(()), "a message that is not long has the rest");
+    // An answer of usual length has room, also when all is full; for it and for short requests the
+    // oldest long message goes.
+    let mut number = 10;
+    while entries.entries.contains_key(&id(0)) {
+        assert_eq!(insert(&mut entries, number, LONG, 7), Ok(()));
+        number += 1;
+    }
+    assert_eq!(entries.expire(seconds(7)), [id(0)], "those who wait for it are told");
+    let left: Vec<_> = (1..4).map(|number| entries.status(&id(number), seconds(7)).is_some()).collect();
+    assert_eq!(left, [true; 3]);
+    while insert(&mut entries, number, LONG, 7).is_ok() {
+        number += 1;
+    }
+    assert!((0..4).all(|number| entries.status(&id(number), seconds(7)).is_none()), "all long ones have gone");
+    assert_eq!(entries.long_bytes, 0);
+    assert_eq!(entries.answer(&id(6), of_length(ANSWER_ROOM), None, seconds(7)), Ok(()));
+    assert_eq!(insert(&mut entries, 250, 100, 7), Ok(()), "the answer has less room than its request had");
+    entries.expire(LIFETIME + seconds(7));
+    assert_eq!((entries.count(), entries.bytes(), entries.long.len()), (0, 0, 0));
+}
+
+/// The long message that would go first is the one that is answered.
+#[test]
+fn a_long_answer_to_a_long_request_finds_it_there() {
+    let room = 4 << 20;
+    let mut entries = Entries::new(EntryLimits { bytes: room, lifetime: LIFETIME });
+    let of_length = |length: usize| Message { iv: [0; 12], payload: vec![0; length].into() };
+    let insert = |entries: &mut Entries, number: u8, length: usize| {
+        entries.insert_request(id(number), of_length(length), [0; 16], None, seconds(0)).expect("there is room");
+    };
+    insert(&mut entries, 0, LONG + 1);
+    let around = OVERHEAD + 2 * 36 + ANSWER_ROOM;
+    let mut number = 1;
+    while entries.bytes() + around + LONG <= room {
+        insert(&mut entries, number, LONG);
+        number += 1;
+    }
+    if let Some(left) = (room - entries.bytes()).checked_sub(around) {
+        insert(&mut entries, number, left);
+    }
+    assert!(entries.bytes() + LONG > room);
+    assert_eq!(entries.answer(&id(0), of_length(LONG), None, seconds(0)), Ok(()));
+    assert_eq!(entries.take_response(&id(0), seconds(0)).and_then(|(_, answer)| answer), Some(of_length(LONG)));
+    assert_eq!(entries.expire(seconds(0)), []);
 }
 
 /// What a client does, with one of three ids.
@@ -240,7 +317,7 @@ proptest! {
                     expected.entry(number).or_insert((ResponseStatus::Initialized, written, now));
                 }
                 Step::TakeRequest(number) => {
-                    let taken = entries.take_request(&id(number), now).map(|taken| taken.message);
+                    let taken = text(entries.take_request(&id(number), now));
                     match expected.get_mut(&number) {
                         Some((status @ ResponseStatus::Initialized, was, changed)) => {
                             prop_assert_eq!(taken, Some(message(*was)));
