@@ -7,8 +7,8 @@
 //! client can put another request in its place. Each time that it is fetched it is made anew, with
 //! another of the sign-in's challenges, signed and encrypted at that moment: the nodes behind
 //! authenticators take a nonce once and no request that is minutes old. When the bridge loses it,
-//! because its actor has restarted, the task puts it there again, under the same id and key, so that
-//! the code on the page stays good.
+//! because its actor has restarted, the task puts it there again, under the same id and key, so
+//! that the code on the page stays good.
 
 use std::net::IpAddr;
 use std::sync::Arc;

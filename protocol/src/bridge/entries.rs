@@ -58,8 +58,8 @@ pub struct EntryLimits {
     pub lifetime: Duration,
     /// The most bytes of all messages and entries of clients together, and as many of the service's
     /// own. A source, and for IPv6 a /56, may have a quarter of either; an IPv4 /24 and an IPv6 /48
-    /// three quarters. Messages of more than [`LONG`] bytes have a quarter of it, and go when others
-    /// need the room.
+    /// three quarters. Messages of more than [`LONG`] bytes have a quarter of it, and go when
+    /// others need the room.
     pub bytes: usize,
 }
 

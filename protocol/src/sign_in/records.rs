@@ -585,7 +585,8 @@ mod tests {
             cross_device: crate::sign_in::proof_request::CrossDevice::Allow,
         };
         let claims = serde_json::to_string(&plain).expect("JSON");
-        // The header and an RSA signature of 4096 bits, and the claims with the issuer, in base64url.
+        // The header and an RSA signature of 4096 bits, and the claims with the issuer, in
+        // base64url.
         let signed = "j".repeat(200 + 683 + (claims.len() + 120) * 4 / 3);
         transaction.opened = Some(OpenedRequest { request: plain, signed });
         let length = crate::encoding::encode(&transaction.with_given(challenge, UnixSeconds(1_800_000_000))).len();
