@@ -17,7 +17,7 @@ pub struct SourceLimitRefusals {
 impl Service {
     /// What the limits of one source refused. A front-end has limits of its own, which it counts
     /// itself.
-    pub fn source_limit_refusals(&self) -> [SourceLimitRefusals; 11] {
+    pub fn source_limit_refusals(&self) -> [SourceLimitRefusals; 12] {
         let registry = self.registry().source_refusals();
         let verification = self.verification().source_refusals();
         let sign_in = self.sign_in().source_refusals();
