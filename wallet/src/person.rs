@@ -3,7 +3,7 @@
 //! In the protocol, a nullifier is made of the account's leaf index, the relying party and the
 //! action (`world-id-primitives`, `authenticator.rs`, `oprf_query_digest`), so every authenticator
 //! of an account proves the same person, also after a recovery, and a removed one proves nothing.
-//! The simulator keeps to that: in place of the OPRF nodes' secret it has its seed, which is public.
+//! The simulator keeps to that: in place of the OPRF nodes' secret it has its public seed.
 
 use alloy_primitives::U256;
 use selfsame_protocol::commitment::{commitment, decompress_slots};
@@ -68,9 +68,9 @@ impl Person {
         self.leaf_index
     }
 
-    /// A field element that is derived from the person and `texts`: the hash of the texts
-    /// `selfsame simulator`, the seed, the leaf index in decimal digits, and `texts`, each of which
-    /// a zero byte ends.
+    /// A field element that is derived from the person and `texts`: the hash of the text "selfsame
+    /// simulator", the seed, the leaf index in decimal digits, and `texts`, each of which a zero
+    /// byte ends.
     pub(crate) fn number(&self, texts: &[&str]) -> U256 {
         let leaf_index = self.leaf_index.0.to_string();
         let mut bytes = Vec::new();

@@ -104,8 +104,8 @@ pub struct LegacyProof {
     pub words: String,
 }
 
-/// Makes a genuine legacy proof for values that are hashed already: the person's identity is
-/// the only leaf of its tree. Each credential has a place of its own in the tree, and so a root of its
+/// Makes a genuine legacy proof for values that are hashed already: the person's identity is the
+/// only leaf of its tree. Each credential has a place of its own in the tree, and so a root of its
 /// own. Uses all cores for about a second.
 pub fn legacy_proof(
     person: &Person,
