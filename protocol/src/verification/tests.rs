@@ -582,6 +582,36 @@ fn legacy_items_are_checked_against_request_and_roots() {
 }
 
 #[test]
+fn integers_are_read_in_every_spelling_of_json() {
+    let age = |value: &str| {
+        let value: Value = serde_json::from_str(value).expect("JSON");
+        let request = with(legacy(), "/responses/0/max_age", value);
+        VerificationRequest::read(&request).map(|_| ()).map_err(|error| error.detail)
+    };
+    for value in ["7200", "7200.0", "7.2e3", "3600.0", "604800.0"] {
+        assert_eq!(age(value), Ok(()), "{value}");
+    }
+    let range = "max_age must be an integer from 3600 to 604800 (seconds), not ";
+    for (value, expected) in [
+        ("7200.5", format!("{range}this number")),
+        ("-7200", format!("{range}this number")),
+        ("-7200.0", format!("{range}this number")),
+        // Above 2^53 a fraction or an exponent does not say which integer is meant.
+        ("1e16", format!("{range}this number")),
+        ("18446744073709551616", format!("{range}this number")),
+        ("\"7200\"", format!("{range}a string")),
+        ("3599.0", "max_age must be 3600 to 604800 seconds, not 3599".to_owned()),
+        ("9007199254740992.0", "max_age must be 3600 to 604800 seconds, not 9007199254740992".to_owned()),
+    ] {
+        assert_eq!(age(value), Err(expected), "{value}");
+    }
+    // So are the others.
+    let expires_at = number(&session()["responses"][0]["expires_at_min"].to_string().into());
+    let request = with(session(), "/responses/0/expires_at_min", json!(expires_at.to::<u64>() as f64));
+    assert!(VerificationRequest::read(&request).is_ok(), "{request}");
+}
+
+#[test]
 fn only_accepted_credentials_count() {
     let list = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     for (of_application, of_action, expected) in [
