@@ -184,7 +184,7 @@ impl Task<'_> {
         if request.is_sign_in() && !self.command.as_public_wallet {
             let reason = "the request asks for the statement that signs in, and over a bridge nothing shows that an issuer \
                           asks for it: this wallet signs in by `selfsame wallet sign-in` and the address of the issuer's \
-                          own signed request; --as-public-wallet plays a wallet that answers here too";
+                          own signed request; `selfsame wallet answer --as-public-wallet` plays a wallet that answers here too";
             return Err(Rejection::new(RejectionCode::FeatureUnavailable, reason));
         }
         if let Some(asked) = &request.current {

@@ -20,7 +20,8 @@ use crate::sign_in::{SignInRequest, SignInSession, printable};
 pub struct SignIn {
     /// The URL in the page's QR code, or a whole authorization URL. For the latter, the wallet also
     /// acts as the browser and prints where the browser would be sent. The QR code may also have a
-    /// connector URI, which is answered as by `wallet answer`.
+    /// connector URI, which is answered as by `wallet answer`: a sign-in only with its option
+    /// --as-public-wallet.
     url: String,
     /// Refuse the sign-in instead of answering with a proof.
     #[arg(long)]
