@@ -160,13 +160,15 @@ async fn verifications_have_one_event_each_without_the_nullifier() {
     assert!(!log.iter().any(|line| line.to_string().contains(digits)), "a nullifier in clear: {log:#?}");
 }
 
-/// The file of a new wallet, made by the program.
+/// The file of a new wallet with an account, made by the program.
 fn wallet(daemon: &LoggingDaemon) -> String {
     let wallet = daemon.data.path().join("wallet.json").to_str().expect("text").to_owned();
     let process = &daemon.process;
     let services = ["--gateway", &process.gateway, "--indexer", &process.indexer, "--wallet", &wallet];
-    let (made, text) = crate::harness::run(&[&["wallet", "new"], &services[..]].concat());
-    assert!(made, "{text}");
+    for command in ["new", "create-account"] {
+        let (made, text) = crate::harness::run(&[&["wallet", command], &services[..]].concat());
+        assert!(made, "{command}: {text}");
+    }
     wallet
 }
 

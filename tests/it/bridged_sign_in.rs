@@ -635,14 +635,17 @@ async fn a_service_without_signing_key_or_across_devices_does_not_start() {
     }
 }
 
+/// Nothing there shows that an issuer asks, so any page could hand on another one's sign-in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_commands_of_the_wallet_take_the_page_of_a_bridged_sign_in() {
+async fn the_wallet_signs_in_over_a_bridge_only_as_a_public_one() {
     let folder = folder();
     let data = folder.path().join("data");
     let process = DaemonProcess::start(&data, &[], &[("SELFSAME_SIGN_IN__WALLET_LINK", "bridge")]);
     let wallet = folder.path().join("wallet.json").display().to_string();
     let (gateway, indexer) = (process.gateway.clone(), process.indexer.clone());
     let (made, text) = run(&["wallet", "new", "--wallet", &wallet, "--gateway", &gateway, "--indexer", &indexer]);
+    assert!(made, "{text}");
+    let (made, text) = run(&["wallet", "create-account", "--wallet", &wallet]);
     assert!(made, "{text}");
     let parameters = [
         ("client_id", APP),
@@ -652,7 +655,13 @@ async fn the_commands_of_the_wallet_take_the_page_of_a_bridged_sign_in() {
     ];
     let url = reqwest::Url::parse_with_params(&format!("{}/authorize", process.sign_in), parameters).expect("a URL");
     let http = crate::sign_in_client::browser();
-    for (command, expected) in [("sign-in", "answered with a legacy proof of device"), ("answer", "refused")] {
+    let not_here = "the application was told: feature_unavailable\n";
+    for (command, decision, expected) in [
+        ("answer", &["--yes", "--as-public-wallet"][..], "answered with a legacy proof of device"),
+        ("answer", &["--refuse"], "refused"),
+        ("answer", &["--yes"], not_here),
+        ("sign-in", &["--yes"], not_here),
+    ] {
         let page = http.get(url.clone()).header("accept", "text/html").send().await.expect("an answer");
         let cookie = crate::sign_in_client::pair(
             page.headers().get("set-cookie").map(|cookie| cookie.to_str().expect("text").to_owned()),
@@ -663,11 +672,11 @@ async fn the_commands_of_the_wallet_take_the_page_of_a_bridged_sign_in() {
         let path = text.split("data-complete=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a path");
         let operator = process.operator.clone();
         let data = data.display().to_string();
-        let decision = if expected == "refused" { "--refuse" } else { "--yes" };
-        let arguments =
-            ["wallet", command, &link, decision, "--wallet", &wallet, "--operator", &operator, "--data", &data];
-        let (answered, text) = run(&arguments);
-        assert!(answered && text.contains(expected), "{text}");
+        let of_daemon = ["--wallet", &wallet, "--operator", &operator, "--data", &data];
+        let (answered, text) = run(&[&["wallet", command, &link], decision, &of_daemon[..]].concat());
+        assert_eq!(answered, expected != not_here, "{text}");
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(text.contains("selfsame wallet answer --as-public-wallet"), !answered, "{text}");
         // The daemon gets the answer from its own bridge a moment later.
         let get = async |path: &str| {
             let request = http.get(format!("{}{path}", process.sign_in)).header("Cookie", &cookie);
@@ -681,7 +690,7 @@ async fn the_commands_of_the_wallet_take_the_page_of_a_bridged_sign_in() {
         .await;
         let done = get(path).await;
         let target = fragment_or_query(done.headers()[LOCATION].to_str().expect("text"));
-        assert_eq!(target.contains_key("code"), expected != "refused", "{target:?}");
+        assert_eq!(target.contains_key("code"), text.contains("answered with"), "{target:?}");
     }
     let (taken, text) =
         run(&["wallet", "sign-in", "https://x.example/?t=wld", "--yes", "--same-device", "--wallet", &wallet]);

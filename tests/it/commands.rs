@@ -510,37 +510,3 @@ fn one_account_is_one_person_whichever_wallet_proves() {
     is_nobody("phone");
     assert!(process.terminate().success());
 }
-
-/// Over a bridge nothing shows that an issuer asks, so the wallet gives no statement that signs in.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_wallet_signs_in_over_a_bridge_only_as_a_public_one() {
-    let (folder, wallets) = (folder(), folder());
-    let variables = [("SELFSAME_SIGN_IN__WALLET_LINK", "bridge")];
-    let process = DaemonProcess::start(folder.path(), &[], &variables);
-    let wallet_commands = WalletCommands { folder: wallets.path(), process: &process };
-    let data = folder.path().display().to_string();
-    let (success, text) = wallet_commands.wallet("own", &format!("new --operator {} --data {data}", process.operator));
-    assert!(success, "{text}");
-    wallet_commands.run_operation("own", "create-account");
-    let page = format!(
-        "{}/authorize?client_id=app_staging_5e1f5a3e000000000000000000000001&response_type=code&scope=openid\
-         &redirect_uri=http%3A%2F%2Flocalhost%3A3000%2Fcallback",
-        process.sign_in
-    );
-    let connector = async || {
-        let request = crate::sign_in_client::browser().get(&page).header("Accept", "text/html");
-        let text = request.send().await.expect("a page").text().await.expect("text");
-        let links = text.split("href=\"").filter_map(|rest| rest.split('"').next());
-        let link = links.into_iter().find(|link| link.contains("/connect?")).expect("a connector URI");
-        link.replace("&amp;", "&")
-    };
-    for command in ["answer", "sign-in"] {
-        let (success, text) = wallet_commands.wallet("own", &format!("{command} {} --yes", connector().await));
-        assert!(!success && text.contains("the application was told: feature_unavailable"), "{command}: {text}");
-        assert!(text.contains("selfsame wallet sign-in") && text.contains("--as-public-wallet"), "{command}: {text}");
-    }
-    let answer = format!("answer {} --yes --as-public-wallet", connector().await);
-    let (success, text) = wallet_commands.wallet("own", &answer);
-    assert!(success && text.ends_with("answered with a legacy proof of orb\n"), "{text}");
-    assert!(process.terminate().success());
-}

@@ -435,7 +435,11 @@ fn the_wallet_command_asks_and_remembers_the_issuer() {
     let wallet = folder.path().join("wallet.json");
     let (data_text, wallet_text) = (data.to_str().expect("text"), wallet.to_str().expect("text"));
     let daemon = DaemonProcess::start(&data, &[], &[]);
-    assert!(run(&["wallet", "new", "--wallet", wallet_text]).0);
+    let services = ["--wallet", wallet_text, "--gateway", &daemon.gateway, "--indexer", &daemon.indexer];
+    for command in ["new", "create-account"] {
+        let (made, text) = run(&[&["wallet", command], &services[..]].concat());
+        assert!(made, "{command}: {text}");
+    }
     let url = format!(
         "{}/authorize?client_id={APP}&redirect_uri={CALLBACK}&response_type=code&scope=openid&nonce=n",
         daemon.sign_in

@@ -218,6 +218,8 @@ async fn fsck_finds_damage_in_every_family() {
     let (data_text, wallet) =
         (data.path().display().to_string(), data.path().join("wallet.json").display().to_string());
     run(&["wallet", "new", "--wallet", &wallet, "--gateway", &process.gateway, "--indexer", &process.indexer]);
+    let (made, text) = run(&["wallet", "create-account", "--wallet", &wallet]);
+    assert!(made, "{text}");
     let of_daemon = ["--wallet", &wallet, "--operator", &process.operator, "--data", &data_text];
     let (proved, body) = run(&[&["wallet", "prove", "--app", APP, "--action", "vote"][..], &of_daemon].concat());
     assert!(proved, "{body}");
