@@ -673,7 +673,7 @@ async fn the_wallet_signs_in_over_a_bridge_only_as_a_public_one() {
         let operator = process.operator.clone();
         let data = data.display().to_string();
         let of_daemon = ["--wallet", &wallet, "--operator", &operator, "--data", &data];
-        let (answered, text) = run(&[&["wallet", command, &link], decision, &of_daemon[..]].concat());
+        let (answered, text) = run(&[&["wallet", command, &link][..], decision, &of_daemon].concat());
         assert_eq!(answered, expected != not_here, "{text}");
         assert!(text.contains(expected), "{text}");
         assert_eq!(text.contains("selfsame wallet answer --as-public-wallet"), !answered, "{text}");
