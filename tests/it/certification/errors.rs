@@ -477,7 +477,9 @@ async fn introspect_answers_every_inactive_token_alike() {
         let expected = ["code", "detail", "attribute", "error", "error_description", "active"];
         assert_eq!(fields, BTreeSet::from(expected), "{what}");
         assert_eq!((&answer.body["active"], &answer.body["attribute"]), (&json!(false), &json!("token")), "{what}");
-        assert_eq!(answer.header(WWW_AUTHENTICATE), "", "{what}: the client's own credentials were good");
+        let challenge = answer.header(WWW_AUTHENTICATE);
+        let expected = format!("{BEARER_CHALLENGE}, error=\"invalid_token\"");
+        assert!(challenge.starts_with(&expected), "{what}: it is the token that is not good: {challenge}");
         bodies.push(answer.body);
     }
     assert!(bodies.iter().all(|body| *body == bodies[0]), "the answer does not tell why the token is invalid");
