@@ -166,6 +166,7 @@ async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
     let client = client.restart_with_defaults().await;
     client.daemon.clock.advance(std::time::Duration::from_secs(3601));
     assert_eq!(client.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
+    client.daemon.clock.set(START);
     let listed = client.list_roots().await;
     assert!(listed.contains(&trusted), "{listed:?}");
     let current =
