@@ -15,8 +15,9 @@ pub fn accepts_html(request: &Request) -> bool {
     names(request, "text/html") && !accepts_json(request)
 }
 
-/// Refuses what a browser fetches before anybody asks for it: a page that begins a sign-in, ends one
-/// or uses something up is made for a person. The browser asks again when the person goes there.
+/// Refuses what a browser fetches before anybody asks for it: a page that begins a sign-in, ends
+/// one or uses something up is made for a person. The browser asks again when the person goes
+/// there.
 ///
 /// # Errors
 /// The headers say that it is such a fetch: `Sec-Purpose` of the Fetch standard, and what browsers

@@ -43,9 +43,9 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 
 /// The proof request
 ///
-/// What the authenticator answers. Each call gets a request with a nonce of its own, until there were
-/// eight; an answer to any of them counts. A browser gets a page that says what the address is for.
-/// Scripts of every origin may read it.
+/// What the authenticator answers. Each call gets a request with a nonce of its own, until there
+/// were eight; an answer to any of them counts. A browser gets a page that says what the address is
+/// for. Scripts of every origin may read it.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/request", tag = "sign-in", operation_id = "read_proof_request",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
@@ -212,9 +212,9 @@ pub(super) fn state(progress: Progress) -> Value {
 
 /// Complete the sign-in
 ///
-/// Sends the browser back to the application, once. When the authenticator gave no proof, a person is
-/// told why first, on a page that leads on with `onward`. Only a failed completion is counted against its
-/// source: there are no more successful ones than sign-ins, which are counted.
+/// Sends the browser back to the application, once. When the authenticator gave no proof, a person
+/// is told why first, on a page that leads on with `onward`. Only a failed completion is counted
+/// against its source: there are no more successful ones than sign-ins, which are counted.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof")),

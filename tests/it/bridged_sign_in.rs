@@ -507,8 +507,8 @@ async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
         assert_eq!(status(&wrong).await, StatusCode::BAD_REQUEST, "{why}");
     }
 
-    // After all this the request is still there, and no challenge of it is used up. A client's request
-    // is there once.
+    // After all this the request is still there, and no challenge of it is used up. A client's
+    // request is there once.
     let text = client.wallet(&page).fetch().await.expect("a request");
     assert!(String::from_utf8_lossy(&text).contains(".0\""), "it has the first challenge");
     let taken = client.bridge(reqwest::Method::GET, &format!("/request/{id}"), None).await;

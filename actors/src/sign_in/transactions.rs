@@ -181,8 +181,8 @@ impl SignInHandle {
     }
 
     /// A challenge for an authenticator that fetches a transaction's request in another form than
-    /// that of [`SignInHandle::open_request`]. A legacy proof has no challenges: it gets the same one
-    /// each time.
+    /// that of [`SignInHandle::open_request`]. A legacy proof has no challenges: it gets the same
+    /// one each time.
     ///
     /// # Errors
     /// The transaction was answered, or does not exist.
@@ -214,11 +214,11 @@ impl SignInHandle {
     }
 
     /// Accepts a person's proof as the transaction's answer. `body` is a verification request with
-    /// one proof, which must be made for the transaction's own action, signal and environment, and a
-    /// current proof for the nonce of one of its challenges. When `body` has a `nonce`, it says
-    /// which; otherwise each that was given out is tried, the newest first. The first accepted proof
-    /// answers the transaction. A source address may have a quarter of the permits of proofs that
-    /// answer sign-ins.
+    /// one proof, which must be made for the transaction's own action, signal and environment, and
+    /// a current proof for the nonce of one of its challenges. When `body` has a `nonce`, it says
+    /// which; otherwise each that was given out is tried, the newest first. The first accepted
+    /// proof answers the transaction. A source address may have a quarter of the permits of proofs
+    /// that answer sign-ins.
     ///
     /// Returns the secret of the return URL for an answer from the browser's own device: the
     /// transaction is then completed only with it.

@@ -215,7 +215,8 @@ fn a_signal_is_compared_with_a_signed_nonce_only() {
     assert!(config("require_signal_nonce = true\nrequire_signed_requests = true").is_ok());
 }
 
-/// `deny` holds where wallets answer the service's own signed request alone: those of the simulator.
+/// `deny` holds where wallets answer the service's own signed request alone: those of the
+/// simulator.
 #[test]
 fn other_devices_are_denied_only_where_that_keeps_a_relay_out() {
     let app = |id: &str, more: &str| {

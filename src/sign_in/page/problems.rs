@@ -50,8 +50,8 @@ pub fn cannot_continue(
     frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
 }
 
-/// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the path
-/// on which the application learns it.
+/// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
+/// path on which the application learns it.
 pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str) -> Response {
     let words = frame.words;
     let (reason, advice) = match failure {

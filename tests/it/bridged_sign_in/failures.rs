@@ -1,5 +1,5 @@
-//! What a wallet that gives no proof is told to mean: to the person on a page, to the application as
-//! the response, and to the operator in the audit trail.
+//! What a wallet that gives no proof is told to mean: to the person on a page, to the application
+//! as the response, and to the operator in the audit trail.
 
 use reqwest::StatusCode;
 use reqwest::header::ACCEPT;

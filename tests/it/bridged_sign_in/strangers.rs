@@ -1,5 +1,5 @@
-//! What a stranger who learned the id of a sign-in's request, and not its key, can do at the bridge;
-//! and how a wallet that fetches the request again gets on.
+//! What a stranger who learned the id of a sign-in's request, and not its key, can do at the
+//! bridge; and how a wallet that fetches the request again gets on.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -231,8 +231,8 @@ impl Caller {
         }
     }
 
-    /// An authenticator opens the request. What is recorded first is shown to all that open it, with
-    /// another challenge each time, and with the same signature for the same one.
+    /// An authenticator opens the request. What is recorded first is shown to all that open it,
+    /// with another challenge each time, and with the same signature for the same one.
     async fn open(&self, number: usize) {
         let id = self.known.all()[number].begun.id;
         let Ok(asked) = self.sign_in.proof_request(id) else { return };
