@@ -39,6 +39,9 @@ pub enum DecodeError {
         /// The byte that was read.
         tag: u8,
     },
+    /// An encrypted record was encrypted with another key, or was changed.
+    #[error("the record was encrypted with another key, or was changed")]
+    NotAuthentic,
     /// The bytes of a text are not UTF-8.
     #[error("a text is not UTF-8")]
     NotUtf8,

@@ -1,9 +1,11 @@
-//! Browser sessions: the person who has signed in with a browser, for each client.
+//! Browser sessions: the person who has signed in with a browser, for each client. The store has
+//! them encrypted for the holder of the cookie ([`selfsame_protocol::sign_in::holder`]).
 
 use std::fmt;
 
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::Person;
+use selfsame_protocol::sign_in::holder::SealedSession;
 use selfsame_protocol::sign_in::records::{BrowserSession, ClientSession};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordWrite, StoreError};
@@ -109,7 +111,7 @@ impl SignInHandle {
     /// Access tokens that were issued in the session stay valid until they expire.
     pub async fn end_session(&self, session: &str) -> Result<(), SignInError> {
         let key = session_key(session);
-        while let Some(ReadRecord { stored, .. }) = self.state.get::<BrowserSession>(&key)? {
+        while let Some(ReadRecord { stored, .. }) = self.state.get::<SealedSession>(&key)? {
             let delete = RecordWrite { key, before: Some(stored), after: None };
             if self.state.write(vec![delete]).await? == Decision::Written {
                 break;
@@ -122,8 +124,17 @@ impl SignInHandle {
     /// without a session.
     fn session(&self, session: &str) -> Result<Option<ReadRecord<BrowserSession>>, StoreError> {
         let now = self.state.clock.unix_seconds();
-        let read = self.state.get::<BrowserSession>(&session_key(session))?;
+        let read = self.stored_session(session)?;
         Ok(read.map(|ReadRecord { value, stored }| ReadRecord { value: self.live_sign_ins(value, now), stored }))
+    }
+
+    /// A browser's session as it was stored, decrypted; `None` without a session.
+    fn stored_session(&self, secret: &str) -> Result<Option<ReadRecord<BrowserSession>>, StoreError> {
+        let Some(ReadRecord { value, stored }) = self.state.get::<SealedSession>(&session_key(secret))? else {
+            return Ok(None);
+        };
+        let value = value.open(secret).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
+        Ok(Some(ReadRecord { value, stored }))
     }
 
     /// The sign-ins of a session that have not ended by `now`.
@@ -162,8 +173,7 @@ impl SignInHandle {
             SessionCookie::Unwanted => return Ok(None),
             SessionCookie::Missing => None,
             SessionCookie::HostOnly(secret) | SessionCookie::Plain(secret) => {
-                let key = session_key(secret);
-                self.state.get::<BrowserSession>(&key)?.map(|read| (key, read))
+                self.stored_session(secret)?.map(|read| (session_key(secret), read))
             }
         };
         let mut kept = BrowserSession::default();
@@ -174,7 +184,11 @@ impl SignInHandle {
             kept = if is_own { value } else { value.only_same_person(&known) };
         }
         let secret = self.state.new_secret();
-        writes.push(write(session_key(&secret), None, &kept.with(known), now.plus(lifetime)));
+        let mut nonce = [0; 12];
+        self.state.random.fill(&mut nonce);
+        let sealed = SealedSession::seal(&kept.with(known), &secret, nonce);
+        let sealed = sealed.map_err(|error| SignInError::unavailable(error.to_string()))?;
+        writes.push(write(session_key(&secret), None, &sealed, now.plus(lifetime)));
         Ok(Some(secret))
     }
 }

@@ -10,6 +10,7 @@
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed |
 //! | [`records`] | the stored records of the provider |
 //! | [`wallet_failure`] | why a wallet gave no proof |
+//! | [`holder`] | the stored form of a browser's session, which the holder of its cookie alone can read |
 //! | [`signing_algorithm`] | the algorithms that the provider signs with |
 //! | [`pkce`] | code challenges (RFC 7636) |
 //! | [`claims`] | the claims of ID tokens and of user-info |
@@ -21,6 +22,7 @@ pub mod authorize;
 pub mod claims;
 pub mod discovery;
 pub mod error;
+pub mod holder;
 pub mod languages;
 pub mod logout;
 pub mod parameters;

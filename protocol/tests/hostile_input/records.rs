@@ -27,6 +27,7 @@ use selfsame_protocol::registry::{
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::holder::SealedSession;
 use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest};
 use selfsame_protocol::sign_in::records::{
     AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, OpenedRequest, SigningKey,
@@ -195,6 +196,7 @@ records! {
     access_tokens: AccessToken,
     client_sessions: ClientSession,
     browser_sessions: BrowserSession,
+    sealed_sessions: SealedSession,
     signing_key_records: SigningKey,
     signing_keys: SigningKeys,
 }

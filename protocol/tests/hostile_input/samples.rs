@@ -33,6 +33,7 @@ use selfsame_protocol::registry::{
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::holder::SealedSession;
 use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest};
 use selfsame_protocol::sign_in::records::{
     AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, OpenedRequest, SigningKey, SigningKeys,
@@ -228,6 +229,12 @@ mapped! {
     AffineKey = (String::any(), String::any()).prop_map(|(x, y)| Self { pk: [x, y] }),
 }
 
+impl Sample for [u8; 12] {
+    fn any() -> BoxedStrategy<Self> {
+        any::<Self>().boxed()
+    }
+}
+
 impl<T: Sample> Sample for Option<T> {
     fn any() -> BoxedStrategy<Self> {
         prop::option::of(T::any()).boxed()
@@ -324,6 +331,7 @@ fields! {
     AccessToken { client_id, person, scopes, issued_at }
     ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type }
     BrowserSession { clients }
+    SealedSession { nonce, ciphertext }
     SigningKey { id, public_key, private_key, published_at, promoted_at, retired_at }
     SigningKeys { keys, sessions_ended_at }
     GatewayStatusResponse { request_id, kind, status }

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::sign_in::messages::SessionRegistryMessage;
 use crate::support::traced::Traced;
-use crate::{ClusterParts, ConfiguredKey, SessionCookie, SignInClient};
+use crate::{ClusterParts, CompletedTransaction, ConfiguredKey, SessionCookie, SignInClient};
 
 const APP: &str = "app_staging_records";
 const REDIRECT_URI: &str = "https://app.example/callback";
@@ -44,6 +44,11 @@ impl MapRecords {
         let mut kinds: Vec<_> = records.keys().map(|key| key.kind).collect();
         kinds.dedup();
         kinds
+    }
+
+    fn of_kind(&self, kind: RecordKind) -> Vec<StoredRecord> {
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        records.iter().filter(|(key, _)| key.kind == kind).map(|(_, record)| record.clone()).collect()
     }
 }
 
@@ -144,6 +149,17 @@ fn answer(signal: &str) -> Value {
 /// Begins a sign-in, answers it and completes it. Returns the access token.
 async fn sign_in(service: &Service) -> String {
     let sign_in = service.sign_in();
+    let completed = complete(service, SessionCookie::Unwanted).await;
+    let Delivery::Redirect { location } = completed.delivery else { panic!("the response is a redirect") };
+    let code = location.split(['?', '&']).find_map(|part| part.strip_prefix("code=")).expect("a code").to_owned();
+    let tokens = sign_in.exchange(APP, &code, Some(REDIRECT_URI), None).await.expect("the code is good");
+    assert!(sign_in.exchange(APP, &code, Some(REDIRECT_URI), None).await.is_err(), "a code is redeemed once");
+    tokens.access_token
+}
+
+/// Begins a sign-in, answers it and completes it for a caller with this cookie.
+async fn complete(service: &Service, session: SessionCookie<'_>) -> CompletedTransaction {
+    let sign_in = service.sign_in();
     let target = Target { redirect_uri: REDIRECT_URI.to_owned(), mode: ResponseMode::Query, state: None };
     let request = AuthorizationRequest {
         client_id: APP.to_owned(),
@@ -160,12 +176,32 @@ async fn sign_in(service: &Service) -> String {
     let begun = sign_in.begin(request, None, None, None).await.expect("it begins");
     let asked = sign_in.proof_request(begun.id).expect("there is a request");
     sign_in.answer(begun.id, &answer(&asked.signal), AnswerMode::CrossDevice, None).await.expect("the proof holds");
-    let completed = sign_in.complete(begun.id, &begun.secret, None, SessionCookie::Unwanted).await.expect("complete");
-    let Delivery::Redirect { location } = completed.delivery else { panic!("the response is a redirect") };
-    let code = location.split(['?', '&']).find_map(|part| part.strip_prefix("code=")).expect("a code").to_owned();
-    let tokens = sign_in.exchange(APP, &code, Some(REDIRECT_URI), None).await.expect("the code is good");
-    assert!(sign_in.exchange(APP, &code, Some(REDIRECT_URI), None).await.is_err(), "a code is redeemed once");
-    tokens.access_token
+    sign_in.complete(begun.id, &begun.secret, None, session).await.expect("complete")
+}
+
+/// The applications of one browser are in its session alone, which only its cookie opens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_session_in_the_store_names_no_application_and_no_person() {
+    let (_folder, mut settings, store, _) = service_parts("sealed-sessions");
+    configure(&mut settings);
+    let records = Arc::new(MapRecords::default());
+    let parts = ServiceParts::new(settings, store.clone()).records(records.clone()).clock(clock());
+    let service = Service::start(parts).await.expect("the service starts");
+    let first = complete(&service, SessionCookie::Missing).await.new_session.expect("a session");
+    let second = complete(&service, SessionCookie::HostOnly(&first)).await.new_session.expect("a session");
+    let sessions = records.of_kind(RecordKind::BrowserSession);
+    assert_eq!(sessions.len(), 1, "the first session ended with the second");
+    let nullifier = U256::from(7).to_be_bytes::<32>();
+    for part in [APP.as_bytes(), REDIRECT_URI.as_bytes(), &nullifier] {
+        let is_in = sessions[0].value.windows(part.len()).any(|window| window == part);
+        assert!(!is_in, "{:?} is in the stored session", String::from_utf8_lossy(part));
+    }
+    let known = service.sign_in().session_sign_ins(&second).expect("read");
+    assert_eq!(known.iter().map(|known| known.client_id.as_str()).collect::<Vec<_>>(), [APP]);
+    assert!(service.sign_in().session_sign_ins(&first).expect("read").is_empty());
+    service.sign_in().end_session(&second).await.expect("it ends");
+    assert!(records.of_kind(RecordKind::BrowserSession).is_empty());
+    timeout(PATIENCE, service.stop()).await.expect("the service stops");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
