@@ -1,5 +1,6 @@
 //! Makes the settings of following chains from the configuration.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,9 +13,11 @@ use selfsame_protocol::chain::deployment::AcceptedCode;
 use selfsame_protocol::chain::followed::KeyOwner;
 use selfsame_protocol::chain::rpc::BlockTag;
 use selfsame_protocol::verification::Environment;
+use zeroize::Zeroizing;
 
 use crate::chain::{InvalidNodeUrl, JsonRpcNode, NodeSettings, NodeSetupError, NodeUrl};
 use crate::config::{Block, Chain, Config, Contract, ContractKind};
+use crate::secret_file::read_private;
 
 /// Why a chain cannot be followed as it is configured.
 #[derive(Debug, thiserror::Error)]
@@ -127,8 +130,12 @@ pub fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, C
 fn node_urls(chain: &Chain) -> Result<Vec<NodeUrl>, ChainSetupError> {
     let Some(path) = &chain.rpc_file else { return Ok(chain.rpc.clone()) };
     let (name, path) = (|| chain.name.clone(), path.clone());
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => zeroize::Zeroizing::new(text),
+    let read = read_private(&path).and_then(|bytes| {
+        let text = std::str::from_utf8(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(Zeroizing::new(text.to_owned()))
+    });
+    let text = match read {
+        Ok(text) => text,
         Err(error) => return Err(ChainSetupError::Unreadable { chain: name(), path, error }),
     };
     let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());

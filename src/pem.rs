@@ -8,6 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use zeroize::Zeroizing;
 
+use crate::secret_file::read_private;
+
 /// A file that is not usable as what was wanted.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
@@ -133,7 +135,11 @@ fn lacks(path: &Path, wanted: Wanted, found: &[Section]) -> PemError {
 /// The sections of a file. Text between them is left out, as OpenSSL does.
 fn sections(path: &Path, wanted: Wanted) -> Result<Vec<Section>, PemError> {
     let refused = |problem: String| PemError { path: path.to_owned(), problem };
-    let bytes = Zeroizing::new(std::fs::read(path).map_err(|error| refused(error.to_string()))?);
+    let bytes = match wanted {
+        Wanted::Certificates => std::fs::read(path).map(Zeroizing::new),
+        Wanted::PrivateKey => read_private(path),
+    };
+    let bytes = bytes.map_err(|error| refused(error.to_string()))?;
     if bytes.trim_ascii().is_empty() {
         return Err(refused(format!("there is no {} in it: it is empty; {}", wanted.name(), wanted.advice())));
     }

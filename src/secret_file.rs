@@ -1,10 +1,14 @@
-//! Files in the data folder that hold one secret each, readable only by their owner.
+//! Files that hold secrets: those that the daemon makes in its data folder, and those that the
+//! configuration names. A file that other users of the machine can read is refused.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::hex;
 use selfsame_actors::Random;
+use zeroize::Zeroizing;
 
 use crate::durable_fs::{make_file, parent_dir, sync_folder};
 
@@ -20,7 +24,8 @@ pub const AUDIT_KEY: &str = "audit.key";
 pub struct SecretFileError {
     /// Path of the file.
     pub path: PathBuf,
-    /// The operating system's error; of the kind `InvalidData` when the file is empty or not UTF-8.
+    /// The operating system's error; of the kind `InvalidData` when the file is empty or not UTF-8,
+    /// and `PermissionDenied` also when others can read it.
     pub error: io::Error,
 }
 
@@ -62,15 +67,56 @@ pub fn existing_secret(path: &Path) -> Result<Option<String>, SecretFileError> {
 /// Reads the secret in a file, without white space around it.
 ///
 /// # Errors
-/// When the file cannot be read or is empty.
+/// When the file cannot be read, is empty, or can be read by others.
 pub fn read_secret(path: &Path) -> Result<String, SecretFileError> {
     let failed = |error| SecretFileError { path: path.to_owned(), error };
-    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let bytes = read_private(path).map_err(failed)?;
+    let text =
+        std::str::from_utf8(&bytes).map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))?;
     let secret = text.trim();
     if secret.is_empty() {
         return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the file is empty")));
     }
     Ok(secret.to_owned())
+}
+
+/// Reads a file that only its owner may read, or, when it is root's, also the group that root gave
+/// it to.
+///
+/// # Errors
+/// When the file cannot be read, or can be read by others: of the kind `PermissionDenied`.
+pub fn read_private(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let allowed = allowed_mode(metadata.uid(), rustix::process::geteuid().as_raw());
+    let mode = metadata.mode() & 0o777;
+    if metadata.is_file() && mode & !allowed != 0 {
+        let advice = format!(
+            "its mode is {mode:o}, so other users of this machine can read or change it; run `chmod {:o} {}`",
+            allowed & 0o660,
+            path.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, advice));
+    }
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The bits that the mode of a secret's file may have. A user's own file is for that user alone. A
+/// file that root owns may be readable for its group, because that is how root gives a service a
+/// secret which the service cannot change; PostgreSQL has the same rule for private keys. Where the
+/// program runs as root, root is the user.
+fn allowed_mode(owner: u32, user: u32) -> u32 {
+    if owner == 0 && user != 0 { 0o740 } else { 0o700 }
+}
+
+/// Writes the file of a secret, as an operator would.
+#[cfg(test)]
+pub(crate) fn write_secret(path: &Path, content: impl AsRef<[u8]>) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, content).expect("the file is written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("its mode is set");
 }
 
 #[cfg(test)]
@@ -100,10 +146,45 @@ mod tests {
         std::fs::write(&unfinished, &secret[..3]).expect("the file is written");
         assert_eq!(secret_file(&path, &SystemRandom).expect("the secret is created").len(), 64);
         assert_eq!(std::fs::read_dir(folder.path()).expect("the folder is listed").count(), 1);
-        std::fs::write(&path, "\n").expect("the file is written");
+        write_secret(&path, "\n");
         let refused = secret_file(&path, &SystemRandom).expect_err("the file is refused").to_string();
         assert!(refused.ends_with("the file is empty; remove it, and the daemon makes a new one when it starts"));
         let refused = read_secret(&path).expect_err("the file is refused").to_string();
         assert!(refused.ends_with("the file is empty"), "the daemon does not make every file: {refused}");
+    }
+
+    #[test]
+    fn a_secret_that_other_users_can_read_or_change_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let path = folder.path().join("secret");
+        write_secret(&path, "the secret\n");
+        for mode in [0o600, 0o400, 0o700] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("its mode is set");
+            assert_eq!(read_secret(&path).ok().as_deref(), Some("the secret"), "{mode:o}");
+            assert_eq!(existing_secret(&path).expect("it is read").as_deref(), Some("the secret"), "{mode:o}");
+        }
+        // For a file of root's, read by another user, the mode 640 is right: see the table below.
+        for mode in [0o644, 0o604, 0o620, 0o602, 0o601, 0o660, 0o666, 0o444] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("its mode is set");
+            for refused in [read_secret(&path).err(), existing_secret(&path).err()] {
+                let refused = refused.expect("the file is refused");
+                assert_eq!(refused.error.kind(), io::ErrorKind::PermissionDenied, "{mode:o}");
+                let text = refused.to_string();
+                let advice = format!(
+                    "its mode is {mode:o}, so other users of this machine can read or change it; run `chmod 600 "
+                );
+                assert!(text.contains(&advice) && text.contains("/secret`"), "{text}");
+                assert!(!text.contains("the secret"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_root_gives_a_secret_to_a_group() {
+        for (owner, user, allowed) in
+            [(1000, 1000, 0o700), (0, 0, 0o700), (1000, 0, 0o700), (1000, 1001, 0o700), (0, 1000, 0o740)]
+        {
+            assert_eq!(allowed_mode(owner, user), allowed, "a file of {owner} for {user}");
+        }
     }
 }

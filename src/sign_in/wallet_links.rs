@@ -223,6 +223,7 @@ mod tests {
     use std::fmt::Debug;
 
     use super::*;
+    use crate::secret_file::write_secret;
 
     const APPS: &str = "[[apps]]\nid = 'app_a'\nredirect_uris = ['https://a.example/']\n";
 
@@ -270,7 +271,7 @@ mod tests {
         };
         let party = "[[relying_parties]]\napp_id = 'app_a'\nrp_id = 'rp_0000000000000007'\nsigning_key_file = 'FILE'\n";
         let issuers = "[[issuers]]\nid = 1\n[[issuers]]\nid = 9303\n[[issuers]]\nid = 128\n";
-        std::fs::write(&path, format!("0x{}\n", "07".repeat(32))).unwrap();
+        write_secret(&path, format!("0x{}\n", "07".repeat(32)));
         let links = read(&current(party, issuers)).ok().unwrap();
         let way = shown(links.way("app_a", "https://x"));
         // Issuer 128 issues for staging alone.
@@ -306,7 +307,7 @@ mod tests {
             assert!(errors.len() == 1 && text.starts_with(key) && text.contains(reason), "{text}");
         }
         for (content, reason) in [("", "empty"), ("07", "64 hex digits"), (&"00".repeat(32), "neither zero")] {
-            std::fs::write(&path, content).unwrap();
+            write_secret(&path, content);
             let errors = read(&current(party, issuers)).err().unwrap();
             assert!(errors[0].to_string().contains(reason), "{}", errors[0]);
         }

@@ -101,13 +101,14 @@ fn secrets(webhook: &Webhook) -> Result<Vec<WebhookSecret>, WebhookProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret_file::write_secret;
 
     #[test]
     fn a_secret_file_has_one_to_four_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         let read = |content: &str| {
-            std::fs::write(&path, content).unwrap();
+            write_secret(&path, content);
             let settings = "[[webhooks]]\nid = 'one'\nurl = 'https://hooks.example/'\nevents = ['root.added']";
             let config = toml::from_str(&format!("{settings}\nsecret_file = {:?}", path.to_str().unwrap())).unwrap();
             Webhooks::read(&config).map(|read| read.receivers[0].secrets.len())

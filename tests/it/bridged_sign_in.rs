@@ -23,7 +23,7 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use crate::harness::{DaemonProcess, TestDaemon, folder, run, until, until_true};
+use crate::harness::{DaemonProcess, TestDaemon, folder, run, until, until_true, write_secret};
 use crate::sign_in_client::{APP, SignInTestClient, accept_current_proofs, fragment_or_query, random};
 
 /// The secret key of the relying party.
@@ -50,7 +50,7 @@ impl BridgedClient {
     async fn start_with(proof: ProofKind, change: impl FnOnce(&mut Config)) -> Self {
         let keys = folder();
         let path = keys.path().join("rp.key");
-        std::fs::write(&path, hex::encode(RP_KEY)).expect("written");
+        write_secret(&path, hex::encode(RP_KEY));
         let client = SignInTestClient::start_with_keys(|config| {
             accept_current_proofs(config);
             config.sign_in.wallet_link = Some("bridge".parse().expect("a link"));

@@ -12,7 +12,7 @@ use selfsame_wallet::prove::{self, LegacyRequest, ProofParameters};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
-use crate::harness::{START, TestDaemon, folder};
+use crate::harness::{START, TestDaemon, folder, write_secret};
 use crate::sign_in_client::{SignInTestClient, fragment_or_query, random, wanted};
 use crate::test_accounts::person_of;
 use crate::verification_client::{
@@ -287,7 +287,7 @@ async fn the_key_of_a_simulator_is_refused_for_production_also_when_staging_has_
     let other = |config: &mut Config| production_key_of_simulator(config, ProofKind::Current, "of another deployment");
     TestDaemon::start_with(data, other).await.stop().await;
     // A seed that cannot be read is not taken as one that was never made.
-    std::fs::write(data.join("simulator.seed"), "").expect("written");
+    write_secret(&data.join("simulator.seed"), "");
     let error = TestDaemon::start_error(data, other).await;
     assert!(error.contains("simulator.seed") && error.contains("the file is empty"), "{error}");
 }

@@ -13,7 +13,7 @@ use selfsame_wallet::operations::create_account;
 
 #[cfg(feature = "fault-injection")]
 use crate::harness::run_for_status;
-use crate::harness::{DaemonProcess, folder, refused_start, run, run_with};
+use crate::harness::{DaemonProcess, folder, refused_start, run, run_with, write_secret};
 use crate::test_accounts::{final_state, key, seed};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/protocol/vectors/registry_trace_1.json");
@@ -339,11 +339,11 @@ fn wallet_commands_run_all_operations() {
 #[test]
 fn the_token_is_not_sent_in_clear_to_another_machine() {
     let folder = folder();
-    std::fs::write(folder.path().join("operator.token"), "a token").expect("written");
+    write_secret(&folder.path().join("operator.token"), "a token");
     let data = folder.path().to_str().expect("text");
     for operator in ["http://192.0.2.1:8084", "http://selfsame.example:8084", "http://127.0.0.1.example:8084"] {
         let (succeeded, text) = run(&["status", "--operator", operator, "--data", data]);
-        assert!(!succeeded && text.contains("in clear text") && text.contains("--send-token-in-clear"), "{text}");
+        assert!(!succeeded && text.contains("in clear text") && text.contains("--in-clear"), "{text}");
     }
     let (succeeded, text) = run(&["status", "--operator", "http://127.0.0.1:1", "--data", data]);
     assert!(!succeeded && text.contains("no answer from"), "{text}");
@@ -352,7 +352,7 @@ fn the_token_is_not_sent_in_clear_to_another_machine() {
 #[test]
 fn the_wallet_sends_the_token_neither_in_clear_nor_to_a_proxy() {
     let folder = folder();
-    std::fs::write(folder.path().join("operator.token"), "a token").expect("written");
+    write_secret(&folder.path().join("operator.token"), "a token");
     let data = folder.path().to_str().expect("text");
     let wallet = folder.path().join("wallet.json").display().to_string();
     let (made, text) = run(&["wallet", "new", "--wallet", &wallet]);

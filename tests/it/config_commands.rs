@@ -5,7 +5,7 @@ use std::path::Path;
 use selfsame::interface::Interface;
 use serde_json::Value;
 
-use crate::harness::{DaemonProcess, folder, run, run_for_status, run_with};
+use crate::harness::{DaemonProcess, folder, run, run_for_status, run_with, write_secret};
 use crate::tls::certificate;
 
 /// Runs `selfsame config check` on a file; its exit status and output.
@@ -51,12 +51,12 @@ fn all_problems_are_found_at_once_and_a_start_refuses_the_same() {
     let folder = folder();
     let (file, data) = (folder.path().join("selfsame.toml"), folder.path().join("data"));
     std::fs::create_dir(&data).expect("a folder");
-    std::fs::write(data.join("operator.token"), "\n").expect("written");
+    write_secret(&data.join("operator.token"), "\n");
     let (key, nodes, short) =
         (folder.path().join("key.json"), folder.path().join("nodes"), folder.path().join("short"));
     std::fs::write(&key, "{}").expect("written");
-    std::fs::write(&nodes, "https://node.example/key\nftp://node.example/secret-of-the-node\n").expect("written");
-    std::fs::write(&short, "00").expect("written");
+    write_secret(&nodes, "https://node.example/key\nftp://node.example/secret-of-the-node\n");
+    write_secret(&short, "00");
     let text = format!(
         "data_dir = '{}'
 registry.max_authenticators = 9

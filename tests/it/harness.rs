@@ -5,6 +5,7 @@ use std::fmt::{Debug, Display};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
@@ -35,6 +36,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 pub async fn in_time<T>(what: impl Display, awaited: impl IntoFuture<Output = T>) -> T {
     let output = tokio::time::timeout(PATIENCE, awaited).await;
     output.unwrap_or_else(|_| panic!("waited {PATIENCE:?} for {what}"))
+}
+
+/// Writes the file of a secret, which only its owner can read: the daemon takes no other.
+pub fn write_secret(path: &Path, content: impl AsRef<[u8]>) {
+    std::fs::write(path, content).expect("the file is written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("its mode is set");
 }
 
 /// Looks again and again until there is a value. `Err` has what is there instead, which the message

@@ -9,7 +9,7 @@ use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
-use crate::harness::{folder, in_time, operator_token, program, until, until_true};
+use crate::harness::{folder, in_time, operator_token, program, until, until_true, write_secret};
 use crate::registry_client::{RegistryClient, hold};
 use crate::sign_in_client::{APP, parameters};
 use crate::test_accounts::key;
@@ -338,7 +338,7 @@ async fn refusals_by_limits_of_a_source_are_counted_by_limit_and_endpoints() {
 async fn the_status_says_what_needs_attention_since_when_and_what_to_do() {
     let files = folder();
     let secret = files.path().join("secret");
-    std::fs::write(&secret, WEBHOOK_SECRET).expect("written");
+    write_secret(&secret, WEBHOOK_SECRET);
     let webhook = format!(
         "id = 'orders'\nurl = 'http://127.0.0.1:1/'\nsecret_file = '{}'\nevents = ['request.finalized']",
         secret.display()

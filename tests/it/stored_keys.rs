@@ -9,7 +9,7 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, folder, operator_token, run};
+use crate::harness::{TestDaemon, folder, operator_token, run, write_secret};
 use crate::sign_in_client::{
     APP, CALLBACK, Form, SECRET, SignInAnswer, accept_current_proofs, browser, current_proof, fragment_or_query,
     parameters,
@@ -31,7 +31,7 @@ impl Deployment {
         let folder = folder();
         let [key, other_key] = [("encryption.key", "0f"), ("other.key", "1f")].map(|(name, byte)| {
             let path = folder.path().join(name);
-            std::fs::write(&path, format!("{}\n", byte.repeat(32))).expect("written");
+            write_secret(&path, format!("{}\n", byte.repeat(32)));
             path
         });
         Self { folder, key, other_key }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{TestDaemon, folder, run};
+use crate::harness::{TestDaemon, folder, run, write_secret};
 
 /// A certificate for the addresses of the tests and its key, in files; and the certificate for
 /// clients that trust it.
@@ -18,7 +18,7 @@ pub fn certificate(folder: &TempDir) -> (Tls, Certificate) {
     let made = rcgen::generate_simple_self_signed(addresses).expect("a certificate");
     let tls = Tls { certificate: folder.path().join("chain.pem"), private_key: folder.path().join("key.pem") };
     std::fs::write(&tls.certificate, made.cert.pem()).expect("written");
-    std::fs::write(&tls.private_key, made.signing_key.serialize_pem()).expect("written");
+    write_secret(&tls.private_key, made.signing_key.serialize_pem());
     (tls, Certificate::from_pem(made.cert.pem().as_bytes()).expect("a certificate"))
 }
 
@@ -137,7 +137,7 @@ fn bad_tls_files_are_refused_with_their_key() {
     let other = tempfile::tempdir().expect("a folder for temporary files");
     let (others, _) = certificate(&other);
     let nothing = folder.path().join("nothing.pem");
-    std::fs::write(&nothing, "").expect("written");
+    write_secret(&nothing, "");
     for (certificate, private_key, parts) in [
         (&folder.path().join("missing.pem"), &tls.private_key, ["tls.certificate", "missing.pem"]),
         (&nothing, &tls.private_key, ["tls.certificate", "no certificate"]),
@@ -246,7 +246,7 @@ fn pem_files_that_cannot_be_used_are_refused_in_words_that_help() {
     ];
     for (name, certificate, private_key, starts, parts) in rows {
         std::fs::write(&good.certificate, certificate).expect("written");
-        std::fs::write(&good.private_key, private_key).expect("written");
+        write_secret(&good.private_key, private_key);
         let refused = selfsame::http::Certificate::load(&good.certificate, &good.private_key);
         let text = refused.err().unwrap_or_else(|| panic!("{name} was accepted")).to_string();
         assert!(text.starts_with(starts) && parts.iter().all(|part| text.contains(part)), "{name}: {text}");
@@ -264,7 +264,7 @@ fn pem_files_that_cannot_be_used_are_refused_in_words_that_help() {
         (chain.replace('\n', "\r\n").into(), key.replace('\n', "\r\n").into()),
     ] {
         std::fs::write(&good.certificate, certificate).expect("written");
-        std::fs::write(&good.private_key, private_key).expect("written");
+        write_secret(&good.private_key, private_key);
         selfsame::http::Certificate::load(&good.certificate, &good.private_key).expect("a certificate");
     }
 }

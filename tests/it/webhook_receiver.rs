@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::harness::in_time;
+use crate::harness::{in_time, write_secret};
 
 pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -113,7 +113,7 @@ impl WebhookReceiver {
 /// The file of a secret, in a folder.
 pub fn secret_file(folder: &Path) -> PathBuf {
     let path = folder.join("webhook.secret");
-    std::fs::write(&path, format!("{SECRET}\n")).expect("written");
+    write_secret(&path, format!("{SECRET}\n"));
     path
 }
 

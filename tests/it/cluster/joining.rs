@@ -9,7 +9,7 @@ use selfsame::cluster::ReplicaRecord;
 use selfsame_wallet::client::Client;
 
 use super::replicas::TestCluster;
-use crate::harness::{DaemonProcess, PATIENCE, folder, run, run_for_status, until};
+use crate::harness::{DaemonProcess, PATIENCE, folder, run, run_for_status, until, write_secret};
 use crate::metrics::documented_of_cluster;
 use crate::test_accounts::creation;
 
@@ -264,7 +264,7 @@ impl Certificates {
         };
         let (authority, certificate, key) = made();
         for (name, text) in [("authority", &authority), ("replica", &certificate), ("replica-key", &key)] {
-            std::fs::write(folder.join(format!("{name}.pem")), text).expect("the file is written");
+            write_secret(&folder.join(format!("{name}.pem")), text);
         }
         let (_, other_certificate, other_key) = made();
         Self { authority, own: certificate + &key, stranger: other_certificate + &other_key }

@@ -12,7 +12,7 @@ use tokio::task::block_in_place;
 
 use super::members::Members;
 use super::proxy::{Line, Proxy};
-use crate::harness::{DaemonProcess, PATIENCE, operator_token, run_for_status, until};
+use crate::harness::{DaemonProcess, PATIENCE, operator_token, run_for_status, until, write_secret};
 
 pub const NAMES: [&str; 3] = ["one", "two", "three"];
 
@@ -61,7 +61,7 @@ impl TestCluster {
     pub async fn prepare(folder: &Path, members: usize, settings: &str, in_section: &str) -> Self {
         let members = Members::start(members).await;
         let mut replicas = Vec::new();
-        std::fs::write(folder.join("cluster.secret"), "the secret of a test\n").expect("written");
+        write_secret(&folder.join("cluster.secret"), "the secret of a test\n");
         for name in NAMES {
             let mut to_etcd = Vec::new();
             for url in members.access("/").endpoints {

@@ -100,7 +100,7 @@ test("what needs attention stands first, also on a phone, and the webhooks are l
   const files = mkdtempSync(join(tmpdir(), "selfsame-"));
   context.after(() => rmSync(files, { recursive: true }));
   const secret = join(files, "secret");
-  writeFileSync(secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+  writeFileSync(secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", { mode: 0o600 });
   const config = `
 [backup]
 every = "1h"
