@@ -23,6 +23,7 @@ use selfsame_actors::{
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Restored, TOKEN_FILE};
+use selfsame_protocol::operator_call::CallNonce;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::{Address, address, keccak256};
 use selfsame_storage::{Membership, OpenOptions, Restoration, Store, StoreError, replaced_store};
@@ -283,11 +284,14 @@ impl Daemon {
         let scheduled_backups = schedule
             .map(|schedule| schedule.run(Arc::clone(&backups), Arc::clone(&clock), when_shutdown.clone()).boxed());
         let draining = Arc::<AtomicBool>::default();
+        let mut instance = CallNonce([0; 32]);
+        random.fill(&mut instance.0);
         let operator = operator::Setup {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
             hosts: config.operator.hosts.clone(),
             token,
+            instance,
             simulation: Arc::clone(&reloading.simulation),
             is_development: config.dev,
             ready_needs_chains: config.operator.ready_needs_chains,

@@ -1,5 +1,7 @@
 //! A client of the operator interface, for the commands that call a running daemon: through the
-//! daemon's unix socket, or over TCP.
+//! daemon's unix socket, or over TCP. A call is made only to a program that has shown that it knows
+//! the operator's token, and is signed with it; the token itself is not sent
+//! ([`selfsame_protocol::operator_call`]).
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
@@ -12,14 +14,17 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
+use selfsame_actors::{Random, SystemRandom};
 use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::operator::{SOCKET_FILE, TOKEN_FILE};
+use selfsame_protocol::operator_call::{CHALLENGE_PATH, Call, CallNonce, Challenge, OperatorKey, SCHEME, hash_of_body};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
 use crate::http::check_socket_path;
 use crate::secret_file::{SecretFileError, read_secret};
@@ -47,9 +52,10 @@ pub struct OperatorOptions {
     /// The daemon's data folder, which holds its socket and the operator's token
     #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR", default_value = "selfsame-data")]
     pub data: PathBuf,
-    /// Send the token over plain HTTP to another machine
+    /// Call the daemon of another machine over plain HTTP: what is asked and answered can be read
+    /// and answers can be changed on the way, but the token is not sent
     #[arg(long)]
-    pub send_token_in_clear: bool,
+    pub in_clear: bool,
 }
 
 /// Why a call failed.
@@ -67,12 +73,13 @@ pub enum OperatorClientError {
     /// The operator's token cannot be read.
     #[error("{0}; give the daemon's data folder with --data")]
     Token(#[from] SecretFileError),
-    /// The interface is on another machine, and every machine on the way could read the token.
+    /// The interface is on another machine, and every machine on the way could read the call and
+    /// change the answer.
     #[error(
-        "{url} is not on this machine, and the token would be sent in clear text; run the command there, or give \
-         --send-token-in-clear"
+        "{url} is not on this machine, and the call and its answer would be in clear text; run the command there, or \
+         give --in-clear"
     )]
-    TokenInClear {
+    InClear {
         /// The URL that was to be called.
         url: String,
     },
@@ -84,6 +91,19 @@ pub enum OperatorClientError {
         /// The error text of the connection, or `it took too long` after 20 s. An answer longer
         /// than 4 MiB counts as an error of the connection.
         reason: String,
+    },
+    /// Who answers at the address has not shown that it knows the token.
+    #[error(
+        "the program at {url} did not show that it is the daemon of the data folder {}: it may be another program, or \
+         the daemon of another data folder; nothing was asked of it. Check that the daemon runs, and give its address \
+         with --operator and its data folder with --data",
+        data.display()
+    )]
+    NotTheDaemon {
+        /// The URL that was to be called.
+        url: String,
+        /// The data folder whose token it should know.
+        data: PathBuf,
     },
     /// The daemon answered with a status other than 2xx.
     #[error("{url} refused with status {status}: {message}")]
@@ -104,12 +124,12 @@ pub enum OperatorClientError {
 }
 
 impl OperatorOptions {
-    /// Sends a `GET` with the operator's token and reads its JSON answer.
+    /// Sends a `GET` that is signed with the operator's token and reads its JSON answer.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, OperatorClientError> {
         self.call(Method::GET, path, String::new()).await
     }
 
-    /// Sends a `POST` with the operator's token and reads its JSON answer.
+    /// Sends a `POST` that is signed with the operator's token and reads its JSON answer.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, OperatorClientError> {
         let body =
             serde_json::to_string(body).map_err(|_| OperatorClientError::NotUnderstood { url: path.to_owned() })?;
@@ -122,25 +142,28 @@ impl OperatorOptions {
         path: &str,
         body: String,
     ) -> Result<T, OperatorClientError> {
-        let Address { url, path, target } = self.address(path)?;
-        if let Target::Tcp { host, .. } = &target
-            && !self.send_token_in_clear
+        let address = self.address(path)?;
+        if let Target::Tcp { host, .. } = &address.target
+            && !self.in_clear
             && !is_loopback_host(host)
         {
-            return Err(OperatorClientError::TokenInClear { url });
+            return Err(OperatorClientError::InClear { url: address.url });
         }
-        let token = read_secret(&self.data.join(TOKEN_FILE))?;
-        let unreachable = |reason: String| OperatorClientError::Unreachable { url: url.clone(), reason };
-        let request = hyper::Request::builder()
-            .method(method)
-            .uri(path)
-            .header(HOST, target.host())
-            .header(AUTHORIZATION, format!("Bearer {token}"))
-            .header(CONTENT_TYPE, "application/json");
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
-        let answered = timeout(TIMEOUT, target.exchange(request)).await;
-        let answered = answered.unwrap_or_else(|_| Err("it took too long".into()));
-        let (status, bytes) = answered.map_err(|error| unreachable(error.to_string()))?;
+        let key = OperatorKey::of_token(&Zeroizing::new(read_secret(&self.data.join(TOKEN_FILE))?));
+        let mut nonce = CallNonce([0; 32]);
+        SystemRandom.fill(&mut nonce.0);
+        let url = address.url.clone();
+        let asked = Address { url, ..self.address(&format!("{CHALLENGE_PATH}?nonce={nonce}"))? };
+        let (status, bytes) = asked.send(Method::GET, None, String::new()).await?;
+        let challenge: Option<Challenge> = serde_json::from_slice(&bytes).ok().filter(|_| status == 200);
+        let challenge = challenge.filter(|challenge| key.check_challenge(&nonce, challenge));
+        let not_the_daemon = || OperatorClientError::NotTheDaemon { url: asked.url.clone(), data: self.data.clone() };
+        let challenge = challenge.ok_or_else(not_the_daemon)?;
+        let body_hash = hash_of_body(body.as_bytes());
+        let call = Call { method: method.as_str(), target: &address.path, body_hash: &body_hash };
+        let authorization = format!("{SCHEME} {}", key.authorize(nonce, &challenge, call));
+        let (status, bytes) = address.send(method, Some(authorization), body).await?;
+        let url = address.url;
         if (200..300).contains(&status) {
             return serde_json::from_slice(&bytes).map_err(|_| OperatorClientError::NotUnderstood { url: url.clone() });
         }
@@ -169,7 +192,9 @@ impl OperatorOptions {
         let uri: Uri = url.parse().map_err(|_| not_an_address())?;
         let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else { return Err(not_an_address()) };
         let target = Target::Tcp { host: host.to_owned(), port: uri.port_u16().unwrap_or(80) };
-        Ok(Address { path: uri.path().to_owned(), target, url })
+        // Also the query, which a signed call covers.
+        let path = uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string);
+        Ok(Address { path, target, url })
     }
 }
 
@@ -200,6 +225,28 @@ impl Address {
     fn of_socket(socket: PathBuf, path: &str) -> Self {
         let url = format!("{SOCKET_SCHEME}{}", socket.display());
         Self { url, path: path.to_owned(), target: Target::Unix(socket) }
+    }
+
+    /// Sends one request, and returns the status and the body of its answer.
+    async fn send(
+        &self,
+        method: Method,
+        authorization: Option<String>,
+        body: String,
+    ) -> Result<(u16, Bytes), OperatorClientError> {
+        let unreachable = |reason: String| OperatorClientError::Unreachable { url: self.url.clone(), reason };
+        let mut request = hyper::Request::builder()
+            .method(method)
+            .uri(&self.path)
+            .header(HOST, self.target.host())
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
+        let answered = timeout(TIMEOUT, self.target.exchange(request)).await;
+        let answered = answered.unwrap_or_else(|_| Err("it took too long".into()));
+        answered.map_err(|error| unreachable(error.to_string()))
     }
 }
 

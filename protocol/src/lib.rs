@@ -24,6 +24,7 @@
 //! | [`bridge`] | the message bridge: its wire types and the rules of its entries |
 //! | [`events`] | what applications and the operator are told of: webhooks, their signatures, streams |
 //! | [`operator`] | the wire types of the operator interface |
+//! | [`operator_call`] | how a command and the daemon show that they know the operator's token |
 //! | [`sign_in`] | OpenID Connect requests, responses, errors and claims |
 //! | [`trace`] | recorded calls of the registry contract, and their replay |
 //! | [`time`] | points in time and waits |
@@ -47,6 +48,7 @@ pub mod ledger;
 pub mod net;
 pub mod number;
 pub mod operator;
+pub mod operator_call;
 pub mod printable;
 #[cfg(test)]
 mod published_types;

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, HeaderMap};
+use selfsame_protocol::operator_call::SCHEME;
 use zeroize::Zeroizing;
 
 use super::rejection::Rejection;
@@ -35,6 +36,9 @@ pub enum Authorization<'r> {
     Bearer(Cow<'r, str>),
     /// The id and secret of an application (RFC 7617); `None` when they cannot be decoded.
     Basic(Option<BasicCredentials>),
+    /// A call that is signed with the operator's token ([`selfsame_protocol::operator_call`]): what
+    /// follows the scheme.
+    Signed(Cow<'r, str>),
     /// Another scheme.
     Other,
 }
@@ -106,6 +110,8 @@ fn read(headers: &HeaderMap) -> Result<Option<Authorization<'_>>, Repeated> {
     };
     Ok(Some(if scheme.eq_ignore_ascii_case(b"bearer") {
         Authorization::Bearer(String::from_utf8_lossy(credentials))
+    } else if scheme.eq_ignore_ascii_case(SCHEME.as_bytes()) {
+        Authorization::Signed(String::from_utf8_lossy(credentials))
     } else if scheme.eq_ignore_ascii_case(b"basic") {
         Authorization::Basic(BasicCredentials::decode(credentials))
     } else {

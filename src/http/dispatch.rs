@@ -115,6 +115,7 @@ async fn answer(
     };
     let audit = audited.as_ref().map(|audited| audited.notes.clone()).unwrap_or_default();
     let request = Request {
+        signed_body: None,
         head,
         body,
         id: id.clone(),

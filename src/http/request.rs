@@ -13,6 +13,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 use percent_encoding::percent_decode_str;
 use selfsame_protocol::time::RetryAfter;
+use sha2::{Digest, Sha256};
 
 use super::audit::AuditNotes;
 use super::exchange::Client;
@@ -45,6 +46,8 @@ pub struct Request {
     pub(super) source: Source,
     pub(super) client: Arc<Client>,
     pub(super) audit: AuditNotes,
+    /// SHA-256 of the only body that may be read; `None` for any body.
+    pub(super) signed_body: Option<[u8; 32]>,
 }
 
 impl Request {
@@ -57,6 +60,16 @@ impl Request {
     /// The path, still percent-encoded.
     pub fn path(&self) -> &str {
         self.head.uri.path()
+    }
+
+    /// The path and the query, as they were sent.
+    pub fn target(&self) -> &str {
+        self.head.uri.path_and_query().map_or_else(|| self.path(), |target| target.as_str())
+    }
+
+    /// Has [`Request::read_body`] refuse every body but the one with this SHA-256.
+    pub fn expect_body(&mut self, hash: [u8; 32]) {
+        self.signed_body = Some(hash);
     }
 
     /// The authority of the request's target: `:authority` of HTTP/2.
@@ -175,7 +188,8 @@ impl Request {
     /// # Errors
     /// [`Rejection::PayloadTooLarge`] when the body is longer than `limit`, before it is read if
     /// its length is announced; [`Rejection::UnsupportedMediaType`] when it is compressed;
-    /// [`Rejection::BadRequest`] when it ends early; [`Rejection::Unavailable`] when the bodies of
+    /// [`Rejection::BadRequest`] when it ends early or is not the one of
+    /// [`Request::expect_body`]; [`Rejection::Unavailable`] when the bodies of
     /// all requests leave no room for it.
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, Rejection> {
         if self.body.announced_length() > limit as u64 {
@@ -187,7 +201,13 @@ impl Request {
             )),
             _ => {
                 let limits = Arc::clone(&self.client.limits());
-                self.body.read(limit, &limits).await
+                let body = self.body.read(limit, &limits).await?;
+                match self.signed_body {
+                    Some(signed) if Sha256::digest(&body).as_slice() != signed => {
+                        Err(Rejection::BadRequest("the body is not the one that was signed".to_owned()))
+                    }
+                    _ => Ok(body),
+                }
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Who may call the operator interface: callers with the operator's token, under a name that no
-//! other site can take.
+//! Who may call the operator interface: callers that have the operator's token, or that have signed
+//! the call with it, under a name that no other site can take.
 //!
 //! A page of another site that a person on this machine visits can call loopback addresses. It
 //! cannot read the answers, unless its own name resolves to the loopback address (DNS rebinding);
@@ -32,8 +32,8 @@ where
     F: Fn(Arc<Operator>, Request) -> Fut + Send + Sync,
     Fut: Future<Output = Result<Response, OperatorError>> + Send + 'static,
 {
-    move |operator, request| {
-        let checked = check_names(&operator, &request).and_then(|()| operator.check_token(&request));
+    move |operator, mut request| {
+        let checked = check_names(&operator, &request).and_then(|()| operator.check_caller(&mut request));
         match checked {
             Ok(()) => handler(operator, request).boxed(),
             Err(error) => std::future::ready(Err(error)).boxed(),

@@ -5,8 +5,8 @@ use utoipa::{Modify, OpenApi};
 
 use super::error::OperatorError;
 use super::{
-    actors, apps, backups, blocks, cluster, events, history, keys, metrics, page, ready, reload, roots, simulator,
-    status, webhooks,
+    actors, apps, backups, blocks, challenge, cluster, events, history, keys, metrics, page, ready, reload, roots,
+    simulator, status, webhooks,
 };
 use crate::{health, openapi};
 
@@ -25,6 +25,7 @@ use crate::{health, openapi};
         ready::ready,
         metrics::metrics,
         actors::actors,
+        challenge::challenge,
         status::status,
         history::history,
         blocks::blocks,
@@ -63,7 +64,11 @@ struct OperatorToken;
 impl Modify for OperatorToken {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
         let mut token = Http::new(HttpAuthScheme::Bearer);
-        token.description = Some("The token in the file `operator.token` of the data folder".to_owned());
+        token.description = Some(
+            "The token in the file `operator.token` of the data folder. In its place a call may be signed \
+            with it: see `/challenge`"
+                .to_owned(),
+        );
         let scheme = SecurityScheme::Http(token);
         description.components.get_or_insert_default().add_security_scheme("operatorToken", scheme);
     }

@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use selfsame_actors::{EventError, SignInError};
 use selfsame_protocol::json::BodyError;
+use selfsame_protocol::operator_call::{CallRejection, InvalidNonce};
 use selfsame_protocol::sign_in::records::{KeyTooYoung, UnknownKey};
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
@@ -23,6 +24,12 @@ pub enum OperatorError {
     /// A call without the token.
     #[error("this call needs `Authorization: Bearer` and the text of operator.token in the data folder")]
     Unauthorized,
+    /// A signed call that is not accepted.
+    #[error(transparent)]
+    Call(#[from] CallRejection),
+    /// The nonce of a challenge.
+    #[error("nonce: {0}; give it as a parameter of the query")]
+    Nonce(#[from] InvalidNonce),
     /// The host is a name that is not accepted.
     #[error("{host:?} is not a name of this interface; call it by its address or as localhost, or set operator.hosts")]
     OtherHost {
@@ -113,6 +120,7 @@ impl InterfaceError for OperatorError {
         match self {
             Self::Http(rejection) => rejection.reason(),
             Self::Unauthorized => "the operator's token is missing or wrong".to_owned(),
+            Self::Nonce(_) => "nonce is not valid".to_owned(),
             Self::OtherHost { .. } => "the host is another name".to_owned(),
             Self::Body(error) => error.reason(),
             Self::Field { name, .. } => format!("{name} is not valid"),
@@ -123,6 +131,7 @@ impl InterfaceError for OperatorError {
             Self::UnknownKey(_) => "no signing key has this id".to_owned(),
             Self::UnknownReplica { .. } => "the cluster has no replica of this name".to_owned(),
             other @ (Self::OtherOrigin
+            | Self::Call(_)
             | Self::KeyTooYoung(_)
             | Self::NoSimulator
             | Self::NotDevelopment { .. }
@@ -143,12 +152,12 @@ impl InterfaceError for OperatorError {
         let answer = |status, code| json(status, &ErrorBody { code, message: &message });
         match self {
             Self::Http(rejection) => ErrorCodes::OPERATOR.respond(&rejection),
-            Self::Unauthorized => {
+            Self::Unauthorized | Self::Call(_) => {
                 let mut response = answer(StatusCode::UNAUTHORIZED, "unauthorized");
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge::BEARER));
                 response
             }
-            Self::Body(_) | Self::Field { .. } | Self::KeyTooYoung(_) | Self::UnknownKey(_) => {
+            Self::Body(_) | Self::Nonce(_) | Self::Field { .. } | Self::KeyTooYoung(_) | Self::UnknownKey(_) => {
                 answer(StatusCode::BAD_REQUEST, "bad_request")
             }
             Self::NoReload | Self::Etcd(_) => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),

@@ -29,6 +29,7 @@ mod apps;
 mod attention;
 mod backups;
 mod blocks;
+mod challenge;
 mod cluster;
 mod description;
 mod error;
@@ -108,6 +109,7 @@ pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
         .audited("dead_letters_retried")
         .route(Method::POST, "/webhooks/{id}/dead-letters/discard", with_token(webhooks::discard))
         .audited("dead_letters_discarded")
+        .route(Method::GET, "/challenge", without_token(challenge::challenge))
         .route(Method::GET, "/simulator", without_token(simulator::simulator))
         .route(Method::POST, "/simulator/roots", with_token(simulator::trust_root))
         .audited("root_trusted")

@@ -1,8 +1,8 @@
 //! What the handlers of the operator interface share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{Clock, Service};
 use selfsame_protocol::operator::{Restored, Simulation};
+use selfsame_protocol::operator_call::{CallAuthorization, CallNonce, OperatorKey, UsedCalls};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -22,7 +23,7 @@ use super::recorder::History;
 use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::backup::jobs::Backups;
 use crate::build::Build;
-use crate::http::{Certificate, Metrics, Request, challenge};
+use crate::http::{Authorization, Certificate, Metrics, Request, challenge};
 use crate::webhooks::stream::EventStreams;
 
 /// The parts from which the operator interface is made.
@@ -33,8 +34,10 @@ pub struct Setup {
     pub clock: Arc<dyn Clock>,
     /// Names besides addresses and `localhost` under which the interface answers.
     pub hosts: Vec<String>,
-    /// The secret that calls carry.
+    /// The secret that calls carry, or are signed with.
     pub token: String,
+    /// Random; no other start of a daemon has the same.
+    pub instance: CallNonce,
     /// What `/simulator` answers; `None` unless a key of staging is the simulator's.
     pub simulation: Arc<ArcSwapOption<Simulation>>,
     /// Whether the daemon runs with `--dev`.
@@ -80,6 +83,12 @@ pub struct Operator {
     /// SHA-256 of the token. All hashes have the same length, so the comparison takes the same time
     /// for every text that a client sends.
     pub token_hash: [u8; 32],
+    /// The token as the key of signed calls.
+    pub key: OperatorKey,
+    /// Random, for this start of the daemon: signed calls are good for it alone.
+    pub instance: CallNonce,
+    /// The signed calls of the last minute.
+    pub used_calls: Mutex<UsedCalls>,
     /// What `/simulator` answers; `None` unless a key of staging is the simulator's. Reloading the
     /// configuration replaces it.
     pub simulation: Arc<ArcSwapOption<Simulation>>,
@@ -124,7 +133,9 @@ impl Operator {
     pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics, history: History) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, certificate, .. } =
             setup;
-        let Setup { draining, nodes, data, reloads, reload_status, backups, restored, build, cluster, .. } = setup;
+        let Setup {
+            instance, draining, nodes, data, reloads, reload_status, backups, restored, build, cluster, ..
+        } = setup;
         reload_status.register(&mut metrics);
         let ready = Gauge::default();
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
@@ -139,6 +150,7 @@ impl Operator {
         };
         metric_groups::register(&mut metrics, sources);
         let streams = EventStreams::new(service.events());
+        let key = OperatorKey::of_token(&token);
         let token_hash = Sha256::digest(token).into();
         Self {
             started: Instant::now(),
@@ -148,6 +160,9 @@ impl Operator {
             clock,
             hosts,
             token_hash,
+            key,
+            instance,
+            used_calls: Mutex::default(),
             simulation,
             is_development,
             ready_needs_chains,
@@ -168,8 +183,20 @@ impl Operator {
         }
     }
 
-    /// Refuses a call without the token.
-    pub fn check_token(&self, request: &Request) -> Result<(), OperatorError> {
+    /// Refuses a call that neither has the token nor is signed with it. Of a signed call only the
+    /// signed body can be read afterwards.
+    pub fn check_caller(&self, request: &mut Request) -> Result<(), OperatorError> {
+        let signed = match request.authorization(challenge::BEARER)? {
+            Some(Authorization::Signed(given)) => Some(given.parse::<CallAuthorization>()?),
+            _ => None,
+        };
+        if let Some(call) = signed {
+            let now = self.clock.unix_seconds();
+            self.key.check(&call, request.method().as_str(), request.target(), &self.instance, now)?;
+            self.used_calls.lock().unwrap_or_else(PoisonError::into_inner).take(&call, now)?;
+            request.expect_body(call.body_hash);
+            return Ok(());
+        }
         let authorization = request.authorization(challenge::BEARER)?;
         let given = authorization.as_ref().and_then(|authorization| authorization.bearer());
         let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();

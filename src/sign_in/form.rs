@@ -77,7 +77,7 @@ pub fn authenticate(
         Some(Authorization::Basic(credentials)) => {
             Some(credentials.ok_or_else(|| unauthenticated("the Authorization header is malformed"))?)
         }
-        Some(Authorization::Bearer(_) | Authorization::Other) | None => None,
+        Some(Authorization::Bearer(_) | Authorization::Signed(_) | Authorization::Other) | None => None,
     };
     let in_form = form_secret.map(|secret| Zeroizing::new(secret.to_owned()));
     let (id, secrets) = match basic {

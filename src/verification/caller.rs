@@ -48,7 +48,7 @@ impl Caller {
         let source = request.source();
         let credentials = match request.authorization(challenge::CLIENT)? {
             Some(Authorization::Basic(credentials)) => credentials,
-            Some(Authorization::Bearer(_) | Authorization::Other) | None => {
+            Some(Authorization::Bearer(_) | Authorization::Signed(_) | Authorization::Other) | None => {
                 return Ok(Self::Source { source, at_limit: charge_source(endpoint, source, id)? });
             }
         };

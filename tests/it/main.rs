@@ -49,6 +49,7 @@ mod mounting;
 mod older_interface;
 mod openapi;
 mod operator;
+mod operator_challenge;
 mod operator_socket;
 mod outage;
 mod output;

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use reqwest::Url;
-use reqwest::header::AUTHORIZATION;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::operator::{ListedRoot, SimulatedIssuer, SimulatedRoot, Simulation, TOKEN_FILE};
+use selfsame_protocol::operator_call::{CHALLENGE_PATH, Call, CallNonce, Challenge, OperatorKey, SCHEME, hash_of_body};
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use zeroize::Zeroizing;
@@ -20,14 +21,26 @@ pub enum OperatorError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The interface is on another machine and is called by plain HTTP, so every machine on the way
-    /// could read the token.
+    /// could read the call and change the answer.
     #[error(
-        "{url} is not on this machine, and the operator's token would be sent in clear text; run the command there, or \
+        "{url} is not on this machine, and the call and its answer would be in clear text; run the command there, or \
          call it by https"
     )]
-    TokenInClear {
+    InClear {
         /// The address of the operator interface, as it was given.
         url: String,
+    },
+    /// Who answers has not shown that it knows the token of the data folder.
+    #[error(
+        "the program at {url} did not show that it is the daemon of the data folder {}; nothing was asked of it. Check \
+         that the daemon runs, and give its address with --operator and its data folder with --data",
+        data.display()
+    )]
+    NotTheDaemon {
+        /// The address that was called.
+        url: String,
+        /// The data folder whose token it should know.
+        data: PathBuf,
     },
     /// The operator's token cannot be read from the daemon's data folder.
     #[error("{}: {source}; give the daemon's data folder with --data", path.display())]
@@ -62,9 +75,9 @@ impl Operator {
     /// token in the daemon's data folder.
     ///
     /// # Errors
-    /// [`OperatorError::TokenInClear`] when the token would leave this machine by plain HTTP,
-    /// [`OperatorError::Token`] when it cannot be read, and [`OperatorError::Client`], also when
-    /// the daemon runs without `--dev`.
+    /// [`OperatorError::InClear`] when the call would leave this machine by plain HTTP,
+    /// [`OperatorError::Token`] when the token cannot be read, [`OperatorError::NotTheDaemon`], and
+    /// [`OperatorError::Client`], also when the daemon runs without `--dev`.
     pub async fn trust_simulated_root(
         &self,
         root: Root,
@@ -72,25 +85,56 @@ impl Operator {
         identifier: LegacyIdentifier,
         data: &Path,
     ) -> Result<(), OperatorError> {
-        self.check_token_is_safe()?;
+        self.check_way_is_safe()?;
         let path = data.join(TOKEN_FILE);
         let token = std::fs::read_to_string(&path).map_err(|source| OperatorError::Token { path, source })?;
-        let token = Zeroizing::new(format!("Bearer {}", token.trim()));
+        let key = OperatorKey::of_token(&Zeroizing::new(token));
         let url = format!("{}/simulator/roots", self.url);
-        let body = SimulatedRoot { root, environment, identifier };
-        let request = self.http.post(&url).json(&body).header(AUTHORIZATION, token.as_str()).timeout(ANSWER_TIMEOUT);
+        let body = serde_json::to_vec(&SimulatedRoot { root, environment, identifier });
+        let body = body.map_err(|error| ClientError::Unreadable { url: url.clone(), reason: error.to_string() })?;
+        let authorization = self.authorize(&key, "POST", &url, &body, data).await?;
+        let request = self.http.post(&url).body(body).header(CONTENT_TYPE, "application/json");
+        let request = request.header(AUTHORIZATION, authorization).timeout(ANSWER_TIMEOUT);
         let _: ListedRoot = send(&url, request).await?;
         Ok(())
     }
 
-    /// Checks that the token would not be sent to another machine in clear text.
+    /// Checks that a call would not go to another machine in clear text.
     ///
     /// # Errors
-    /// [`OperatorError::TokenInClear`].
-    pub fn check_token_is_safe(&self) -> Result<(), OperatorError> {
+    /// [`OperatorError::InClear`].
+    pub fn check_way_is_safe(&self) -> Result<(), OperatorError> {
         let is_safe = Url::parse(&self.url)
             .is_ok_and(|url| url.scheme() == "https" || url.host_str().is_some_and(is_loopback_host));
-        if is_safe { Ok(()) } else { Err(OperatorError::TokenInClear { url: self.url.clone() }) }
+        if is_safe { Ok(()) } else { Err(OperatorError::InClear { url: self.url.clone() }) }
+    }
+
+    /// Has the daemon show that it knows the token, and signs a call with it
+    /// ([`selfsame_protocol::operator_call`]): the token itself is not sent.
+    async fn authorize(
+        &self,
+        key: &OperatorKey,
+        method: &str,
+        url: &str,
+        body: &[u8],
+        data: &Path,
+    ) -> Result<String, OperatorError> {
+        let not_the_daemon = || OperatorError::NotTheDaemon { url: self.url.clone(), data: data.to_owned() };
+        let mut nonce = CallNonce([0; 32]);
+        aws_lc_rs::rand::fill(&mut nonce.0).map_err(|_| not_the_daemon())?;
+        let challenge_url = format!("{}{CHALLENGE_PATH}?nonce={nonce}", self.url);
+        let challenge = self.http.get(&challenge_url).timeout(ANSWER_TIMEOUT);
+        let challenge: Challenge = match send(&challenge_url, challenge).await {
+            Ok(challenge) => challenge,
+            Err(error @ ClientError::Unreachable { .. }) => return Err(error.into()),
+            Err(_) => return Err(not_the_daemon()),
+        };
+        if !key.check_challenge(&nonce, &challenge) {
+            return Err(not_the_daemon());
+        }
+        let target = Url::parse(url).map_err(|_| ClientError::NotAnAddress { url: url.to_owned() })?;
+        let call = Call { method, target: target.path(), body_hash: &hash_of_body(body) };
+        Ok(format!("{SCHEME} {}", key.authorize(nonce, &challenge, call)))
     }
 
     /// The simulator's seed, and the public keys that its proofs are made for.

@@ -68,7 +68,7 @@ pub async fn prove(
     let environment = if production { Environment::Production } else { Environment::Staging };
     let parameters = ProofParameters { app_id: &app, action: &action, signal: &signal, environment, nonce: None };
     if kind == ProofKind::Legacy {
-        Operator::new(daemon.operator(&wallet))?.check_token_is_safe()?;
+        Operator::new(daemon.operator(&wallet))?.check_way_is_safe()?;
     }
     let mut prover = Prover::connect(options, &daemon, guard, &wallet).await?;
     let body = prover.prove(kind, &parameters, random, now).await?;
