@@ -5,13 +5,11 @@
 //! is alone shows every block that it has named, so there the header changes nothing.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use hyper::header::{HeaderName, HeaderValue};
-use selfsame_actors::RegistryHandle;
+use selfsame_actors::{HeightError, RegistryHandle, TooManyRequests};
 use selfsame_protocol::time::RetryAfter;
-use tokio::time::{Instant, timeout_at};
 use utoipa::openapi::OpenApi;
 
 use crate::http::{Before, Rejection, Request, Response};
@@ -19,9 +17,6 @@ use crate::openapi::describe_header;
 
 /// The header: a height, in decimal digits.
 pub const X_SELFSAME_HEIGHT: HeaderName = HeaderName::from_static("x-selfsame-height");
-
-/// How long a read waits for its block.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What has a registry whose blocks are awaited.
 pub trait HasRegistry: Send + Sync + 'static {
@@ -32,8 +27,9 @@ pub trait HasRegistry: Send + Sync + 'static {
 /// Waits until the registry shows the block that a request names, if it names one.
 ///
 /// # Errors
-/// [`Rejection::BadRequest`] for a value that is no height, [`Rejection::Unavailable`] when the
-/// block does not come in time.
+/// [`Rejection::BadRequest`] for a value that is no height, and at a replica for a height that no
+/// block has yet; [`Rejection::TooManyRequests`] for a source that sends many such heights;
+/// [`Rejection::Unavailable`] when the block does not come in time.
 pub fn await_height<S: HasRegistry>(state: &Arc<S>, request: &Request) -> Before {
     let text = request.header(&X_SELFSAME_HEIGHT)?;
     let Some(text) = text else { return Ok(None) };
@@ -45,10 +41,15 @@ pub fn await_height<S: HasRegistry>(state: &Arc<S>, request: &Request) -> Before
     if registry.height() >= height {
         return Ok(None);
     }
-    let deadline = Instant::now() + PATIENCE;
+    let source = request.source();
     let waiting = async move {
-        let shown = timeout_at(deadline, registry.wait_for_height(height)).await;
-        shown.map_err(|_| Rejection::Unavailable { retry_after: RetryAfter::SOON })
+        registry.await_height(height, Some(source)).await.map_err(|error| match error {
+            HeightError::NoSuchBlock { .. } => {
+                Rejection::BadRequest(format!("the header {X_SELFSAME_HEIGHT}: {error}"))
+            }
+            HeightError::TooMany(TooManyRequests { retry_after }) => Rejection::TooManyRequests { retry_after },
+            HeightError::Late => Rejection::Unavailable { retry_after: RetryAfter::SOON },
+        })
     };
     Ok(Some(waiting.boxed()))
 }

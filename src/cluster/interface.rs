@@ -10,14 +10,15 @@
 //! | `GET /copies/{id}?file=` | a file of the copy |
 //! | `DELETE /copies/{id}` | removes the copy |
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 use selfsame_actors::Service;
+use selfsame_protocol::net::network_text;
 use selfsame_protocol::time::RetryAfter;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -52,6 +53,10 @@ const BRIDGE_LIMIT: Duration = Duration::from_secs(90);
 /// How long the leader may take for an answer. The replica that asks waits less.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
+/// The shortest time between two lines of the log about calls without the secret. A replica with
+/// another secret calls several times a second.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How long the making or the sending of a file of a copy may take.
 const COPY_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -62,6 +67,27 @@ pub struct ClusterInterface {
     /// length, so the comparison takes the same time for every text.
     secret_hash: Option<[u8; 32]>,
     copies: Copies,
+    refused: Mutex<RefusedCalls>,
+}
+
+/// Calls without the secret, of which few are in the log.
+#[derive(Debug, Default)]
+struct RefusedCalls {
+    logged_at: Option<Instant>,
+    unlogged: u64,
+}
+
+impl RefusedCalls {
+    /// Notes a refused call. Returns how many there were since the last line of the log, with this
+    /// one, when it is time for another line.
+    fn note(&mut self, now: Instant) -> Option<u64> {
+        self.unlogged += 1;
+        if self.logged_at.is_some_and(|at| now.duration_since(at) < REFUSED_INTERVAL) {
+            return None;
+        }
+        self.logged_at = Some(now);
+        Some(std::mem::take(&mut self.unlogged))
+    }
 }
 
 /// A rejected request.
@@ -122,7 +148,8 @@ where
 impl ClusterInterface {
     /// The interface of a service, for callers with the secret.
     pub fn new(service: Arc<Service>, secret: Option<&str>, copies: Copies) -> Self {
-        Self { service, secret_hash: secret.map(|secret| Sha256::digest(secret).into()), copies }
+        let secret_hash = secret.map(|secret| Sha256::digest(secret).into());
+        Self { service, secret_hash, copies, refused: Mutex::default() }
     }
 
     fn check_secret(&self, request: &Request) -> Result<(), ClusterInterfaceError> {
@@ -131,7 +158,20 @@ impl ClusterInterface {
         let given = authorization.as_ref().and_then(|authorization| authorization.bearer());
         let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
         let is_right = bool::from(given.ct_eq(expected));
-        if is_right { Ok(()) } else { Err(ClusterInterfaceError::Unauthorized) }
+        if is_right {
+            return Ok(());
+        }
+        let noted = self.refused.lock().unwrap_or_else(PoisonError::into_inner).note(Instant::now());
+        if let Some(calls) = noted {
+            tracing::warn!(
+                source = network_text(request.source()),
+                path = request.path(),
+                calls,
+                "a caller of the cluster interface does not have the text of cluster.secret_file: a replica whose file \
+                 differs, or a stranger"
+            );
+        }
+        Err(ClusterInterfaceError::Unauthorized)
     }
 }
 
@@ -184,4 +224,21 @@ async fn send_file(interface: Arc<ClusterInterface>, request: Request) -> Result
 async fn remove_copy(interface: Arc<ClusterInterface>, request: Request) -> Result<Response, ClusterInterfaceError> {
     interface.copies.remove(&request.param("id")?).await?;
     Ok(crate::http::empty(StatusCode::NO_CONTENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_calls_without_the_secret_few_are_in_the_log_and_none_is_lost() {
+        let (mut refused, start) = (RefusedCalls::default(), Instant::now());
+        let at = |millis| start + Duration::from_millis(millis);
+        assert_eq!(refused.note(at(0)), Some(1), "the first is logged at once");
+        for millis in [1, 5000, 9999] {
+            assert_eq!(refused.note(at(millis)), None, "{millis}");
+        }
+        assert_eq!(refused.note(at(10_000)), Some(4));
+        assert_eq!(refused.note(at(60_000)), Some(1));
+    }
 }

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
-use selfsame_actors::{HeadSigningError, ReceiptError, SubmitError, TooManyRequests, WaitError};
+use selfsame_actors::{AwaitError, HeadSigningError, ReceiptError, SubmitError, TooManyRequests, WaitError};
 use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError};
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::time::RetryAfter;
@@ -45,6 +45,9 @@ pub enum GatewayError {
     /// The head cannot be signed.
     #[error(transparent)]
     Head(#[from] HeadSigningError),
+    /// It is not known whether another replica has the request.
+    #[error(transparent)]
+    Await(#[from] AwaitError),
     /// Waiting for a final state was refused or failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
@@ -100,7 +103,8 @@ impl InterfaceError for GatewayError {
                 }
                 SubmitError::Store(error) => store_error_response(&error),
             },
-            Self::Receipt(ReceiptError::RateLimited(TooManyRequests { retry_after })) => {
+            Self::Receipt(ReceiptError::RateLimited(TooManyRequests { retry_after }))
+            | Self::Await(AwaitError::TooMany(TooManyRequests { retry_after })) => {
                 let code = GatewayErrorCode::RateLimitExceeded;
                 Rejection::TooManyRequests { retry_after }.respond(&body(code, &message))
             }
@@ -114,18 +118,22 @@ impl InterfaceError for GatewayError {
             }
             Self::Wait(WaitError::TooMany) => unavailable(&message),
             // Another replica may know the request.
-            Self::Store(StoreError::Replica(error)) if error.is_transient() => {
+            Self::Await(AwaitError::Store(StoreError::Replica(error))) | Self::Store(StoreError::Replica(error))
+                if error.is_transient() =>
+            {
                 unavailable(&format!("{}; try again", error.for_clients()))
             }
             // A ledger of an embedder, which may come back.
             Self::Wait(WaitError::Store(error @ (StoreError::Ledger { .. } | StoreError::LedgerDiverged { .. })))
+            | Self::Await(AwaitError::Store(error @ (StoreError::Ledger { .. } | StoreError::LedgerDiverged { .. })))
             | Self::Store(error @ (StoreError::Ledger { .. } | StoreError::LedgerDiverged { .. })) => {
                 tracing::error!(%error, "the ledger gives no answer");
                 unavailable("the registry's blocks cannot be read at the moment; try again")
             }
-            Self::Wait(WaitError::Store(error)) | Self::Receipt(ReceiptError::Store(error)) | Self::Store(error) => {
-                store_error_response(&error)
-            }
+            Self::Wait(WaitError::Store(error))
+            | Self::Receipt(ReceiptError::Store(error))
+            | Self::Await(AwaitError::Store(error))
+            | Self::Store(error) => store_error_response(&error),
         }
     }
 }

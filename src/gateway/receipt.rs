@@ -29,7 +29,7 @@ use crate::http::{Request, Response, json};
 pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let request_id = request_id(&request)?;
     let source = Some(request.source());
-    gateway.registry.await_request(&request_id).await?;
+    gateway.registry.await_request(&request_id, source).await?;
     let receipt = gateway.registry.reading(move |registry| registry.receipt(&request_id, source)).await?;
     let receipt = receipt.ok_or_else(|| {
         GatewayError::NotFound(format!("request {request_id} is unknown, or not in an applied block yet"))

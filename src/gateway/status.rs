@@ -34,7 +34,7 @@ use crate::http::{Request, Response, json};
 pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let request_id = request_id(&request)?;
     let wait = request.wait()?.unwrap_or_default();
-    gateway.registry.await_request(&request_id).await?;
+    gateway.registry.await_request(&request_id, Some(request.source())).await?;
     let status = if wait.is_zero() {
         gateway.registry.read_status(&request_id).await?
     } else {

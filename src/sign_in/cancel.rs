@@ -85,7 +85,11 @@ async fn cancel_transaction(sign_in: &SignIn, request: &Request) -> Result<Deliv
         });
     }
     let secret = secret(sign_in, request, id).await.map_err(refused("problem-over"))?;
-    sign_in.handle.cancel(id, &secret).await.map_err(|error| {
+    let cancelling = async {
+        sign_in.handle.await_given(Given::Transaction(id), Some(request.source())).await?;
+        sign_in.handle.cancel(id, &secret).await
+    };
+    cancelling.await.map_err(|error| {
         let error = SignInEndpointError::from(error);
         let is_over = error.rejection().is_some_and(|rejection| rejection.kind == ErrorKind::NotFound);
         Refused { problem: if is_over { "problem-over" } else { "problem-answered" }, error }

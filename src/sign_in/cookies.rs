@@ -58,7 +58,7 @@ pub async fn live_session_secret<'r>(sign_in: &SignIn, request: &'r Request) -> 
     }
     // Another replica may have begun one of the sessions. What the first one waits for is the
     // journal's end, which has all of them.
-    sign_in.handle.await_given(Given::Session(first)).await?;
+    sign_in.handle.await_given(Given::Session(first), Some(request.source())).await?;
     Ok(live()?.or(Some(first)))
 }
 

@@ -113,7 +113,7 @@ async fn live_session<'r>(
     request: &'r Request,
 ) -> Result<Option<(&'r str, Vec<SessionSignIn>)>, SignInError> {
     let Some(secret) = live_session_secret(sign_in, request).await? else { return Ok(None) };
-    sign_in.handle.await_given(Given::Session(secret)).await?;
+    sign_in.handle.await_given(Given::Session(secret), Some(request.source())).await?;
     let sign_ins = sign_in.handle.session_sign_ins(secret)?;
     Ok(if sign_ins.is_empty() { None } else { Some((secret, sign_ins)) })
 }

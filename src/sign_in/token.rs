@@ -1,10 +1,11 @@
 //! `POST /token`: exchanges an authorization code for tokens.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, PRAGMA};
-use selfsame_actors::{SignInClient, SignInError};
+use selfsame_actors::{Given, SignInClient, SignInError};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 
@@ -35,7 +36,7 @@ pub async fn token(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     let source = request.source();
     let failed = |error| count_failure(&sign_in, source, error);
     let (client, form) = read(&sign_in, &mut request).await.map_err(failed)?;
-    let outcome = exchange(&sign_in, &client, &form).await;
+    let outcome = exchange(&sign_in, &client, &form, source).await;
     if matches!(&outcome, Err(SignInEndpointError::Failed(SignInError::CodeReused(_)))) {
         request.audit().alarm("code_reused");
     }
@@ -49,7 +50,12 @@ async fn read(sign_in: &SignIn, request: &mut Request) -> Result<(Arc<SignInClie
     Ok((client, form))
 }
 
-async fn exchange(sign_in: &SignIn, client: &SignInClient, form: &Parameters) -> Result<Response, SignInEndpointError> {
+async fn exchange(
+    sign_in: &SignIn,
+    client: &SignInClient,
+    form: &Parameters,
+    source: IpAddr,
+) -> Result<Response, SignInEndpointError> {
     match form.get("grant_type") {
         Some("authorization_code") => {}
         Some(other) => {
@@ -64,6 +70,7 @@ async fn exchange(sign_in: &SignIn, client: &SignInClient, form: &Parameters) ->
         }
     }
     let code = form.get("code").ok_or_else(|| SignInRejection::required("code"))?;
+    sign_in.handle.await_given(Given::Code(code), Some(source)).await?;
     let (redirect_uri, verifier) = (form.get("redirect_uri"), form.get("code_verifier"));
     let tokens = sign_in.handle.exchange(&client.client.id, code, redirect_uri, verifier).await?;
     let mut response = json(StatusCode::OK, &tokens);

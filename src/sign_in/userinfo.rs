@@ -45,8 +45,9 @@ pub async fn userinfo(sign_in: Arc<SignIn>, request: Request) -> Result<Response
 }
 
 async fn claims(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
+    let source = request.source();
     let token = access_token(&mut request).await?;
-    sign_in.handle.await_given(Given::Token(&token)).await.map_err(SignInError::from)?;
+    sign_in.handle.await_given(Given::Token(&token), Some(source)).await?;
     let live =
         sign_in.handle.live_token(&token).map_err(SignInError::from)?.ok_or_else(|| {
             SignInRejection::new(ErrorKind::InvalidToken, "the access token is unknown or has expired")

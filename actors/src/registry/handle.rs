@@ -4,6 +4,7 @@ mod receipts;
 mod submitting;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,14 +31,17 @@ use super::reader::{Reader, Reads};
 use super::request_progress::RequestProgress;
 use super::state::RegistryState;
 use crate::support::bounded_blocking::BoundedBlocking;
-use crate::support::catching_up::{CatchingUp, NotCaughtUp};
+use crate::support::catching_up::{AwaitError, CatchingUp, NotCaughtUp};
 use crate::support::forwarding::Forwarding;
-use crate::support::rate::SourceLimiter;
+use crate::support::rate::{SourceLimiter, TooManyRequests};
 use crate::support::retry::RetriedStep;
 use crate::support::slot::Slot;
 
 /// How long it is waited for a sealed block to be applied.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a read waits for a block that another replica has named.
+const HEIGHT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The most reads of the disk at a time, for each core. A disk answers many at a time.
 const DISK_READS: usize = 8;
@@ -92,6 +96,23 @@ pub enum WaitError {
     /// The request's state could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Why a block that a caller has named is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeightError {
+    /// No replica has sealed a block of this height.
+    #[error("there is no such block yet; the newest is {newest}")]
+    NoSuchBlock {
+        /// The height of the newest block of the journal.
+        newest: u64,
+    },
+    /// The source has asked for too much that does not exist.
+    #[error(transparent)]
+    TooMany(TooManyRequests),
+    /// The block is not shown in time.
+    #[error("this replica does not show the block in time")]
+    Late,
 }
 
 /// The registry, for front-ends and embedders. Cheap to clone. The handle stays valid when the
@@ -263,24 +284,60 @@ impl RegistryHandle {
     }
 
     /// Waits for the record of a request that another replica may have accepted, when this one
-    /// lacks it. Returns at once when there is one, and for a service that is alone.
+    /// lacks it. Returns at once when there is one, and for a service that is alone. What no
+    /// replica has is counted for `source`, if it is known.
     ///
     /// # Errors
     /// The store cannot be read; or the journal gave no answer, so it is not known whether there is
-    /// such a request.
-    pub async fn await_request(&self, request_id: &RequestId) -> Result<(), StoreError> {
+    /// such a request; or the source has asked for too much that does not exist.
+    pub async fn await_request(&self, request_id: &RequestId, source: Option<IpAddr>) -> Result<(), AwaitError> {
         if !self.is_replica() {
             return Ok(());
         }
         let is_known = |reader: &Reader, id: &RequestId, reads| {
             Ok(reader.request(id, reads)?.is_some() || reader.place(id, reads)?.is_some())
         };
-        let (reader, id) = (Arc::clone(&self.inner.reader), *request_id);
-        let in_memory = || is_known(&self.inner.reader, request_id, Reads::Memory);
-        if !self.memory_first(in_memory, move || is_known(&reader, &id, Reads::Disk)).await? {
-            self.inner.catching_up.find().await?;
+        let is_there = async || {
+            let (reader, id) = (Arc::clone(&self.inner.reader), *request_id);
+            let in_memory = || is_known(&self.inner.reader, request_id, Reads::Memory);
+            self.memory_first(in_memory, move || is_known(&reader, &id, Reads::Disk)).await
+        };
+        if !is_there().await? {
+            let now = self.inner.reader.clock.now();
+            self.inner.catching_up.find_for(source, now, is_there).await?;
         }
         Ok(())
+    }
+
+    /// Waits until this replica shows the block of a height that another replica has named, for at
+    /// most two seconds. Returns at once when it does, and for a service that is alone, which shows
+    /// every block that it has named.
+    ///
+    /// A height that no block of the journal has is refused, and counted for `source` like other
+    /// things that do not exist.
+    ///
+    /// # Errors
+    /// See [`HeightError`].
+    pub async fn await_height(&self, height: u64, source: Option<IpAddr>) -> Result<(), HeightError> {
+        if !self.is_replica() || self.height() >= height {
+            return Ok(());
+        }
+        let deadline = Instant::now() + HEIGHT_PATIENCE;
+        let reader = &self.inner.reader;
+        let is_sealed = || reader.sealed_height() >= height;
+        if !is_sealed() {
+            let now = reader.clock.now();
+            let finding = self.inner.catching_up.find_for(source, now, async || Ok(is_sealed()));
+            finding.await.map_err(|error| match error {
+                AwaitError::TooMany(error) => HeightError::TooMany(error),
+                AwaitError::Store(_) => HeightError::Late,
+            })?;
+        }
+        // The store has what the journal has, so a block of this height would be in it.
+        if !is_sealed() {
+            return Err(HeightError::NoSuchBlock { newest: reader.sealed_height() });
+        }
+        timeout_at(deadline, self.wait_for_height(height)).await.map_err(|_| HeightError::Late)
     }
 
     /// Waits until this replica has applied what the journal has now. Returns at once for a service

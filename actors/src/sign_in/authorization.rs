@@ -96,7 +96,7 @@ impl SignInHandle {
         let AuthorizationOrigin { source, user_agent, sessions } = origin;
         let expected = self.expected_subject(&request).await?;
         for session in sessions.iter().take(MOST_SESSIONS) {
-            self.await_given(Given::Session(session)).await?;
+            self.await_given(Given::Session(session), *source).await?;
             if let Some(person) = self.session_person(&request, expected.as_deref(), session)?
                 && let Some(delivery) = self.grant_from_session(&request, &person).await?
             {

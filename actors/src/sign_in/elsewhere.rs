@@ -3,8 +3,11 @@
 //! A sign-in's page may be opened at one replica, answered at another one, and its code redeemed at
 //! a third.
 
-use selfsame_storage::{RecordKey, StoreError};
+use std::net::IpAddr;
 
+use selfsame_storage::RecordKey;
+
+use super::error::SignInError;
 use super::handle::SignInHandle;
 use super::ids::{TransactionId, code_key, hash_of, session_key, token_key};
 
@@ -23,20 +26,23 @@ pub enum Given<'a> {
 
 impl SignInHandle {
     /// Waits for the record of what a caller was given, when this replica lacks it. Returns at once
-    /// when there is one, and for a service that is alone.
+    /// when there is one, and for a service that is alone. What no replica has is counted for
+    /// `source`, if it is known.
     ///
     /// # Errors
     /// The store cannot be read; or the journal gave no answer, so it is not known whether there is
-    /// such a record.
-    pub async fn await_given(&self, given: Given<'_>) -> Result<(), StoreError> {
+    /// such a record; or the source has asked for too much that does not exist.
+    pub async fn await_given(&self, given: Given<'_>, source: Option<IpAddr>) -> Result<(), SignInError> {
         let key: RecordKey = match given {
             Given::Transaction(id) => id.key(),
             Given::Code(code) => code_key(code),
             Given::Token(token) => token_key(hash_of(token)),
             Given::Session(secret) => session_key(secret),
         };
-        if self.state.records.get(&key)?.is_none() {
-            self.state.catching_up.find().await?;
+        let is_there = || Ok(self.state.records.get(&key)?.is_some());
+        if !is_there()? {
+            let now = self.state.clock.now();
+            self.state.catching_up.find_for(source, now, async || is_there()).await?;
         }
         Ok(())
     }

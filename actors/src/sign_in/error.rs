@@ -6,6 +6,7 @@ use selfsame_protocol::verification::items::ItemError;
 use selfsame_storage::StoreError;
 
 use super::signing_keys::SigningError;
+use crate::support::catching_up::AwaitError;
 use crate::support::rate::TooManyRequests;
 use crate::support::slot::CallError;
 use crate::verification::error::VerificationError;
@@ -85,6 +86,15 @@ impl SignInError {
     pub(super) fn already_answered() -> Self {
         let detail = "this sign-in has been answered; begin another one";
         SignInRejection::new(ErrorKind::InvalidRequest, detail).into()
+    }
+}
+
+impl From<AwaitError> for SignInError {
+    fn from(error: AwaitError) -> Self {
+        match error {
+            AwaitError::TooMany(error) => error.into(),
+            AwaitError::Store(error) => error.into(),
+        }
     }
 }
 

@@ -350,7 +350,7 @@ async fn authorize(
 }
 
 async fn proof_request(handle: &SignInHandle, transaction: TransactionId) -> Result<ProofRequest, SignInCallError> {
-    handle.await_given(Given::Transaction(transaction)).await?;
+    handle.await_given(Given::Transaction(transaction), None).await?;
     Ok(handle.proof_request(transaction)?)
 }
 
@@ -361,7 +361,7 @@ async fn follow(
     (seen, deadline): (Progress, Instant),
     source: Option<IpAddr>,
 ) -> Result<Progress, SignInError> {
-    handle.await_given(Given::Transaction(transaction)).await?;
+    handle.await_given(Given::Transaction(transaction), source).await?;
     let _following = handle.enter_follower(transaction, source)?;
     handle.follow(transaction, secret, seen, deadline).await
 }
@@ -375,6 +375,6 @@ fn is_authentic(handle: &SignInHandle, client_id: &str, secret: Option<&str>) ->
 }
 
 async fn live_token(handle: &SignInHandle, token: &str) -> Result<Option<LiveToken>, SignInCallError> {
-    handle.await_given(Given::Token(token)).await?;
+    handle.await_given(Given::Token(token), None).await?;
     Ok(handle.live_token(token)?)
 }

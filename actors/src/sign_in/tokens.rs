@@ -62,7 +62,7 @@ impl SignInHandle {
         code_verifier: Option<&str>,
     ) -> Result<TokenResponse, SignInError> {
         let key = code_key(code);
-        self.await_given(Given::Code(code)).await?;
+        self.await_given(Given::Code(code), None).await?;
         let mut is_recent = !self.state.catching_up.is_replica();
         loop {
             let read = self.state.get_also_expired::<AuthorizationCode>(&key)?;
@@ -161,7 +161,7 @@ impl SignInHandle {
     /// `token` is an ID token, which cannot be revoked: clients check it without the provider.
     pub async fn revoke_token(&self, client_id: &str, token: &str) -> Result<(), SignInError> {
         let token_hash = hash_of(token);
-        self.await_given(Given::Token(token)).await?;
+        self.await_given(Given::Token(token), None).await?;
         match self.state.get::<AccessToken>(&token_key(token_hash))? {
             Some(read) if read.value.client_id == client_id => Ok(self.revoke(token_hash).await?),
             Some(_) => Ok(()),

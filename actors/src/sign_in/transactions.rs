@@ -229,7 +229,7 @@ impl SignInHandle {
         mode: AnswerMode,
         source: Option<IpAddr>,
     ) -> Result<Option<String>, SignInError> {
-        self.await_given(Given::Transaction(id)).await?;
+        self.await_given(Given::Transaction(id), source).await?;
         let ReadRecord { value, .. } = self.transaction(id)?;
         let client = self.client_of(&value)?;
         check_mode(&client, mode)?;
@@ -268,7 +268,7 @@ impl SignInHandle {
 
     /// Accepts a person's refusal as the transaction's answer.
     pub async fn refuse(&self, id: TransactionId) -> Result<(), SignInError> {
-        self.await_given(Given::Transaction(id)).await?;
+        self.await_given(Given::Transaction(id), None).await?;
         self.settle(id, Answer::Refused, None).await
     }
 
@@ -312,7 +312,7 @@ impl SignInHandle {
     /// # Errors
     /// The transaction was answered or completed before, or does not exist for this caller.
     pub async fn cancel(&self, id: TransactionId, secret: &str) -> Result<Delivery, SignInError> {
-        self.await_given(Given::Transaction(id)).await?;
+        self.await_given(Given::Transaction(id), None).await?;
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
             check_secret(&value, secret)?;
@@ -369,9 +369,9 @@ impl SignInHandle {
         return_secret: Option<&str>,
         session: SessionCookie<'_>,
     ) -> Result<CompletedTransaction, SignInError> {
-        self.await_given(Given::Transaction(id)).await?;
+        self.await_given(Given::Transaction(id), None).await?;
         if let SessionCookie::HostOnly(session) | SessionCookie::Plain(session) = session {
-            self.await_given(Given::Session(session)).await?;
+            self.await_given(Given::Session(session), None).await?;
         }
         if self.transaction(id)?.value.answer.is_none() {
             // Another replica may have the answer.

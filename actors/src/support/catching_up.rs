@@ -3,38 +3,59 @@
 //! A replica shows what the others have written a moment later. When a handle does not find a
 //! record that its caller may have from another replica, it asks the journal for its end, waits
 //! until the store has the entries up to there, and reads once more. The question costs a round
-//! trip to the journal, so only what is missing is looked for in this way.
+//! trip to the journal, so only what is missing is looked for in this way, one question at a time:
+//! all callers that wait for the next one share its answer. So callers who ask for what does not
+//! exist take no turn from others. They are counted by source, because each of them is kept waiting
+//! for a round trip.
 
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use selfsame_storage::{JournalError, Replica, ReplicaError};
-use tokio::sync::Semaphore;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use selfsame_protocol::rate_limit::RateLimit;
+use selfsame_storage::{JournalError, Position, Replica, ReplicaError, StoreError};
 use tokio::time::timeout;
+
+use super::rate::{SourceLimiter, TooManyRequests};
 
 /// How long the journal and its entries are waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The most questions to the journal at a time. The others wait, and are answered with them.
-const AT_ONCE: usize = 8;
+/// The most records that a source may ask for and that no replica has. A client that asks for what
+/// exists does not come near: what is found is not counted.
+const MISSES_PER_SOURCE: RateLimit = RateLimit { count: 6000, window: Duration::from_secs(60) };
 
 /// What the journal has is not known, or not in the store yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this replica cannot learn in time what the others have written")]
 pub(crate) struct NotCaughtUp;
 
+/// Why it is not known whether another replica has a record.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AwaitError {
+    /// The source has asked for too much that does not exist.
+    #[error(transparent)]
+    TooMany(#[from] TooManyRequests),
+    /// The store cannot be read, or the journal gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// Brings the store up to the journal's end, for reads that miss a record.
 #[derive(Clone)]
 pub(crate) struct CatchingUp {
     /// `None` for a service that is alone, which shows everything that it has acknowledged.
     replica: Option<Arc<Replica>>,
-    permits: Arc<Semaphore>,
+    questions: Arc<Questions<Result<Position, NotCaughtUp>>>,
+    misses: Arc<SourceLimiter>,
 }
 
 impl CatchingUp {
     /// For the replica, if there is one.
     pub fn new(replica: Option<Arc<Replica>>) -> Self {
-        Self { replica, permits: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { replica, questions: Arc::default(), misses: Arc::new(SourceLimiter::new(Some(MISSES_PER_SOURCE))) }
     }
 
     /// Whether there are other replicas.
@@ -51,6 +72,33 @@ impl CatchingUp {
         self.catch_up().await.map_err(late)
     }
 
+    /// The same for a record that `source` asks for, at `now` (time since the Unix epoch): counts
+    /// it, unless `is_there` says afterwards that it has come. A service that is alone counts
+    /// nothing, because it waits for nothing.
+    ///
+    /// # Errors
+    /// Also when the source has asked for too many records that do not exist.
+    pub async fn find_for(
+        &self,
+        source: Option<IpAddr>,
+        now: Duration,
+        is_there: impl AsyncFnOnce() -> Result<bool, StoreError>,
+    ) -> Result<(), AwaitError> {
+        if !self.is_replica() {
+            return Ok(());
+        }
+        if let Some(source) = source {
+            self.misses.charge(source, now)?;
+        }
+        self.find().await.map_err(StoreError::from)?;
+        if let Some(source) = source
+            && is_there().await?
+        {
+            self.misses.refund(source);
+        }
+        Ok(())
+    }
+
     /// Waits until the store has what the journal has now.
     ///
     /// # Errors
@@ -58,11 +106,140 @@ impl CatchingUp {
     pub async fn catch_up(&self) -> Result<(), NotCaughtUp> {
         let Some(replica) = &self.replica else { return Ok(()) };
         let catching_up = async {
-            let _permit = self.permits.acquire().await;
-            let end = replica.end().await.map_err(|_| NotCaughtUp)?;
+            let asked = Arc::clone(replica);
+            let end = self.questions.ask(async move { asked.end().await.map_err(|_| NotCaughtUp) }).await?;
             replica.applied(end).await;
             Ok(())
         };
         timeout(PATIENCE, catching_up).await.unwrap_or(Err(NotCaughtUp))
+    }
+}
+
+/// Questions that are all the same, of which one is asked at a time. A caller gets the answer to a
+/// question that begins after its call: one that is on its way may have been answered before. All
+/// that wait for the next one share it.
+struct Questions<T: Clone> {
+    /// The question that has not begun.
+    next: Arc<Mutex<Option<Shared<BoxFuture<'static, T>>>>>,
+    /// Held while a question is on its way.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl<T: Clone> Default for Questions<T> {
+    fn default() -> Self {
+        Self { next: Arc::default(), turn: Arc::default() }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Questions<T> {
+    /// The answer to the next question; `question` is that one when there is none yet. It is polled
+    /// by those who wait for it, and ends with the last of them.
+    fn ask(&self, question: impl Future<Output = T> + Send + 'static) -> Shared<BoxFuture<'static, T>> {
+        let mut waiting = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(next) = &*waiting {
+            return next.clone();
+        }
+        let (next, turn) = (Arc::clone(&self.next), Arc::clone(&self.turn));
+        let asking = async move {
+            let _turn = turn.lock().await;
+            // Who calls from now on may need to know more than this question's answer.
+            let begun = next.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(begun);
+            question.await
+        };
+        let asking = asking.boxed().shared();
+        *waiting = Some(asking.clone());
+        asking
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Answers with the number of the question, when the test lets it.
+    #[derive(Clone)]
+    struct Journal {
+        asked: Arc<AtomicU64>,
+        answers: Arc<Semaphore>,
+    }
+
+    impl Journal {
+        fn new() -> Self {
+            Self { asked: Arc::default(), answers: Arc::new(Semaphore::new(0)) }
+        }
+
+        fn question(&self) -> impl Future<Output = u64> + Send + 'static {
+            let Self { asked, answers } = self.clone();
+            async move {
+                let number = asked.fetch_add(1, Ordering::Relaxed) + 1;
+                answers.acquire().await.expect("it is not closed").forget();
+                number
+            }
+        }
+
+        fn asked(&self) -> u64 {
+            self.asked.load(Ordering::Relaxed)
+        }
+    }
+
+    #[tokio::test]
+    async fn all_that_wait_share_one_question_which_begins_after_their_call() {
+        let (journal, questions) = (Journal::new(), Questions::<u64>::default());
+        let mut first = pin!(questions.ask(journal.question()));
+        assert!(futures_util::poll!(&mut first).is_pending());
+        assert_eq!(journal.asked(), 1);
+        // These come while the first is on its way.
+        let mut others: Vec<_> = (0..5000).map(|_| Box::pin(questions.ask(journal.question()))).collect();
+        for other in &mut others {
+            assert!(futures_util::poll!(other).is_pending());
+        }
+        assert_eq!(journal.asked(), 1, "the next question waits for its turn");
+        journal.answers.add_permits(1);
+        assert_eq!(first.await, 1);
+        assert!(futures_util::poll!(&mut others[7]).is_pending());
+        assert_eq!(journal.asked(), 2);
+        let mut late = pin!(questions.ask(journal.question()));
+        assert!(futures_util::poll!(&mut late).is_pending());
+        journal.answers.add_permits(2);
+        for other in others {
+            assert_eq!(other.await, 2, "one question for all of them");
+        }
+        assert_eq!(late.await, 3, "a caller gets no answer that was on its way before the call");
+        assert_eq!(journal.asked(), 3);
+    }
+
+    /// Callers that give up, as at the end of a connection, take no answer from the others.
+    #[tokio::test]
+    async fn callers_that_give_up_leave_the_questions_of_others_alone() {
+        let (journal, questions) = (Journal::new(), Questions::<u64>::default());
+        let mut first = Box::pin(questions.ask(journal.question()));
+        assert!(futures_util::poll!(&mut first).is_pending());
+        let mut second = Box::pin(questions.ask(journal.question()));
+        assert!(futures_util::poll!(&mut second).is_pending());
+        // The question that waits for its turn is abandoned, then the one on its way.
+        drop(second);
+        drop(first);
+        let mut third = Box::pin(questions.ask(journal.question()));
+        assert!(futures_util::poll!(&mut third).is_pending());
+        journal.answers.add_permits(1);
+        assert_eq!(third.await, 2, "the first question got no answer");
+        journal.answers.add_permits(1);
+        assert_eq!(questions.ask(journal.question()).await, 3);
+    }
+
+    #[tokio::test]
+    async fn a_service_that_is_alone_waits_for_nothing_and_counts_nothing() {
+        let catching_up = CatchingUp::new(None);
+        let source = Some([192, 0, 2, 1].into());
+        for _ in 0..=MISSES_PER_SOURCE.count {
+            catching_up.find_for(source, Duration::ZERO, async || Ok(false)).await.expect("nothing is counted");
+        }
+        assert_eq!(catching_up.misses.refused(), 0);
     }
 }

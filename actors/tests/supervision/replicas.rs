@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
-    ClusterParts, Election, LeadError, ManualClock, RegistryHandle, Service, ServiceError, ServiceParts, Settings,
-    Submission, SubmitError,
+    AwaitError, ClusterParts, Election, HeightError, LeadError, ManualClock, RegistryHandle, Service, ServiceError,
+    ServiceParts, Settings, Submission, SubmitError,
 };
 use selfsame_protocol::Address;
 use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::Operation;
 use selfsame_storage::{
-    EmbeddedLedger, Journal, JournalFault, MemoryJournal, NoProgress, OpenOptions, Store, Term, fsck,
+    EmbeddedLedger, Journal, JournalCall, JournalFault, MemoryJournal, NoProgress, OpenOptions, Store, Term, fsck,
 };
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, create_account};
@@ -334,4 +335,83 @@ async fn a_service_without_a_journal_cannot_be_made_a_leader() {
     assert!(matches!(refused, Err(LeadError::NoJournal)), "{refused:?}");
     assert_eq!((running.service.leading(), running.service.position()), (None, None));
     running.stop().await;
+}
+
+/// A request that no replica has.
+fn unknown(number: u128) -> RequestId {
+    format!("gw_{}", uuid_text(number)).parse().expect("an id")
+}
+
+fn uuid_text(number: u128) -> String {
+    let hex = format!("{number:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// Strangers who ask for what does not exist share one question to the journal, and are refused
+/// when they ask for too much; others are not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unknown_ids_share_questions_to_the_journal_and_count_for_their_source() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let leader = start_replica(&journal).await;
+    leader.service.lead(journal.begin_term()).await.expect("it leads");
+    let questions = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&questions);
+    let counting = journal.client(move |call| {
+        if call == JournalCall::Read {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        JournalFault::None
+    });
+    let follower = start_with_client(counting, None).await;
+    let (stranger, other) = ([192, 0, 2, 1].into(), [198, 51, 100, 1].into());
+    let registry = follower.registry();
+    let ask = async |source, numbers: std::ops::Range<u128>| {
+        let asking = numbers.map(|number| {
+            let registry = registry.clone();
+            async move { registry.await_request(&unknown(number), Some(source)).await }
+        });
+        timeout(PATIENCE, join_all(asking)).await.expect("all are answered")
+    };
+    let before = questions.load(Ordering::Relaxed);
+    let answers = ask(stranger, 0..6000).await;
+    assert!(answers.iter().all(Result::is_ok), "{:?}", answers.iter().find(|answer| answer.is_err()));
+    let asked = questions.load(Ordering::Relaxed) - before;
+    assert!(asked < 600, "{asked} questions for 6000 callers");
+    let answers = ask(stranger, 0..10).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Err(AwaitError::TooMany(_)))), "{answers:?}");
+    assert!(ask(other, 0..10).await.iter().all(Result::is_ok), "another source");
+    let known = submit(&leader.registry(), 0).await;
+    timeout(PATIENCE, registry.await_request(&known, Some(other))).await.expect("in time").expect("it is found");
+    assert!(registry.status(&known).expect("the read succeeds").is_some());
+    follower.clock.advance(Duration::from_secs(61));
+    assert!(ask(stranger, 0..10).await.iter().all(Result::is_ok), "the minute has passed");
+    expect_everywhere(&[leader, follower], &known).await;
+}
+
+/// The word of a client about a block is no reason to wait, when no replica has sealed one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_height_that_no_block_has_is_refused_without_a_wait() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let leader = start_replica(&journal).await;
+    leader.service.lead(journal.begin_term()).await.expect("it leads");
+    let follower = start_replica(&journal).await;
+    let request = submit(&leader.registry(), 0).await;
+    leader.expect_final(&request).await;
+    let newest = leader.registry().height();
+    let source = Some([192, 0, 2, 1].into());
+    for registry in [leader.registry(), follower.registry()] {
+        registry.await_height(newest, source).await.expect("it has the block, or gets it");
+        assert!(registry.height() >= newest);
+        for height in [newest + 1, 1 << 40, u64::MAX] {
+            let refused = registry.await_height(height, source).await;
+            assert_eq!(refused, Err(HeightError::NoSuchBlock { newest }), "{height}");
+        }
+    }
+    leader.stop().await;
+    follower.stop().await;
+    // A service that is alone shows every block that it has named.
+    let single = start().await;
+    single.service.registry().await_height(u64::MAX, source).await.expect("the word changes nothing");
 }

@@ -342,7 +342,7 @@ async fn run_client(live: Live, random: SeededRandom, log: ClientLog) {
 /// Asserts that every replica finds what another one has accepted, or says that it cannot.
 async fn expect_found(registry: &RegistryHandle, log: &ClientLog, number: usize) {
     let Some(Answer::Accepted(request_id)) = log.requests()[number].answer else { return };
-    if registry.await_request(&request_id).await.is_ok() {
+    if registry.await_request(&request_id, None).await.is_ok() {
         expect_known(registry, log, number);
     }
 }
