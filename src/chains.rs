@@ -109,8 +109,9 @@ pub fn follow_owners(config: &Config, chain: &ChainHandle) {
 pub fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, ChainSetupError> {
     let nodes: Vec<Arc<JsonRpcNode>> =
         node_urls(chain)?.into_iter().map(|url| node(chain, url)).collect::<Result<_, _>>()?;
-    if !(1..=nodes.len()).contains(&chain.agree) {
-        let (name, agree) = (chain.name.clone(), chain.agree);
+    let agree = chain.agree(nodes.len());
+    if !(1..=nodes.len()).contains(&agree) {
+        let name = chain.name.clone();
         return Err(ChainSetupError::TooFewNodes { chain: name, agree, nodes: nodes.len() });
     }
     let contracts: Vec<Contract> = chain.contracts().into_iter().flatten().collect();
@@ -118,7 +119,7 @@ pub fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, C
         name: chain.name.clone(),
         chain_id: chain.chain_id().unwrap_or_default(),
         nodes: nodes.iter().map(|node| Arc::clone(node) as Arc<dyn ChainNode>).collect(),
-        agree: chain.agree,
+        agree,
         roots: contracts.iter().filter_map(|contract| root_source(chain, contract)).collect(),
         keys: contracts.iter().filter_map(|contract| key_source(config, chain, contract)).collect(),
         verifiers: contracts.iter().filter_map(|contract| verifier(chain, contract)).collect(),

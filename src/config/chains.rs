@@ -49,9 +49,9 @@ pub struct Chain {
     /// A file with the URL of a node on each line, for deployments that keep secrets in files.
     #[serde(default)]
     pub rpc_file: Option<PathBuf>,
-    /// How many nodes must give the same answer.
-    #[serde(default = "one")]
-    pub agree: usize,
+    /// How many nodes must give the same answer; by default more than half of them.
+    #[serde(default)]
+    pub(super) agree: Option<usize>,
     /// Time from a question to the end of its answer.
     #[serde(default = "ten_seconds", deserialize_with = "values::duration", serialize_with = "written::duration")]
     #[schemars(with = "formats::Duration")]
@@ -448,6 +448,12 @@ impl Chain {
         self.chain_id.or(self.preset.map(ChainPreset::chain_id))
     }
 
+    /// How many of so many nodes must give the same answer. When the setting is left out, more than
+    /// half, so that no single node of several can make up what the others do not know.
+    pub fn agree(&self, nodes: usize) -> usize {
+        self.agree.unwrap_or(nodes / 2 + 1)
+    }
+
     /// The contracts that are followed: those of the preset as the entries change them, then the
     /// other entries. An entry that lacks a key is its position in the list, which for a contract
     /// of the preset does not happen, and the key's name.
@@ -493,10 +499,6 @@ impl Chain {
         let followed = self.contracts();
         followed.iter().flatten().any(|contract| contract.kind == kind && contract.environment == environment)
     }
-}
-
-fn one() -> usize {
-    1
 }
 
 fn ten_seconds() -> Duration {

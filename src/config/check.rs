@@ -595,8 +595,8 @@ fn check_chains(config: &Config) -> Vec<InvalidSetting> {
             (1.., Some(_)) => {
                 found.push(invalid_setting(key("rpc_file"), "is given beside rpc; give one of them"));
             }
-            (nodes, None) if !(1..=nodes).contains(&chain.agree) => {
-                let message = format!("{} nodes cannot agree among {nodes}; give 1 to {nodes}", chain.agree);
+            (nodes, None) if !(1..=nodes).contains(&chain.agree(nodes)) => {
+                let message = format!("{} nodes cannot agree among {nodes}; give 1 to {nodes}", chain.agree(nodes));
                 found.push(invalid_setting(key("agree"), message));
             }
             _ => {}

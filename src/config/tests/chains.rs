@@ -24,7 +24,7 @@ fn presets_name_the_contracts_of_the_public_deployments() {
     ] {
         let text = format!("[[chains]]\nname = 'c'\npreset = '{preset}'\n{NODE}");
         let config = load(&text).unwrap();
-        assert_eq!((config.chains[0].chain_id(), config.chains[0].agree), (Some(chain_id), 1));
+        assert_eq!((config.chains[0].chain_id(), config.chains[0].agree(1)), (Some(chain_id), 1));
         let contracts = contracts(&text);
         let names: Vec<&str> = contracts.iter().map(|contract| contract.name.as_str()).collect();
         assert_eq!(names.join(" "), expected);
@@ -100,6 +100,20 @@ fn the_verifier_says_where_contracts_are_that_no_entry_places() {
     let verifier = entry("v", &format!("kind = 'verifier'\nenvironment = 'staging'\n{own}"));
     let registry = entry("r", "kind = 'registry'\nenvironment = 'staging'");
     assert_eq!(places(chain + &verifier + &registry), [(Verifier, true), (Registry, false)]);
+}
+
+/// One node of several that lies is outvoted, also when the operator left `agree` out.
+#[test]
+fn more_than_half_of_the_nodes_agree_unless_the_setting_says_otherwise() {
+    for (nodes, agree, expected) in
+        [(1, "", 1), (2, "", 2), (3, "", 2), (4, "", 3), (5, "", 3), (3, "agree = 1", 1), (3, "agree = 3", 3)]
+    {
+        let urls: Vec<String> = (0..nodes).map(|node| format!("https://node-{node}.example/")).collect();
+        let text = format!("[[chains]]\nname = 'c'\npreset = 'ethereum'\nrpc = {urls:?}\n{agree}");
+        let config = load(&text).unwrap();
+        let followed = crate::chains::followed_chain(&config, &config.chains[0]).unwrap();
+        assert_eq!(followed.settings.agree, expected, "{nodes} nodes, {agree:?}");
+    }
 }
 
 #[test]
