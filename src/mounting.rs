@@ -127,7 +127,8 @@ pub fn mount(service: &Service, settings: MountSettings) -> Result<Mounted, Moun
         bridge: Arc::new(bridge),
         streams: EventStreams::new(service.events()),
     });
-    let public = PublicInterfaces { service, urls: &urls, cors: &cors, creation, sign_in: &sign_in };
+    let creation = Arc::new(ArcSwap::from_pointee(creation));
+    let public = PublicInterfaces { service, urls: &urls, cors: &cors, creation: &creation, sign_in: &sign_in };
     let description = openapi::document(interfaces.iter().map(|interface| describe(*interface)));
     let routes = interfaces.iter().map(|interface| public.routes(*interface, true, &description));
     let routes = routes.collect::<Option<Vec<_>>>().ok_or(MountError::Operator)?;

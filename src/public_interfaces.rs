@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use selfsame_actors::Service;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Description;
@@ -20,7 +21,7 @@ pub(crate) struct PublicInterfaces<'a> {
     pub service: &'a Service,
     pub urls: &'a PublicUrls,
     pub cors: &'a Cors,
-    pub creation: CreationPolicy,
+    pub creation: &'a Arc<ArcSwap<CreationPolicy>>,
     pub sign_in: &'a Arc<SignIn>,
 }
 
@@ -43,7 +44,7 @@ impl PublicInterfaces<'_> {
                 verification::routes(service, logo_url, description, cors)
             }
             Interface::Gateway => {
-                let (registry, creation) = (service.registry(), self.creation.clone());
+                let (registry, creation) = (service.registry(), Arc::clone(self.creation));
                 gateway::routes(Gateway { registry, creation }, description, cors)
             }
             Interface::Indexer => indexer::routes(service.registry(), description, cors),

@@ -7,11 +7,14 @@ use hyper::header::HeaderValue;
 use selfsame_actors::{
     AdmissionLimits, BridgeHandle, ChainHandle, EventsHandle, RegistryHandle, Service, SignInHandle, VerificationHandle,
 };
+use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::operator::Simulation;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::StoreError;
 
-use crate::config::{Config, Network, Origin, RateLimit};
+use crate::config::sections::Registry;
+use crate::config::{Config, CreateAccount, Network, Origin, RateLimit, SecretHash};
+use crate::gateway::creation::CreationPolicy;
 use crate::http::{AllowedOrigins, Certificate, Limits, TlsError};
 use crate::operator::ReloadStatus;
 use crate::sign_in::appearance::Appearance;
@@ -29,6 +32,7 @@ pub struct Reloading {
     events: EventsHandle,
     chain: ChainHandle,
     pub(crate) simulation: Arc<ArcSwapOption<Simulation>>,
+    pub(crate) creation: Arc<ArcSwap<CreationPolicy>>,
     pub(crate) limits: Arc<ArcSwap<Limits>>,
     pub(crate) trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
     pub(crate) origins: AllowedOrigins,
@@ -81,6 +85,7 @@ impl Reloading {
             events: service.events(),
             chain: service.chain(),
             simulation: Arc::new(ArcSwapOption::new(simulation)),
+            creation: Arc::new(ArcSwap::from_pointee(creation_policy(config))),
             limits: Arc::new(ArcSwap::from_pointee(limits(config, most_connections))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
             origins,
@@ -102,7 +107,7 @@ impl Reloading {
     }
 
     /// Takes over the settings of a configuration that was read again, as
-    /// [`Config::with_reloaded`] returns it: limits, origins, the bridge, applications, actions,
+    /// [`Config::with_reloaded`] returns it: limits, who may create accounts, origins, the bridge, applications, actions,
     /// issuers, relying parties and trusted roots.
     ///
     /// # Errors
@@ -118,6 +123,7 @@ impl Reloading {
         self.simulation.rcu(|simulation| simulation.as_ref().map(simulated));
         self.bridge.set_settings(bridge::settings(config));
         self.registry.set_limits(admission_limits(config));
+        self.creation.store(Arc::new(creation_policy(config)));
         self.limits.store(Arc::new(limits(config, self.most_connections)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
         self.origins.replace(allowed_origins(config));
@@ -175,6 +181,19 @@ pub(crate) fn admission_limits(config: &Config) -> AdmissionLimits {
         per_leaf_index: config.limits.per_leaf_index.map(RateLimit::limit),
         request_retention: config.registry.request_retention,
         idempotency_retention: config.limits.idempotency_retention,
+    }
+}
+
+/// Who may create accounts.
+fn creation_policy(config: &Config) -> CreationPolicy {
+    let Registry { create_account, create_account_token_hash: token, .. } = &config.registry;
+    match create_account {
+        CreateAccount::Open => CreationPolicy::Open,
+        // The configuration is refused when the hash is missing; no token has this one.
+        CreateAccount::Token => {
+            let no_token = ClientSecret { salt: [0; 16], digest: [0; 32] };
+            CreationPolicy::Token(token.as_ref().map_or(no_token, SecretHash::client_secret))
+        }
     }
 }
 

@@ -8,14 +8,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use selfsame_actors::Random;
-use selfsame_protocol::client_secret::ClientSecret;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
 
-use crate::config::sections::Registry;
-use crate::config::{Config, CreateAccount, PublicUrls, SecretHash};
-use crate::gateway::creation::CreationPolicy;
+use crate::config::{Config, PublicUrls};
 use crate::http::{
     AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, SharedConnections, Shutdown, Site,
 };
@@ -120,7 +117,7 @@ pub(crate) fn servers(
         service: &service,
         urls: &urls,
         cors: &cors,
-        creation: creation_policy(config),
+        creation: &reloading.creation,
         sign_in: &sign_in,
     };
     let mut routes = routes(config, &public, &operator);
@@ -181,18 +178,6 @@ fn routes(config: &Config, public: &PublicInterfaces<'_>, operator: &Arc<Operato
         (interface, routes)
     };
     Interface::ALL.map(routes).into()
-}
-
-fn creation_policy(config: &Config) -> CreationPolicy {
-    let Registry { create_account, create_account_token_hash: token, .. } = &config.registry;
-    match create_account {
-        CreateAccount::Open => CreationPolicy::Open,
-        // The configuration is refused when the hash is missing; no token has this one.
-        CreateAccount::Token => {
-            let no_token = ClientSecret { salt: [0; 16], digest: [0; 32] };
-            CreationPolicy::Token(token.as_ref().map_or(no_token, SecretHash::client_secret))
-        }
-    }
 }
 
 /// The OpenAPI document of the interfaces at an address.

@@ -209,6 +209,7 @@ impl Config {
             verifications_per_source, verifications_per_application, sign_ins_per_source, bridge_per_source,
             open_sign_ins, followers_per_source, trusted_proxies, forwarded_header,
         });
+        compare!(changed, registry: Registry { create_account, create_account_token_hash });
         compare!(changed, bridge: Bridge { lifetime, memory_mib });
         compare!(changed, events: Events { streams, repeat_window, retention });
         compare!(changed, webhooks);
@@ -237,7 +238,7 @@ impl Config {
         }
         compare!(needs_restart, registry: Registry {
             chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
-            commitment_check, request_retention, create_account, create_account_token_hash
+            commitment_check, request_retention
         });
         compare!(needs_restart, batcher: Batcher { max_operations, min_wait, max_wait });
         compare!(needs_restart, storage: Storage { cache_mib, write_buffer_kib, log_mib, background_jobs, open_files });
@@ -255,11 +256,24 @@ impl Config {
         compare!(needs_restart, chains);
         let takes_legacy: Vec<bool> = new.apps.iter().map(|app| new.accepts_legacy(app)).collect();
         let Self {
-            limits, bridge, events, webhooks, cors, apps, actions, issuers, relying_parties, trusted_roots, ..
+            limits,
+            registry,
+            bridge,
+            events,
+            webhooks,
+            cors,
+            apps,
+            actions,
+            issuers,
+            relying_parties,
+            trusted_roots,
+            ..
         } = new;
+        let Registry { create_account, create_account_token_hash, .. } = registry;
         let reloaded = Self {
             tls,
             limits,
+            registry: Registry { create_account, create_account_token_hash, ..self.registry.clone() },
             bridge,
             events,
             webhooks,

@@ -28,7 +28,7 @@ pub async fn config(gateway: Arc<Gateway>, _: Request) -> Result<Response, Gatew
         max_authenticators: rules.max_authenticators,
         tree_depth: tree::DEPTH as u32,
         root_validity_window: rules.root_validity_window,
-        create_account: gateway.creation.describe(),
+        create_account: gateway.creation.load().describe(),
     };
     Ok(json(StatusCode::OK, &answer))
 }

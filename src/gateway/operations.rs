@@ -37,7 +37,7 @@ where
     let operation: Operation = from_object::<T>(&body).map_err(|error| to_slot_error(&gateway, error))?.into();
     let source = request.source();
     if operation.kind() == OperationKind::CreateAccount {
-        gateway.creation.check(&request).or_else(|error| {
+        gateway.creation.load().check(&request).or_else(|error| {
             // A request that is submitted is counted there. At the limit the answer does not tell
             // whether the token is right.
             gateway.registry.charge_source(source)?;

@@ -1,5 +1,8 @@
 //! What the gateway's handlers share.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 use selfsame_actors::RegistryHandle;
 
 use super::creation::CreationPolicy;
@@ -9,8 +12,8 @@ use crate::height::HasRegistry;
 pub struct Gateway {
     /// Submits requests; reads states, blocks, receipts and roots.
     pub registry: RegistryHandle,
-    /// Who may create accounts.
-    pub creation: CreationPolicy,
+    /// Who may create accounts. Reloading the configuration replaces it.
+    pub creation: Arc<ArcSwap<CreationPolicy>>,
 }
 
 impl HasRegistry for Gateway {

@@ -154,6 +154,7 @@ mod tests {
                     assert!(credentials.is_some(), "{value:?}");
                     "basic".to_owned()
                 }
+                Authorization::Signed(call) => format!("signed {call}"),
                 Authorization::Other => "other".to_owned(),
             };
             assert_eq!(found, expected, "{value:?}");

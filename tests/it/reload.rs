@@ -5,8 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use alloy_primitives::Address;
 use reqwest::Certificate;
 use rustix::process::{Pid, Signal, kill_process};
+use selfsame::config::SecretHash;
+use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -14,6 +17,7 @@ use crate::harness::{
     DaemonProcess, TestDaemon, exclusive, folder, in_time, operator_token, program, run_for_status, until, until_true,
     wait_for_end,
 };
+use crate::test_accounts::key;
 use crate::tls::certificate;
 
 /// A daemon with a configuration file.
@@ -85,6 +89,44 @@ time = 2026-01-31T12:00:00Z
 environment = 'staging'
 kind = 'current'
 ";
+
+/// Of an attack that creates accounts without end, the registry is closed without a restart, which
+/// would end the sign-ins that are under way.
+#[tokio::test]
+async fn a_reload_closes_and_opens_the_registry_for_strangers() {
+    let daemon = ConfiguredDaemon::start("");
+    let needs = async || {
+        let answer = reqwest::get(format!("{}/config", daemon.process.gateway)).await.expect("an answer");
+        answer.json::<Value>().await.expect("JSON")["create_account"].clone()
+    };
+    let create = async |number: usize, token: Option<&str>| {
+        let creation = create_account(&[key(&format!("reload {number}")).authenticator()], Address::ZERO).operation;
+        let request = reqwest::Client::new().post(format!("{}/create-account", daemon.process.gateway)).json(&creation);
+        let request = match token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        request.send().await.expect("an answer").status().as_u16()
+    };
+    assert_eq!((needs().await, create(1, None).await), (Value::Null, 200));
+    let hash = SecretHash::of([3; 16], "the token");
+    let hash = hash.to_text();
+    daemon.write(&format!("registry.create_account = 'token'\nregistry.create_account_token_hash = '{hash}'\n"));
+    let (status, report) = daemon.run_json(&["reload"]);
+    let changed = json!(["registry.create_account", "registry.create_account_token_hash"]);
+    assert_eq!((status, &report["changed"], &report["needs_restart"]), (0, &changed, &json!([])));
+    assert_eq!(needs().await, json!({"needs": "token"}));
+    for (token, expected) in [(None, 401), (Some("another"), 401), (Some("the token"), 200)] {
+        assert_eq!(create(2, token).await, expected, "{token:?}");
+    }
+    // Closed without a token: the configuration is refused, and the registry stays closed.
+    daemon.write("registry.create_account = 'token'\n");
+    assert_eq!(daemon.run(&["reload"]).0, 78);
+    assert_eq!(create(3, None).await, 401);
+    daemon.write("");
+    assert_eq!(daemon.run(&["reload"]).0, 0);
+    assert_eq!((needs().await, create(3, None).await), (Value::Null, 200));
+}
 
 #[tokio::test]
 async fn a_reload_takes_over_what_it_can_and_names_the_rest() {

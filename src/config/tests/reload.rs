@@ -9,9 +9,8 @@ use crate::config::{Config, Reloaded};
 #[test]
 fn reloading_applies_some_sections_and_names_the_others() {
     let old = load("apps = [{ id = 'app_a' }]").unwrap();
-    let new = load(
-        "
-        registry = { max_authenticators = 3, chain_id = 1 }
+    let new = "
+        registry = { max_authenticators = 3, chain_id = 1, create_account = 'token', create_account_token_hash = 'HASH' }
         limits.in_flight = 5
         listen.gateway = '127.0.0.1:1'
         apps = [{ id = 'app_b' }]
@@ -22,11 +21,13 @@ fn reloading_applies_some_sections_and_names_the_others() {
         sign_in.signing_algorithm = 'ES256'
         data_dir = 'elsewhere'
         trusted_roots = [{ root = '1', time = 2026-01-31T12:00:00Z, kind = 'current' }]
-        ",
-    )
-    .unwrap();
+        "
+    .replace("HASH", &format!("sha256:{}:{}", "01".repeat(16), "02".repeat(32)));
+    let new = load(&new).unwrap();
     let Reloaded { config, changed, needs_restart } = old.with_reloaded(new.clone()).unwrap();
-    assert_eq!(changed, ["limits.in_flight", "cors.allowed_origins", "apps", "actions", "trusted_roots"]);
+    let creation = ["registry.create_account", "registry.create_account_token_hash"];
+    let others = ["cors.allowed_origins", "apps", "actions", "trusted_roots"];
+    assert_eq!(changed, [&["limits.in_flight"][..], &creation, &others].concat());
     assert_eq!(
         needs_restart,
         [
@@ -39,8 +40,10 @@ fn reloading_applies_some_sections_and_names_the_others() {
             "sign_in.signing_algorithm",
         ]
     );
-    let Config { limits, cors, apps, actions, trusted_roots, .. } = new.clone();
-    let expected = Config { limits, cors, apps, actions, trusted_roots, ..old.clone() };
+    let Config { limits, registry, cors, apps, actions, trusted_roots, .. } = new.clone();
+    let mut expected = Config { limits, cors, apps, actions, trusted_roots, ..old.clone() };
+    expected.registry.create_account = registry.create_account;
+    expected.registry.create_account_token_hash = registry.create_account_token_hash;
     assert_eq!(config, expected);
     let unchanged = Reloaded { config: old.clone(), changed: Vec::new(), needs_restart: Vec::new() };
     assert_eq!(old.with_reloaded(old.clone()).unwrap(), unchanged);
