@@ -186,6 +186,10 @@ pub enum Registry {
         /// Where the second store is made, and removed at the end; by default the data folder
         #[arg(long, value_name = "DIR")]
         scratch: Option<PathBuf>,
+        /// The file of sign_in.key_encryption_key_file: check that a daemon with this key has made
+        /// the backup, and that nobody has changed it since
+        #[arg(long, value_name = "FILE")]
+        key_encryption_key_file: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -262,6 +266,10 @@ pub struct Restore {
     /// this is said
     #[arg(long, value_name = "HEIGHT")]
     pub clients_have_seen: Option<SeenBlock>,
+    /// The file of sign_in.key_encryption_key_file: restore only a backup that a daemon with this
+    /// key has made, and that nobody has changed since
+    #[arg(long, value_name = "FILE")]
+    pub key_encryption_key_file: Option<PathBuf>,
     /// Restore even when clients have seen blocks that the backup lacks: leaf indexes are given out
     /// again, removed authenticators are valid again, nullifiers are accepted again
     #[arg(long, requires = "clients_have_seen")]

@@ -238,12 +238,12 @@ impl Daemon {
         let served = PerInterface::from_fn(|interface| listeners.0.contains_key(&config.listen[interface]));
         let socket = bind_operator_socket(config).await?;
         let urls = config.public_urls(&addresses);
+        let original = Original { store: store.clone(), data: config.data_dir.clone(), key: key_cipher.clone() };
         let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn], key_cipher);
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
         let bridge = bridge::settings(config);
         let events = webhooks.settings(config);
         let settings = Settings { verification, sign_in, bridge, events, chains, ..settings(config) };
-        let original = Original { store: store.clone(), data: config.data_dir.clone() };
         let domain = store.domain();
         let mut metrics = MetricsRegistry::default();
         let own_metrics = metrics.sub_registry_with_prefix(METRICS_PREFIX);

@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use selfsame_actors::KeyCipher;
 use selfsame_protocol::B256;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{NoProgress, Progress, SCHEMA_VERSION, Store};
@@ -19,6 +21,8 @@ pub struct Original {
     pub store: Store,
     /// The data folder, which has the other files.
     pub data: PathBuf,
+    /// The key that encrypts the signing keys, which authenticates backups; `None` without one.
+    pub key: Option<Arc<KeyCipher>>,
 }
 
 /// Checks that a backup can be made in `target`, which is missing or empty.
@@ -107,6 +111,7 @@ fn copy_data(
         made_at: time_text(now),
         files: Default::default(),
         digest: B256::ZERO,
+        mac: None,
     };
     let files = list(folder)?.files;
     let count = ByteCount::new(progress, "computing digests", files.values().sum());
@@ -117,7 +122,11 @@ fn copy_data(
         File::open(&path).and_then(|file| file.sync_all()).map_err(at(&path))?;
     }
     sync_folder(&store).map_err(at(&store))?;
-    let manifest = manifest.sealed();
+    let mut manifest = manifest.sealed();
+    // A replica gets its copy over the cluster interface, from a replica that has shown who it is.
+    if let (Some(key), Purpose::Backup) = (&original.key, purpose) {
+        manifest = manifest.authenticated(key);
+    }
     let path = folder.join(MANIFEST);
     let text = manifest.text().map_err(|error| at(&path)(error.into()))?;
     make_file(&path, &text).map_err(at(&path))?;

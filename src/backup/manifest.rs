@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
+use selfsame_actors::KeyCipher;
 use selfsame_protocol::{Address, B256};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 pub const MANIFEST: &str = "manifest.json";
 
 /// Version of the manifest and of the layout of a backup.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// The longest manifest that is read, in bytes. A file takes about 120, so this is enough for some
 /// hundred thousand files, and for a store of many terabytes.
@@ -43,9 +44,33 @@ pub struct Manifest {
     pub made_at: String,
     /// Every other file of the backup by its path, which is relative and has `/` between names.
     pub files: BTreeMap<String, FileDigest>,
-    /// SHA-256 of the manifest as compact JSON without this member. It shows damage of the manifest
+    /// SHA-256 of the manifest as compact JSON, with this member zero and the next one null. It shows damage of the manifest
     /// itself; it does not protect against a forged one.
     pub digest: B256,
+    /// The HMAC-SHA256 over the digest, with the key that encrypts the signing keys: who can write
+    /// the files and does not have that key cannot make it. `None` when the daemon had no such key.
+    #[serde(default)]
+    pub mac: Option<B256>,
+}
+
+/// What the message of the HMAC begins with.
+const MAC_PURPOSE: &[u8] = b"selfsame backup manifest ";
+
+/// Why a manifest is not genuine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotGenuine {
+    /// The daemon had no key when it made the backup, or the HMAC was taken away.
+    #[error(
+        "{MANIFEST} has no HMAC, so it is not known who made it: the daemon had no sign_in.key_encryption_key_file then, or \
+         the backup was changed"
+    )]
+    Unsigned,
+    /// It was made with another key, or was changed.
+    #[error(
+        "{MANIFEST} does not have the HMAC of this key: the backup was changed, or was made with another \
+         sign_in.key_encryption_key_file"
+    )]
+    OtherKey,
 }
 
 /// Length and hash of a file.
@@ -97,6 +122,26 @@ impl Manifest {
         Self { digest: unsealed.computed_digest(), ..unsealed }
     }
 
+    /// The manifest with the HMAC of a key.
+    pub(super) fn authenticated(self, key: &KeyCipher) -> Self {
+        let mac = key.authenticate(&self.mac_message());
+        Self { mac: Some(B256::from(mac)), ..self }
+    }
+
+    /// Checks that a daemon with this key has made the manifest, and with it all files that it
+    /// names.
+    ///
+    /// # Errors
+    /// [`NotGenuine`].
+    pub fn check_genuine(&self, key: &KeyCipher) -> Result<(), NotGenuine> {
+        let mac = self.mac.ok_or(NotGenuine::Unsigned)?;
+        if key.is_authentic(&self.mac_message(), &mac.0) { Ok(()) } else { Err(NotGenuine::OtherKey) }
+    }
+
+    fn mac_message(&self) -> Vec<u8> {
+        [MAC_PURPOSE, self.digest.as_slice()].concat()
+    }
+
     /// The text of the file.
     pub fn text(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
@@ -143,7 +188,7 @@ impl Manifest {
     }
 
     fn computed_digest(&self) -> B256 {
-        let unsealed = Self { digest: B256::ZERO, ..self.clone() };
+        let unsealed = Self { digest: B256::ZERO, mac: None, ..self.clone() };
         // The members are text and numbers, and the keys are text, so this does not fail.
         let text = serde_json::to_vec(&unsealed).unwrap_or_default();
         B256::from_slice(&Sha256::digest(text))
@@ -173,6 +218,7 @@ mod tests {
             made_at: "2027-01-01T00:00:00Z".to_owned(),
             files: BTreeMap::from([(file.to_owned(), content)]),
             digest: B256::ZERO,
+            mac: None,
         }
         .sealed()
     }
@@ -187,6 +233,25 @@ mod tests {
     fn a_manifest_is_read_as_it_was_written() {
         let written = manifest("store/000012.sst");
         assert_eq!(read(&written.text().expect("JSON")), Ok(written));
+    }
+
+    #[test]
+    fn a_manifest_is_genuine_with_the_key_that_it_was_made_with_alone() {
+        let key = |byte| KeyCipher::new(&[byte; 32]).expect("a key");
+        let written = manifest("store/000012.sst").authenticated(&key(1));
+        let read_again = read(&written.text().expect("JSON")).expect("it is read");
+        assert_eq!(
+            (read_again.check_genuine(&key(1)), read_again.check_genuine(&key(2))),
+            (Ok(()), Err(NotGenuine::OtherKey))
+        );
+        // A writer without the key makes a manifest for other files, with the HMAC of this one or
+        // with none.
+        let other = manifest("store/000013.sst");
+        let forged = Manifest { mac: written.mac, ..other.clone() };
+        for (forged, refused) in [(forged, NotGenuine::OtherKey), (other, NotGenuine::Unsigned)] {
+            let read_again = read(&forged.text().expect("JSON")).expect("its digest is right");
+            assert_eq!(read_again.check_genuine(&key(1)), Err(refused));
+        }
     }
 
     #[test]
@@ -208,8 +273,8 @@ mod tests {
             let error = read(&manifest(stray).text().expect("JSON")).expect_err("the manifest is refused");
             assert!(error.contains("which is not in the backup"), "{stray}: {error}");
         }
-        let error = read(r#"{"format": 2, "what": "ever"}"#).expect_err("the manifest is refused");
-        assert!(error.ends_with("has format 2, this program reads format 1; use the program that wrote it"), "{error}");
+        let error = read(r#"{"format": 3, "what": "ever"}"#).expect_err("the manifest is refused");
+        assert!(error.ends_with("has format 3, this program reads format 2; use the program that wrote it"), "{error}");
         let error = read("{}").expect_err("the manifest is refused");
         assert!(error.ends_with("it has no format, so it is not the manifest of a backup"), "{error}");
         let folder = tempfile::tempdir().expect("a folder for temporary files");

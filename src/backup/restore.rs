@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::UNIX_EPOCH;
 
-use selfsame_actors::revoke_stored_keys;
+use selfsame_actors::{KeyCipher, revoke_stored_keys};
 use selfsame_protocol::B256;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Confirmation, EmbeddedLedger, LedgerReader, Progress, Restoration, Store, StoreError};
@@ -108,20 +108,22 @@ pub struct Restored {
 }
 
 /// Makes the data folder `data`, which is missing or empty, from a backup. When `data` was made
-/// from the same backup and is not confirmed, only confirms it. When this fails or the process
+/// from the same backup and is not confirmed, only confirms it. With `key`, only a backup that a
+/// daemon with this key has made. When this fails or the process
 /// ends, `data` is as it was. Blocks the thread.
 pub fn restore(
     backup: &Path,
     data: &Path,
     statement: Statement,
+    key: Option<&KeyCipher>,
     now: UnixSeconds,
     progress: &dyn Progress,
 ) -> Result<Restored, RestoreError> {
     if statement.clients_have_seen.is_some() && data.join(STORE).is_dir() {
-        return confirm(backup, data, statement, now);
+        return confirm(backup, data, statement, key, now);
     }
     check_target(data)?;
-    let verification = verify(backup, progress)?;
+    let verification = verify(backup, key, progress)?;
     let manifest = match verification.manifest {
         Some(manifest) if verification.problems.is_empty() => manifest,
         _ => return Err(RestoreError::Damaged { backup: backup.to_owned(), problems: verification.problems }),
@@ -177,10 +179,19 @@ fn make_restored(path: &Path, mark: &Restoration, now: UnixSeconds) -> Result<()
 
 /// Confirms a data folder that was restored from this backup before. The store of one whose `store`
 /// was taken out of the backup is turned into a restored one first.
-fn confirm(backup: &Path, data: &Path, statement: Statement, now: UnixSeconds) -> Result<Restored, RestoreError> {
+fn confirm(
+    backup: &Path,
+    data: &Path,
+    statement: Statement,
+    key: Option<&KeyCipher>,
+    now: UnixSeconds,
+) -> Result<Restored, RestoreError> {
     let refused =
         |problem: &str| Err(RestoreError::NotConfirmable { data: data.to_owned(), problem: problem.to_owned() });
     let manifest = Manifest::read(backup).map_err(BackupError::from)?;
+    if let Some(Err(error)) = key.map(|key| manifest.check_genuine(key)) {
+        return Err(RestoreError::Damaged { backup: backup.to_owned(), problems: vec![error.to_string()] });
+    }
     let path = data.join(STORE);
     let mut store = Store::open_existing(&path, LOOK_CACHE)?;
     let mark = match store.restoration()? {

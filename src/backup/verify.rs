@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use selfsame_actors::KeyCipher;
 use selfsame_storage::{Progress, SCHEMA_VERSION, Store, StoreSummary, fsck};
 
 use super::folder::{digest, list};
@@ -17,12 +18,13 @@ pub struct Verification {
     pub problems: Vec<String>,
 }
 
-/// Compares every file of a backup with its manifest, opens the store of the backup for reading,
+/// Checks that a daemon with `key` has made the backup, if a key is given. Compares every file of a
+/// backup with its manifest, opens the store of the backup for reading,
 /// and compares what it holds with the manifest. Changes nothing. Blocks the thread.
 ///
 /// # Errors
 /// [`BackupError::Stopped`]; everything else is a problem of the backup.
-pub fn verify(folder: &Path, progress: &dyn Progress) -> Result<Verification, BackupError> {
+pub fn verify(folder: &Path, key: Option<&KeyCipher>, progress: &dyn Progress) -> Result<Verification, BackupError> {
     let mut found = Verification::default();
     let manifest = match Manifest::read(folder) {
         Ok(manifest) => manifest,
@@ -31,6 +33,9 @@ pub fn verify(folder: &Path, progress: &dyn Progress) -> Result<Verification, Ba
             return Ok(found);
         }
     };
+    if let Some(Err(error)) = key.map(|key| manifest.check_genuine(key)) {
+        found.problems.push(error.to_string());
+    }
     match compare_files(folder, &manifest, progress, &mut found.problems) {
         Err(BackupError::Stopped) => return Err(BackupError::Stopped),
         Err(error) => found.problems.push(error.to_string()),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use selfsame_actors::KeyCipher;
 use selfsame_protocol::operator::{Backup, BackupProgress, BackupState, NewBackup};
 use selfsame_storage::{Phase, Progress};
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use crate::cli;
 use crate::cli::BackupCommand;
 use crate::operator_client::OperatorOptions;
 use crate::progress::Follower;
+use crate::sign_in::setup::read_key_cipher;
 use crate::stop_signal::stop_flag;
 
 /// Size of the block cache of a store that is checked deeply, in bytes.
@@ -29,8 +31,12 @@ const MAKING: Phase = Phase { name: "making the backup", unit: "bytes" };
 /// Runs the command.
 pub fn run(command: cli::Backup, out: &mut Output) -> Result<ExitCode, CommandError> {
     match command {
-        cli::Backup { command: Some(BackupCommand::Verify { folder, deep, scratch, json }), .. } => {
-            run_verify(&folder, deep, scratch.as_deref(), json, out)
+        cli::Backup {
+            command: Some(BackupCommand::Verify { folder, deep, scratch, key_encryption_key_file, json }),
+            ..
+        } => {
+            let key = key_encryption_key_file.as_deref().map(read_key_cipher).transpose()?;
+            run_verify(&folder, deep.then_some(scratch), key.as_deref(), json, out)
         }
         cli::Backup { folder, options, .. } => block_on(make(folder.unwrap_or_default(), options, out)),
     }
@@ -64,16 +70,16 @@ async fn make(folder: PathBuf, options: OperatorOptions, out: &mut Output) -> Re
 
 fn run_verify(
     folder: &Path,
-    deep: bool,
-    scratch: Option<&Path>,
+    deep: Option<Option<PathBuf>>,
+    key: Option<&KeyCipher>,
     json: bool,
     out: &mut Output,
 ) -> Result<ExitCode, CommandError> {
     let follower = Follower::new(json, stop_flag()?);
-    let Verification { manifest, mut problems } = verify(folder, &follower)?;
-    if deep && problems.is_empty() {
+    let Verification { manifest, mut problems } = verify(folder, key, &follower)?;
+    if let Some(scratch) = deep.filter(|_| problems.is_empty()) {
         let beside = std::path::absolute(folder)?;
-        let scratch = scratch.or(beside.parent()).unwrap_or(folder);
+        let scratch = scratch.as_deref().or(beside.parent()).unwrap_or(folder);
         problems = verify_deeply(folder, FSCK_CACHE, scratch, &follower)?;
     }
     drop(follower);
@@ -86,7 +92,7 @@ fn run_verify(
         writeln!(out, "{problem}")?;
     }
     if let Some(manifest) = manifest {
-        writeln!(out, "{}", summary(&manifest))?;
+        writeln!(out, "{}\n{}", summary(&manifest), authenticity(&manifest, key.is_some(), problems.is_empty()))?;
     }
     writeln!(out, "{} problems", problems.len())?;
     Ok(status)
@@ -106,9 +112,20 @@ fn verification_json(manifest: Option<&Manifest>, problems: &[String]) -> Value 
             "applied_height": manifest.applied_height,
             "files": manifest.files.len(),
             "size": manifest.total_size(),
+            "authenticated": manifest.mac.is_some(),
         })
     });
     json!({"problems": problems, "backup": manifest})
+}
+
+/// Whether it is known who made a backup, in a line.
+fn authenticity(manifest: &Manifest, is_checked: bool, is_good: bool) -> &'static str {
+    match (manifest.mac, is_checked) {
+        (_, true) if is_good => "made by a daemon with this key",
+        (_, true) => "not shown to be made by a daemon with this key",
+        (Some(_), false) => "authenticated, and not checked: give --key-encryption-key-file",
+        (None, false) => "not authenticated: who can write the files could have made them",
+    }
 }
 
 /// What a manifest says, in two lines.

@@ -9,6 +9,7 @@ use super::output::Output;
 use crate::backup::restore::{Restored, Statement, restore};
 use crate::cli::Restore;
 use crate::progress::Follower;
+use crate::sign_in::setup::read_key_cipher;
 use crate::stop_signal::stop_flag;
 
 /// What every restore forgets, in words for the operator.
@@ -26,11 +27,12 @@ these were ended, because the backup does not know whether they were used or rev
 pub fn run(options: Restore, out: &mut Output) -> Result<ExitCode, CommandError> {
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
-    let Restore { backup, data, clients_have_seen, accept_loss } = options;
+    let Restore { backup, data, clients_have_seen, accept_loss, key_encryption_key_file } = options;
+    let key = key_encryption_key_file.as_deref().map(read_key_cipher).transpose()?;
     let statement = Statement { clients_have_seen, accepts_loss: accept_loss };
     let follower = Follower::new(false, stop_flag()?);
     let Restored { manifest, mark, is_new } =
-        restore(&backup, &data, statement, SystemClock.unix_seconds(), &follower)?;
+        restore(&backup, &data, statement, key.as_deref(), SystemClock.unix_seconds(), &follower)?;
     drop(follower);
     let (backup, data) = (backup.display(), data.display());
     if is_new {

@@ -81,7 +81,11 @@ pub fn key_cipher(config: &Config) -> Result<Option<Arc<KeyCipher>>, SetupError>
     config.sign_in.key_encryption_key_file.as_deref().map(read_key_cipher).transpose()
 }
 
-fn read_key_cipher(path: &Path) -> Result<Arc<KeyCipher>, SetupError> {
+/// Reads the key that encrypts the signing keys and authenticates backups from its file.
+///
+/// # Errors
+/// The file cannot be read, or does not have a key.
+pub fn read_key_cipher(path: &Path) -> Result<Arc<KeyCipher>, SetupError> {
     let text = Zeroizing::new(read_secret(path)?);
     let mut key = Zeroizing::new([0; 32]);
     let decoded = hex::decode_to_slice(text.as_str(), key.as_mut_slice()).ok();

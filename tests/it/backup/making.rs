@@ -46,7 +46,7 @@ async fn a_backup_of_a_running_daemon_has_what_a_restore_needs_and_no_more() {
     }
     let manifest: Value =
         serde_json::from_slice(&std::fs::read(workplace.path("backup/manifest.json")).expect("read")).expect("JSON");
-    assert_eq!((&manifest["format"], &manifest["schema_version"]), (&json!(1), &json!(SCHEMA_VERSION)));
+    assert_eq!((&manifest["format"], &manifest["schema_version"]), (&json!(2), &json!(SCHEMA_VERSION)));
     assert_eq!((&manifest["ledger_height"], &manifest["applied_height"]), (&json!(3), &json!(3)));
     assert_eq!(manifest["verifying_contract"], "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9");
     // The daemon goes on with what it has linked.

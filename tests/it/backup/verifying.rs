@@ -1,10 +1,10 @@
 //! Damaged backups, each with its message.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-#[cfg(feature = "fault-injection")]
-use selfsame::backup::FileDigest;
-use selfsame::backup::Manifest;
+use selfsame::backup::{FileDigest, Manifest};
 use selfsame_protocol::B256;
 #[cfg(feature = "fault-injection")]
 use selfsame_storage::{Layout, SCHEMA_DRAFT, Store};
@@ -12,14 +12,17 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{BackupWorkplace, contents, expect_final, submit};
-use crate::harness::copy_folder;
+use crate::harness::{DaemonProcess, copy_folder, write_secret};
 
 /// Changes a manifest and gives it the digest of its new content.
 fn reseal(backup: &Path, change: impl FnOnce(&mut Manifest)) {
     let mut manifest = Manifest::read(backup).expect("a manifest");
     change(&mut manifest);
+    // The HMAC is over the digest, and stays as it was.
+    let mac = manifest.mac.take();
     manifest.digest = B256::ZERO;
     manifest.digest = B256::from_slice(&Sha256::digest(serde_json::to_vec(&manifest).expect("JSON")));
+    manifest.mac = mac;
     std::fs::write(backup.join("manifest.json"), serde_json::to_vec(&manifest).expect("JSON")).expect("written");
 }
 
@@ -251,4 +254,67 @@ async fn a_deep_check_rebuilds_the_store_of_the_backup() {
     let manifest: Value =
         serde_json::from_slice(&std::fs::read(workplace.path("backup/manifest.json")).expect("read")).expect("JSON");
     assert_eq!(manifest["ledger_height"], 1, "{manifest}");
+}
+
+/// Who can write backups and does not have the key cannot have one restored in the place of another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_of_a_daemon_with_another_key_or_none_is_not_taken_for_a_genuine_one() {
+    let workplace = BackupWorkplace::new();
+    for (name, byte) in [("own.key", "0f"), ("other.key", "1f")] {
+        write_secret(&workplace.path(name), byte.repeat(32));
+    }
+    for (data, key) in [("genuine", Some("own.key")), ("other", Some("other.key")), ("none", None)] {
+        let key = key.map(|key| ("SELFSAME_SIGN_IN__KEY_ENCRYPTION_KEY_FILE", workplace.text(key)));
+        let variables: Vec<(&str, &str)> = key.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let daemon = DaemonProcess::start(&workplace.path(data), &[], &variables);
+        workplace.back_up(data, &format!("backup-{data}"));
+        daemon.kill();
+    }
+    // The HMAC of a genuine backup under the files of another one.
+    let manifest = |name: &str| workplace.path(&format!("backup-{name}/manifest.json"));
+    let read = |name| serde_json::from_slice::<Value>(&std::fs::read(manifest(name)).expect("read")).expect("JSON");
+    let (genuine, mut forged) = (read("genuine"), read("none"));
+    assert!(genuine["mac"].is_string() && forged["mac"].is_null(), "{genuine} {forged}");
+    let with_key = ["--key-encryption-key-file", "@own.key"];
+    let verify = |name: &str, more: &[&str]| workplace.run(&[&["backup", "verify", name], more].concat());
+    let (status, text) = verify("@backup-genuine", &with_key);
+    assert_eq!((status, text.ends_with("\nmade by a daemon with this key\n0 problems\n")), (0, true), "{text}");
+    let (status, text) = verify("@backup-genuine", &[]);
+    assert!(
+        status == 0 && text.contains("\nauthenticated, and not checked: give --key-encryption-key-file\n"),
+        "{text}"
+    );
+    let (status, text) = verify("@backup-none", &[]);
+    assert!(
+        status == 0 && text.contains("\nnot authenticated: who can write the files could have made them\n"),
+        "{text}"
+    );
+    let expect_refused = |name: &str, reason: &str| {
+        let (status, text) = verify(name, &with_key);
+        assert_eq!((status, text.contains(reason)), (1, true), "{text}");
+        let restore = ["restore", name, "--data", "@restored"];
+        workplace.expect_refused(&[&restore[..], &with_key].concat(), reason);
+        assert!(!workplace.path("restored").exists(), "{name}");
+    };
+    expect_refused("@backup-other", "does not have the HMAC of this key");
+    expect_refused("@backup-none", "has no HMAC");
+    forged["mac"] = genuine["mac"].clone();
+    std::fs::write(manifest("none"), forged.to_string()).expect("written");
+    expect_refused("@backup-none", "does not have the HMAC of this key");
+    // A changed file, and a manifest that goes with it.
+    copy_folder(&workplace.path("backup-genuine"), &workplace.path("backup-changed"));
+    std::fs::write(workplace.path("backup-changed/audit.key"), "00".repeat(32)).expect("written");
+    let size = 64;
+    let sha256 = B256::from_slice(&Sha256::digest("00".repeat(32)));
+    reseal(&workplace.path("backup-changed"), |manifest| {
+        manifest.files.insert("audit.key".to_owned(), FileDigest { size, sha256 });
+    });
+    assert_eq!(verify("@backup-changed", &[]).0, 0, "nothing but the key tells");
+    expect_refused("@backup-changed", "does not have the HMAC of this key");
+    let restore = ["restore", "@backup-genuine", "--data", "@restored"];
+    workplace.run_ok(&[&restore[..], &with_key].concat());
+    // The key's file is a secret, like the daemon's.
+    std::fs::set_permissions(workplace.path("own.key"), Permissions::from_mode(0o644)).expect("set");
+    let (status, text) = verify("@backup-genuine", &with_key);
+    assert!(status != 0 && text.contains("chmod 600"), "{text}");
 }
