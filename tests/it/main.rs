@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
 mod account_flows;
+mod allocation;
 mod anvil;
 mod audit;
 mod backup;
