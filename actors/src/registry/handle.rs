@@ -297,14 +297,15 @@ impl RegistryHandle {
         let is_known = |reader: &Reader, id: &RequestId, reads| {
             Ok(reader.request(id, reads)?.is_some() || reader.place(id, reads)?.is_some())
         };
-        let is_there = async || {
-            let (reader, id) = (Arc::clone(&self.inner.reader), *request_id);
-            let in_memory = || is_known(&self.inner.reader, request_id, Reads::Memory);
-            self.memory_first(in_memory, move || is_known(&reader, &id, Reads::Disk)).await
-        };
-        if !is_there().await? {
+        let (reader, id) = (Arc::clone(&self.inner.reader), *request_id);
+        let in_memory = || is_known(&self.inner.reader, request_id, Reads::Memory);
+        if !self.memory_first(in_memory, move || is_known(&reader, &id, Reads::Disk)).await? {
             let now = self.inner.reader.clock.now();
-            self.inner.catching_up.find_for(source, now, is_there).await?;
+            self.inner.catching_up.find_for(source, now).await?;
+            // What has come a moment ago is in memory.
+            if in_memory().unwrap_or(false) {
+                self.inner.catching_up.found(source);
+            }
         }
         Ok(())
     }
@@ -327,15 +328,15 @@ impl RegistryHandle {
         let is_sealed = || reader.sealed_height() >= height;
         if !is_sealed() {
             let now = reader.clock.now();
-            let finding = self.inner.catching_up.find_for(source, now, async || Ok(is_sealed()));
-            finding.await.map_err(|error| match error {
+            self.inner.catching_up.find_for(source, now).await.map_err(|error| match error {
                 AwaitError::TooMany(error) => HeightError::TooMany(error),
                 AwaitError::Store(_) => HeightError::Late,
             })?;
-        }
-        // The store has what the journal has, so a block of this height would be in it.
-        if !is_sealed() {
-            return Err(HeightError::NoSuchBlock { newest: reader.sealed_height() });
+            // The store has what the journal has, so a block of this height would be in it.
+            if !is_sealed() {
+                return Err(HeightError::NoSuchBlock { newest: reader.sealed_height() });
+            }
+            self.inner.catching_up.found(source);
         }
         timeout_at(deadline, self.wait_for_height(height)).await.map_err(|_| HeightError::Late)
     }

@@ -39,10 +39,13 @@ impl SignInHandle {
             Given::Token(token) => token_key(hash_of(token)),
             Given::Session(secret) => session_key(secret),
         };
-        let is_there = || Ok(self.state.records.get(&key)?.is_some());
+        let is_there = || self.state.records.get(&key).map(|record| record.is_some());
         if !is_there()? {
             let now = self.state.clock.now();
-            self.state.catching_up.find_for(source, now, async || is_there()).await?;
+            self.state.catching_up.find_for(source, now).await?;
+            if is_there()? {
+                self.state.catching_up.found(source);
+            }
         }
         Ok(())
     }

@@ -72,31 +72,27 @@ impl CatchingUp {
         self.catch_up().await.map_err(late)
     }
 
-    /// The same for a record that `source` asks for, at `now` (time since the Unix epoch): counts
-    /// it, unless `is_there` says afterwards that it has come. A service that is alone counts
-    /// nothing, because it waits for nothing.
+    /// The same for a record that `source` asks for, at `now` (time since the Unix epoch), and
+    /// counts it; a caller that then has the record calls [`CatchingUp::found`]. A service that is
+    /// alone counts nothing, because it waits for nothing.
     ///
     /// # Errors
     /// Also when the source has asked for too many records that do not exist.
-    pub async fn find_for(
-        &self,
-        source: Option<IpAddr>,
-        now: Duration,
-        is_there: impl AsyncFnOnce() -> Result<bool, StoreError>,
-    ) -> Result<(), AwaitError> {
+    pub async fn find_for(&self, source: Option<IpAddr>, now: Duration) -> Result<(), AwaitError> {
         if !self.is_replica() {
             return Ok(());
         }
         if let Some(source) = source {
             self.misses.charge(source, now)?;
         }
-        self.find().await.map_err(StoreError::from)?;
-        if let Some(source) = source
-            && is_there().await?
-        {
+        Ok(self.find().await.map_err(StoreError::from)?)
+    }
+
+    /// Takes back what [`CatchingUp::find_for`] has counted for a record that has come.
+    pub fn found(&self, source: Option<IpAddr>) {
+        if let Some(source) = source.filter(|_| self.is_replica()) {
             self.misses.refund(source);
         }
-        Ok(())
     }
 
     /// Waits until the store has what the journal has now.
@@ -155,7 +151,6 @@ impl<T: Clone + Send + Sync + 'static> Questions<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use tokio::sync::Semaphore;
@@ -191,21 +186,21 @@ mod tests {
     #[tokio::test]
     async fn all_that_wait_share_one_question_which_begins_after_their_call() {
         let (journal, questions) = (Journal::new(), Questions::<u64>::default());
-        let mut first = pin!(questions.ask(journal.question()));
-        assert!(futures_util::poll!(&mut first).is_pending());
+        let mut first = Box::pin(questions.ask(journal.question()));
+        assert!((&mut *first).now_or_never().is_none());
         assert_eq!(journal.asked(), 1);
         // These come while the first is on its way.
         let mut others: Vec<_> = (0..5000).map(|_| Box::pin(questions.ask(journal.question()))).collect();
         for other in &mut others {
-            assert!(futures_util::poll!(other).is_pending());
+            assert!(other.now_or_never().is_none());
         }
         assert_eq!(journal.asked(), 1, "the next question waits for its turn");
         journal.answers.add_permits(1);
         assert_eq!(first.await, 1);
-        assert!(futures_util::poll!(&mut others[7]).is_pending());
+        assert!((&mut others[7]).now_or_never().is_none());
         assert_eq!(journal.asked(), 2);
-        let mut late = pin!(questions.ask(journal.question()));
-        assert!(futures_util::poll!(&mut late).is_pending());
+        let mut late = Box::pin(questions.ask(journal.question()));
+        assert!((&mut *late).now_or_never().is_none());
         journal.answers.add_permits(2);
         for other in others {
             assert_eq!(other.await, 2, "one question for all of them");
@@ -219,14 +214,14 @@ mod tests {
     async fn callers_that_give_up_leave_the_questions_of_others_alone() {
         let (journal, questions) = (Journal::new(), Questions::<u64>::default());
         let mut first = Box::pin(questions.ask(journal.question()));
-        assert!(futures_util::poll!(&mut first).is_pending());
+        assert!((&mut *first).now_or_never().is_none());
         let mut second = Box::pin(questions.ask(journal.question()));
-        assert!(futures_util::poll!(&mut second).is_pending());
+        assert!((&mut *second).now_or_never().is_none());
         // The question that waits for its turn is abandoned, then the one on its way.
         drop(second);
         drop(first);
         let mut third = Box::pin(questions.ask(journal.question()));
-        assert!(futures_util::poll!(&mut third).is_pending());
+        assert!((&mut *third).now_or_never().is_none());
         journal.answers.add_permits(1);
         assert_eq!(third.await, 2, "the first question got no answer");
         journal.answers.add_permits(1);
@@ -238,7 +233,7 @@ mod tests {
         let catching_up = CatchingUp::new(None);
         let source = Some([192, 0, 2, 1].into());
         for _ in 0..=MISSES_PER_SOURCE.count {
-            catching_up.find_for(source, Duration::ZERO, async || Ok(false)).await.expect("nothing is counted");
+            catching_up.find_for(source, Duration::ZERO).await.expect("nothing is counted");
         }
         assert_eq!(catching_up.misses.refused(), 0);
     }

@@ -87,6 +87,7 @@ mod tests {
     use super::*;
     use crate::U256;
     use crate::encoding::decode;
+    use crate::ids::Nullifier;
     use crate::time::UnixSeconds;
     use crate::verification::{Environment, ProofKind};
 
@@ -98,7 +99,7 @@ mod tests {
             proof: ProofKind::Legacy,
             environment: Environment::Staging,
             person: Person {
-                nullifier: U256::from(0xfeed_0000 + number),
+                nullifier: Nullifier(U256::from(0xfeed_0000 + number)),
                 level: VerificationLevel::Orb,
                 auth_time: UnixSeconds(1_700_000_000),
             },
