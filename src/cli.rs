@@ -186,10 +186,6 @@ pub enum Registry {
         /// Where the second store is made, and removed at the end; by default the data folder
         #[arg(long, value_name = "DIR")]
         scratch: Option<PathBuf>,
-        /// The file of sign_in.key_encryption_key_file: check that a daemon with this key has made
-        /// the backup, and that nobody has changed it since
-        #[arg(long, value_name = "FILE")]
-        key_encryption_key_file: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -246,6 +242,10 @@ pub enum BackupCommand {
         /// the folder that the backup is in
         #[arg(long, value_name = "DIR", requires = "deep")]
         scratch: Option<PathBuf>,
+        /// The file of sign_in.key_encryption_key_file: check that a daemon with this key has made
+        /// the backup, and that nobody has changed it since
+        #[arg(long, value_name = "FILE")]
+        key_encryption_key_file: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,

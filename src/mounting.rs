@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{Clock, Random, Service, SystemClock, SystemRandom};
 

@@ -201,6 +201,12 @@ impl Config {
                 let $Section { $($key),* } = &self.$section;
                 $(if *$key != new.$section.$key { $found.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
             }};
+            // A section of which a reload takes over only a part.
+            ($found:ident { $($key:ident),* $(,)? }, $other:ident { $($more:ident),* $(,)? }, $section:ident: $Section:ident) => {{
+                let $Section { $($key,)* $($more),* } = &self.$section;
+                $(if *$key != new.$section.$key { $found.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
+                $(if *$more != new.$section.$more { $other.push(concat!(stringify!($section), ".", stringify!($more)).to_owned()) })*
+            }};
             ($found:ident, $($whole:ident),*) => { $(if self.$whole != new.$whole { $found.push(stringify!($whole).to_owned()) })* };
         }
         compare!(changed, limits: Limits {
@@ -209,7 +215,6 @@ impl Config {
             verifications_per_source, verifications_per_application, sign_ins_per_source, bridge_per_source,
             open_sign_ins, followers_per_source, trusted_proxies, forwarded_header,
         });
-        compare!(changed, registry: Registry { create_account, create_account_token_hash });
         compare!(changed, bridge: Bridge { lifetime, memory_mib });
         compare!(changed, events: Events { streams, repeat_window, retention });
         compare!(changed, webhooks);
@@ -236,10 +241,10 @@ impl Config {
                 needs_restart.extend(interface.url_key().map(|key| format!("urls.{key}")));
             }
         }
-        compare!(needs_restart, registry: Registry {
+        compare!(changed { create_account, create_account_token_hash }, needs_restart {
             chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
-            commitment_check, request_retention
-        });
+            commitment_check, request_retention,
+        }, registry: Registry);
         compare!(needs_restart, batcher: Batcher { max_operations, min_wait, max_wait });
         compare!(needs_restart, storage: Storage { cache_mib, write_buffer_kib, log_mib, background_jobs, open_files });
         compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains, ready_everywhere, drain_delay });

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use selfsame_actors::Given;
 use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::Delivery;
 
