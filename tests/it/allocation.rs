@@ -147,7 +147,7 @@ fn the_bounds_on_the_page_are_the_defaults() {
         ("`limits.queue_length`", config.limits.queue_length),
         ("`limits.status_waiters`", config.limits.status_waiters),
         ("`limits.max_connections`", config.limits.max_connections),
-        ("`bridge.memory_mib`", config.bridge.memory_mib as usize),
+        ("`bridge.memory_mib`", config.bridge.memory_mib),
         ("`verifier.queue`", config.verifier.queue),
     ] {
         let cells = rows.get(row).unwrap_or_else(|| panic!("the page has no row {row}"));
