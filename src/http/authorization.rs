@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn schemes_are_read_in_any_case_and_with_any_number_of_spaces() {
         #[rustfmt::skip]
-        let table: [(&[u8], &str); 12] = [
+        let table: [(&[u8], &str); 13] = [
             (b"Bearer abc", "bearer abc"),
             (b"bearer abc", "bearer abc"),
             (b"BEARER   abc ", "bearer abc"),
@@ -144,6 +144,7 @@ mod tests {
             (b"Bearer\tabc", "other"),
             (b"Bearerabc", "other"),
             (b"Digest username=x", "other"),
+            (b"Selfsame 1.2", "signed 1.2"),
             (b"", "other"),
             (b"bAsIc  YTpi", "basic"),
         ];
