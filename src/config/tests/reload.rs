@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::dump::everything;
 use super::load;
-use crate::config::{Config, Reloaded};
+use crate::config::{Config, CreateAccount, Reloaded, SecretHash};
 
 #[test]
 fn reloading_applies_some_sections_and_names_the_others() {
@@ -61,7 +61,9 @@ fn the_page_names_what_a_reload_takes_over() {
     let everything = everything();
     let (settings, _) = everything.split_once("[[chains]]").unwrap();
     let webhook = "[[webhooks]]\nid = 'w'\nurl = 'https://w.example/'\nsecret_file = 'w'\nevents = ['root.added']\n";
-    let new = load(&format!("bridge.lifetime = '20m'\nevents.streams = true\n{settings}\n{webhook}")).unwrap();
+    let mut new = load(&format!("bridge.lifetime = '20m'\nevents.streams = true\n{settings}\n{webhook}")).unwrap();
+    new.registry.create_account = CreateAccount::Token;
+    new.registry.create_account_token_hash = Some(SecretHash::of([1; 16], "a token"));
     let old = load("tls = { certificate = 'a', private_key = 'b' }").unwrap();
     let Reloaded { changed, .. } = old.with_reloaded(new).unwrap();
     let page = include_str!("../../../docs/operations/running.md");
