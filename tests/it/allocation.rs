@@ -14,6 +14,7 @@ use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::RootRecord;
 use selfsame_protocol::registry::RegistryView;
 use selfsame_protocol::sign_in::authorize::LONGEST_KEPT;
+use selfsame_protocol::sign_in::records::LONGEST_TRANSACTION;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::Page;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierRecord, RECORDED_TEXT};
@@ -89,7 +90,9 @@ async fn sign_ins_and_sessions_take_what_the_page_says() {
     let [transaction, session] = records_of(folder.path(), |records| {
         [transaction, session].map(|key| bytes_of(&key, &records.get(&key).expect("read").expect("it is there")))
     });
-    expect_bytes("a sign-in that was begun and opened", transaction);
+    let stated = number(rows()["a sign-in that was begun and opened"][0]);
+    assert_eq!(stated, LONGEST_TRANSACTION as u64);
+    assert!((2 * LONGEST_KEPT..=LONGEST_TRANSACTION).contains(&transaction), "{transaction} measured");
     expect_bytes("a browser session with one application", session);
     let nonce = RecordKey { kind: RecordKind::SignedNonce, id: B256::ZERO };
     let used = StoredRecord { expires_at: UnixSeconds(0), value: Vec::new() };

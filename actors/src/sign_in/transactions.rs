@@ -274,14 +274,14 @@ impl SignInHandle {
 
     /// Accepts as the transaction's answer that the person's wallet gives no proof.
     pub async fn fail(&self, id: TransactionId, failure: WalletFailure) -> Result<(), SignInError> {
-        self.await_given(Given::Transaction(id)).await?;
+        self.await_given(Given::Transaction(id), None).await?;
         self.settle(id, Answer::Failed(failure), None).await
     }
 
     /// Why a transaction brought no proof, for a caller that has its secret, while its response was
     /// not given out; `None` when it brought one, or the person refused.
     pub async fn failure(&self, id: TransactionId, secret: &str) -> Result<Option<WalletFailure>, SignInError> {
-        self.await_given(Given::Transaction(id)).await?;
+        self.await_given(Given::Transaction(id), None).await?;
         let ReadRecord { value, .. } = self.transaction(id)?;
         check_secret(&value, secret)?;
         Ok(match value.answer {
