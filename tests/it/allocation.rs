@@ -132,10 +132,12 @@ async fn accounts_take_what_the_page_says() {
 fn what_a_proof_leaves_takes_what_the_page_says() {
     // The application, the environment, the action; and the nullifier.
     let action_key = 32 + 1 + 32;
-    let record = NullifierRecord { created_at: UnixMillis(1), verifications: 1, user_presence_completed: true };
+    let now = UnixMillis(1);
+    let record =
+        NullifierRecord { created_at: now, verifications: 1, user_presence_completed: true, told_at: Some(now) };
     expect_bytes("a nullifier", action_key + 32 + encode(&record).len());
     let long = "a".repeat(2 * RECORDED_TEXT);
-    let action = ActionRecord::new(&long, &long, UnixMillis(1));
+    let action = ActionRecord::new(&long, now);
     expect_bytes("an action that nobody configured", action_key + encode(&action).len());
 }
 
