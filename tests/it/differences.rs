@@ -14,6 +14,7 @@ use selfsame_protocol::ids::PubkeyId;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
+use crate::older_interface;
 use crate::registry_client::{RawHttpConnection, RegistryAnswer, RegistryClient};
 use crate::sign_in_client::{
     CALLBACK, SECRET, SignInAnswer, SignInTestClient, accept_current_proofs, fragment_or_query,
@@ -279,6 +280,12 @@ async fn verification_answers() -> Answers {
     ] {
         answers.insert(place, answered(client.http.request(method, client.daemon.verify(&path))).await);
     }
+    let request = client.http.post(client.daemon.verify(&format!("/api/v4/verify/{LEGACY_APP}"))).json(&legacy());
+    let wrong = request.basic_auth(LEGACY_APP, Some("a wrong secret"));
+    answers.insert("`Authorization` with Basic", answered(wrong).await);
+    // The request of the environment `sandbox` was the first one.
+    let again = client.ask_version_2(LEGACY_APP, &older_interface::body()).await;
+    answers.insert("version 2, unknown actions", verified(&again));
     client.daemon.stop().await;
     answers
 }
