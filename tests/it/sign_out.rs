@@ -338,7 +338,7 @@ async fn a_revoked_key_is_gone_at_once_and_sign_ins_end_with_it_on_demand() {
     assert!(!left.contains(&stolen[0]) && left[0] == stolen[1] && left.len() == 2, "the next key signs: {left:?}");
     // What the key signed is no hint any more; the sign-ins themselves go on.
     let hinted = [("response_type", "id_token"), ("prompt", "none"), ("id_token_hint", &*id_token)];
-    assert_eq!(client.browse_silently(&hinted, &session).await["error"], "invalid_request");
+    assert!(client.browse_silently(&hinted, &session).await.contains_key("id_token"), "as without a hint");
     assert!(is_signed_in(&client, &session).await && is_active(&token).await);
     let (_, new) = sign_in(&client, "alice").await;
     assert_eq!(jsonwebtoken::decode_header(&new).expect("a header").kid, stolen[1].as_str().map(str::to_owned));
