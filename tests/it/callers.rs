@@ -269,7 +269,7 @@ async fn the_scheme_of_a_token_is_read_in_any_case_everywhere() {
         let wrong = if is_sign_in { (404, false) } else { (401, true) };
         let good = value(&format!("Bearer {token}"));
         assert_eq!(send(&[good.clone(), good.clone()]).await, (400, true), "{url}");
-        assert_eq!(send(&[bytes(b"Bearer caf\xe9")]).await, wrong, "{url}");
+        assert_eq!(send(&[bytes(b"Bearer cl\xe9")]).await, wrong, "{url}");
         assert_eq!(send(&[value(&format!("Bearer{token}"))]).await, wrong, "{url}");
         let expected = if is_sign_in { 303 } else { 200 };
         let spelled: &[&str] = if is_sign_in { &["bEARER  "] } else { &["bearer ", "BEARER   ", "Bearer "] };
@@ -315,10 +315,10 @@ async fn a_cookie_that_is_not_the_services_hides_no_other_cookie() {
     let planted = session.split_once('=').expect("a pair").0;
     let own_transaction = transaction.split_once('=').expect("a pair").0;
     let lines: [&[u8]; 5] = [b"", b"user=Jos\xc3\xa9; ", b"user=Jos\xe9; ", b"no pair; ;=; ", b"a=\"x\"; "];
-    let mut befores: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).into();
-    befores.push(format!("{planted}=planted; {own_transaction}=planted; ").into_bytes());
+    let mut prefixes: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).into();
+    prefixes.push(format!("{planted}=planted; {own_transaction}=planted; ").into_bytes());
     let silent = client.authorization_url(&[("prompt", "none")]);
-    for before in befores {
+    for before in prefixes {
         let cookies = |own: &str| {
             let mut line = before.clone();
             line.extend_from_slice(own.as_bytes());
@@ -420,7 +420,7 @@ async fn every_refusal_of_a_token_says_how_to_authenticate() {
         (answer.status, answer.header(WWW_AUTHENTICATE).to_owned())
     };
     let userinfo = || client.http.get(client.daemon.sign_in("/userinfo"));
-    let (status, bearer) = challenge(userinfo().header(AUTHORIZATION, b"Bearer caf\xe9".as_slice())).await;
+    let (status, bearer) = challenge(userinfo().header(AUTHORIZATION, b"Bearer cl\xe9".as_slice())).await;
     assert_eq!((status, bearer.contains("error=\"invalid_token\"")), (401, true), "{bearer}");
     let twice = userinfo().header(AUTHORIZATION, "Bearer x").header(AUTHORIZATION, "Bearer x");
     let (status, bearer) = challenge(twice).await;
