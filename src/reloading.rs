@@ -106,8 +106,8 @@ impl Reloading {
         if self.serves_bridge || !config.signs_in_over_bridge() { Ok(()) } else { Err(BridgeNotServed) }
     }
 
-    /// Takes over the settings of a configuration that was read again, as
-    /// [`Config::with_reloaded`] returns it: limits, who may create accounts, origins, the bridge, applications, actions,
+    /// Takes over the settings of a configuration that was read again, as [`Config::with_reloaded`]
+    /// returns it: limits, who may create accounts, origins, the bridge, applications, actions,
     /// issuers, relying parties and trusted roots.
     ///
     /// # Errors

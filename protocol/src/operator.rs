@@ -14,8 +14,8 @@ use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingParty
 use crate::{Address, B256, U256, address};
 
 /// Name of the file in the data folder that holds the operator token. Every call needs it but those
-/// for probes, `GET /metrics`, `GET /challenge`, `GET /simulator` and the page, or is signed with it
-/// ([`crate::operator_call`]).
+/// for probes, `GET /metrics`, `GET /challenge`, `GET /simulator` and the page, or is signed with
+/// it ([`crate::operator_call`]).
 pub const TOKEN_FILE: &str = "operator.token";
 
 /// Name of the unix socket in the data folder through which the commands call the daemon, unless

@@ -4,9 +4,9 @@
 //! A program that listens at the daemon's address while the daemon is stopped would get a token
 //! that is sent as it is. So a command first sends a random nonce to `GET /challenge`
 //! ([`OperatorKey::challenge`]) and goes on only when the answer has the HMAC that the daemon alone
-//! can compute ([`OperatorKey::check_challenge`]). Then it sends the call with an HMAC over all that
-//! the call says ([`OperatorKey::authorize`]). Who passes both on gets no token, cannot change the
-//! call, and cannot send it a second time ([`UsedCalls`]).
+//! can compute ([`OperatorKey::check_challenge`]). Then it sends the call with an HMAC over all
+//! that the call says ([`OperatorKey::authorize`]). Who passes both on gets no token, cannot change
+//! the call, and cannot send it a second time ([`UsedCalls`]).
 
 use std::collections::BTreeMap;
 use std::fmt;

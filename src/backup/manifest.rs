@@ -44,8 +44,8 @@ pub struct Manifest {
     pub made_at: String,
     /// Every other file of the backup by its path, which is relative and has `/` between names.
     pub files: BTreeMap<String, FileDigest>,
-    /// SHA-256 of the manifest as compact JSON, with this member zero and the next one null. It shows damage of the manifest
-    /// itself; it does not protect against a forged one.
+    /// SHA-256 of the manifest as compact JSON, with this member zero and the next one null. It
+    /// shows damage of the manifest itself; it does not protect against a forged one.
     pub digest: B256,
     /// The HMAC-SHA256 over the digest, with the key that encrypts the signing keys: who can write
     /// the files and does not have that key cannot make it. `None` when the daemon had no such key.

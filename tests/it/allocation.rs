@@ -1,5 +1,5 @@
-//! `docs/operations/allocation.md`: what strangers can make the daemon keep is as large, and bounded,
-//! as the page says.
+//! `docs/operations/allocation.md`: what strangers can make the daemon keep is as large, and
+//! bounded, as the page says.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,7 +44,8 @@ fn number(cell: &str) -> u64 {
     digits.replace(',', "").parse().unwrap_or_else(|_| panic!("{cell:?} has no number"))
 }
 
-/// Checks the bytes that the page has for a row: not less than what was measured, and not much more.
+/// Checks the bytes that the page has for a row: not less than what was measured, and not much
+/// more.
 fn expect_bytes(row: &str, measured: usize) {
     let rows = rows();
     let stated = number(rows.get(row).unwrap_or_else(|| panic!("the page has no row {row:?}"))[0]);

@@ -31,8 +31,8 @@ pub struct SealedSession {
 
 encode_fields!(SealedSession { nonce, ciphertext } version 2 of "browser session");
 
-/// The cipher refuses a key or a text. It does not for a session of [`super::records::MOST_SIGN_INS`]
-/// sign-ins.
+/// The cipher refuses a key or a text. It does not for a session of
+/// [`super::records::MOST_SIGN_INS`] sign-ins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a browser's session cannot be encrypted")]
 pub struct SealError;

@@ -256,7 +256,8 @@ async fn a_deep_check_rebuilds_the_store_of_the_backup() {
     assert_eq!(manifest["ledger_height"], 1, "{manifest}");
 }
 
-/// Who can write backups and does not have the key cannot have one restored in the place of another.
+/// Who can write backups and does not have the key cannot have one restored in the place of
+/// another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_of_a_daemon_with_another_key_or_none_is_not_taken_for_a_genuine_one() {
     let workplace = BackupWorkplace::new();
