@@ -120,6 +120,8 @@ async fn proofs_codes_and_roots_survive_a_kill() {
 
     let process = DaemonProcess::start(&data, &[], &[]);
     run(&["wallet", "new", "--wallet", &wallet, "--gateway", &process.gateway, "--indexer", &process.indexer]);
+    let (created, text) = run(&["wallet", "create-account", "--wallet", &wallet]);
+    assert!(created, "{text}");
     let daemon = ["--wallet", &wallet, "--operator", &process.operator, "--data", &data_text];
     // The wallet makes the operator trust its root.
     let (proved, body) = run(&[&["wallet", "prove", "--app", APP, "--action", "vote"][..], &daemon].concat());
@@ -136,7 +138,8 @@ async fn proofs_codes_and_roots_survive_a_kill() {
         "{}/authorize?client_id={APP}&redirect_uri={CALLBACK}&response_type=code&scope=openid",
         process.sign_in
     );
-    let daemon = ["--wallet", &wallet, "--operator", &process.operator, "--data", &data_text];
+    let daemon =
+        ["--wallet", &wallet, "--indexer", &process.indexer, "--operator", &process.operator, "--data", &data_text];
     let code = || {
         let (signed_in, text) = run(&[&["wallet", "sign-in", "--yes", &url][..], &daemon].concat());
         assert!(signed_in, "{text}");

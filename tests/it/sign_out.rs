@@ -365,11 +365,11 @@ async fn a_file_that_is_not_an_encryption_key_is_refused() {
     let variables = [("SELFSAME_SIGN_IN__KEY_ENCRYPTION_KEY_FILE", variable.as_str())];
     let text = crate::harness::refused_start(folder.path(), &variables).await;
     assert!(text.contains("sign_in.key_encryption_key_file: ") && text.contains("encryption.key"), "{text}");
-    std::fs::write(&path, "0f0f").expect("written");
+    crate::harness::write_secret(&path, "0f0f");
     let text = crate::harness::refused_start(folder.path(), &variables).await;
     assert!(text.contains("64 hex digits") && !text.contains("0f0f"), "{text}");
     // The daemon never makes this file.
-    std::fs::write(&path, "\n").expect("written");
+    crate::harness::write_secret(&path, "\n");
     let text = crate::harness::refused_start(folder.path(), &variables).await;
     assert!(text.contains("encryption.key: the file is empty") && !text.contains("makes a new one"), "{text}");
 }

@@ -121,9 +121,9 @@ async fn every_damage_of_a_backup_is_a_problem_of_its_own() {
             |backup| {
                 let path = backup.join("manifest.json");
                 let text = std::fs::read_to_string(&path).expect("read");
-                std::fs::write(path, text.replace("\"format\": 1", "\"format\": 2")).expect("written");
+                std::fs::write(path, text.replace("\"format\": 2", "\"format\": 3")).expect("written");
             },
-            &["manifest.json has format 2, this program reads format 1; use the program that wrote it"],
+            &["manifest.json has format 3, this program reads format 2; use the program that wrote it"],
         ),
         (
             "another schema",
