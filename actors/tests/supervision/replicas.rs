@@ -15,7 +15,7 @@ use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::Operation;
 use selfsame_storage::{
-    EmbeddedLedger, Journal, JournalCall, JournalFault, MemoryJournal, NoProgress, OpenOptions, Store, Term, fsck,
+    EmbeddedLedger, Journal, JournalFault, MemoryJournal, NoProgress, OpenOptions, Store, Term, fsck,
 };
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, create_account};
@@ -347,23 +347,15 @@ fn uuid_text(number: u128) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// Strangers who ask for what does not exist share one question to the journal, and are refused
-/// when they ask for too much; others are not.
+/// Strangers who ask for what does not exist are refused when they ask for too much; others are
+/// not. That they share their questions to the journal is a test of the questions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unknown_ids_share_questions_to_the_journal_and_count_for_their_source() {
+async fn unknown_ids_count_for_their_source() {
     let _guard = lock_exclusive().await;
     let journal = MemoryJournal::default();
     let leader = start_replica(&journal).await;
     leader.service.lead(journal.begin_term()).await.expect("it leads");
-    let questions = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&questions);
-    let counting = journal.client(move |call| {
-        if call == JournalCall::Read {
-            counted.fetch_add(1, Ordering::Relaxed);
-        }
-        JournalFault::None
-    });
-    let follower = start_with_client(counting, None).await;
+    let follower = start_replica(&journal).await;
     let (stranger, other) = ([192, 0, 2, 1].into(), [198, 51, 100, 1].into());
     let registry = follower.registry();
     let ask = async |source, numbers: std::ops::Range<u128>| {
@@ -373,11 +365,8 @@ async fn unknown_ids_share_questions_to_the_journal_and_count_for_their_source()
         });
         timeout(PATIENCE, join_all(asking)).await.expect("all are answered")
     };
-    let before = questions.load(Ordering::Relaxed);
     let answers = ask(stranger, 0..6000).await;
     assert!(answers.iter().all(Result::is_ok), "{:?}", answers.iter().find(|answer| answer.is_err()));
-    let asked = questions.load(Ordering::Relaxed) - before;
-    assert!(asked < 600, "{asked} questions for 6000 callers");
     let answers = ask(stranger, 0..10).await;
     assert!(answers.iter().all(|answer| matches!(answer, Err(AwaitError::TooMany(_)))), "{answers:?}");
     assert!(ask(other, 0..10).await.iter().all(Result::is_ok), "another source");
