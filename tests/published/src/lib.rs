@@ -68,11 +68,12 @@ impl Daemon {
         }
     }
 
-    /// A new wallet that can sign in.
+    /// A new wallet that can sign in: one with an account.
     pub fn wallet(&self) -> Wallet<'_> {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let wallet = Wallet { file: folder.path().join("wallet.json"), daemon: self, _folder: folder };
         wallet.run(&["new", "--gateway", &self.gateway, "--indexer", &self.indexer]);
+        wallet.run(&["create-account"]);
         wallet
     }
 
