@@ -17,7 +17,7 @@ use aws_lc_rs::{digest, hmac};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::time::UnixSeconds;
+use crate::time::{LONGEST_CLOCK_STEP, UnixSeconds};
 
 /// The scheme of the header `Authorization` of a signed call.
 pub const SCHEME: &str = "Selfsame";
@@ -204,8 +204,9 @@ impl OperatorKey {
     }
 }
 
-/// The calls of the last minute, of which each counts once. Only what was signed with the token is
-/// kept, so that no stranger fills it.
+/// The calls of the last six minutes, of which each counts once: a call is good for one, and a
+/// clock that is corrected makes none good again. Only what was signed with the token is kept, so
+/// that no stranger fills it.
 #[derive(Debug, Default)]
 pub struct UsedCalls(BTreeMap<(UnixSeconds, CallNonce), ()>);
 
@@ -215,7 +216,9 @@ impl UsedCalls {
     /// # Errors
     /// [`CallRejection::Repeated`].
     pub fn take(&mut self, call: &CallAuthorization, now: UnixSeconds) -> Result<(), CallRejection> {
-        while let Some(oldest) = self.0.first_entry().filter(|entry| entry.key().0.plus(CALL_LIFETIME) <= now) {
+        // A clock that is set back a little makes no forgotten call good again.
+        let kept = CALL_LIFETIME + LONGEST_CLOCK_STEP.as_secs();
+        while let Some(oldest) = self.0.first_entry().filter(|entry| entry.key().0.plus(kept) <= now) {
             oldest.remove();
         }
         match self.0.insert((call.time, call.nonce), ()) {
@@ -347,7 +350,9 @@ mod tests {
         assert_eq!(used.take(&call(1, 100), UnixSeconds(159)), Err(CallRejection::Repeated));
         assert_eq!(used.take(&call(2, 100), UnixSeconds(159)), Ok(()));
         assert_eq!(used.0.len(), 2);
-        assert_eq!(used.take(&call(3, 130), UnixSeconds(160)), Ok(()));
-        assert_eq!(used.0.len(), 1, "those of 100 have expired");
+        assert_eq!(used.take(&call(3, 430), UnixSeconds(459)), Ok(()));
+        assert_eq!(used.take(&call(1, 100), UnixSeconds(110)), Err(CallRejection::Repeated), "the clock was set back");
+        assert_eq!(used.take(&call(4, 430), UnixSeconds(460)), Ok(()));
+        assert_eq!(used.0.len(), 2, "those of 100 have expired");
     }
 }

@@ -250,7 +250,7 @@ impl BridgedSignIn {
                     break;
                 }
             };
-            match self.judge(&message).await {
+            match self.judge(message).await {
                 Judged::Ended => break,
                 // It costs its sender a call, and this task a moment. A pause would keep out the
                 // answer of the authenticator, because the request takes none until the next look.
@@ -319,11 +319,14 @@ impl BridgedSignIn {
         }
     }
 
-    async fn judge(&self, message: &Message) -> Judged {
+    async fn judge(&self, message: Message) -> Judged {
         // A client that knows the id can hand a message in; only the key shows that it saw the
         // code.
-        let Ok(text) = self.connector.key.open(message) else { return Judged::WithoutKey };
-        match BridgeAnswer::read(&text, self.asked.proof) {
+        let Ok(text) = self.connector.key.open(&message) else { return Judged::WithoutKey };
+        let read = BridgeAnswer::read(&text, self.asked.proof);
+        // The proof may wait for the verifier, and then takes as little memory as it can.
+        drop((message, text));
+        match read {
             Ok(BridgeAnswer::Refusal { code }) if is_of_person(&code) => {
                 self.refuse("refused_by_person", None).await;
                 Judged::Ended

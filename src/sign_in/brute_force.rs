@@ -1,5 +1,6 @@
-//! Slows down sources that guess secrets: credentials, and codes and tokens without credentials. A
-//! source that floods the same endpoints with requests that cannot be read counts as one.
+//! Counts what sources guess: credentials, and codes and tokens without credentials; failures past
+//! the limit are answered 429. A source that floods the same endpoints with requests that cannot be
+//! read counts as one. This stops floods, not guesses: those are stopped by the length of secrets.
 //!
 //! The secret is checked first. So a request with good credentials is never refused here, also
 //! while its source is at the limit: the server of an application has one address for all its end

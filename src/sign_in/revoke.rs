@@ -33,7 +33,7 @@ pub async fn revoke(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respon
     let source = request.source();
     let read = read_token_request(&sign_in.handle, &mut request, true).await;
     let (client, token) = read.map_err(|error| count_failure(&sign_in, source, error))?;
-    sign_in.handle.await_given(Given::Token(&token), Some(source)).await?;
+    sign_in.handle.await_given(Given::Token(&token), client.client.is_public.then_some(source)).await?;
     sign_in.handle.revoke_token(&client.client.id, &token).await?;
     let mut response = empty(StatusCode::OK);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

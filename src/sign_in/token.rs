@@ -70,7 +70,9 @@ async fn exchange(
         }
     }
     let code = form.get("code").ok_or_else(|| SignInRejection::required("code"))?;
-    sign_in.handle.await_given(Given::Code(code), Some(source)).await?;
+    // After a right secret nothing is counted: strangers choose what an application's server sends.
+    let counted = client.client.is_public.then_some(source);
+    sign_in.handle.await_given(Given::Code(code), counted).await?;
     let (redirect_uri, verifier) = (form.get("redirect_uri"), form.get("code_verifier"));
     let tokens = sign_in.handle.exchange(&client.client.id, code, redirect_uri, verifier).await?;
     let mut response = json(StatusCode::OK, &tokens);

@@ -85,7 +85,9 @@ impl CatchingUp {
         if let Some(source) = source {
             self.misses.charge(source, now)?;
         }
-        Ok(self.find().await.map_err(StoreError::from)?)
+        // That the journal gave no answer says nothing about the record.
+        self.find().await.inspect_err(|_| self.found(source)).map_err(StoreError::from)?;
+        Ok(())
     }
 
     /// Takes back what [`CatchingUp::find_for`] has counted for a record that has come.

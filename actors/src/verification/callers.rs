@@ -81,8 +81,12 @@ impl ApplicationLimiter {
         if nonces.check(&nonce, 1, now).is_err() {
             return false;
         }
-        nonces.charge(nonce, 1, now);
-        limited.charge((app_id.to_owned(), Credential::Signature), proofs, now).is_ok()
+        // A request that the limit refuses leaves its nonce for another try.
+        let is_charged = limited.charge((app_id.to_owned(), Credential::Signature), proofs, now).is_ok();
+        if is_charged && let Some(nonces) = limited.nonces.under(Some(NONCE_LIMIT)) {
+            nonces.charge(nonce, 1, now);
+        }
+        is_charged
     }
 
     /// How many requests of applications with a secret were refused since the start.
@@ -125,6 +129,7 @@ mod tests {
         let refused = limiter.charge("app_a", 1, NOW + MINUTE / 2).expect_err("at the limit");
         assert_eq!((refused.retry_after.0, limiter.refused()), (MINUTE / 2, 1));
         assert!(limiter.charge("app_a", 20, NOW + MINUTE).is_ok());
+        assert!(limiter.charge_signed("app_a", U256::from(2), 1, NOW + MINUTE), "its refusal left the nonce");
         limiter.set(None);
         assert!(limiter.charge("app_a", 1000, NOW + MINUTE).is_ok(), "without a limit");
     }

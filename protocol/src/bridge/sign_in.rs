@@ -268,11 +268,18 @@ fn legacy_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
     }))
 }
 
+/// What a sign-in reads of a current proof. Anything else that an authenticator sends is dropped:
+/// it would take memory while the proof waits for the verifier.
+const READ_OF_RESPONSES: [&str; 6] =
+    ["identifier", "issuer_schema_id", "nullifier", "proof", "expires_at_min", "credential_genesis_issued_at_min"];
+
 /// The current proof of an answer, as the verification interface takes it.
 fn current_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
     let responses =
         answer.get("responses").ok_or(AnswerError::Field { name: "responses", expected: "a list of proofs" })?;
-    let mut response = first(responses, "responses")?.clone();
+    let given = first(responses, "responses")?;
+    let read = READ_OF_RESPONSES.into_iter().filter_map(|name| Some((name.to_owned(), given.get(name)?.clone())));
+    let mut response: Map<String, Value> = read.collect();
     if !response.contains_key("proof") {
         return Err(AnswerError::Field { name: "proof", expected: "there" });
     }
@@ -396,6 +403,8 @@ mod tests {
             item
         };
         let current = json!({"id": "x", "version": 1, "responses": [item(json!(digits), &format!("nil_{:064x}", 9))]});
+        let mut padded = current.clone();
+        padded["responses"][0]["unknown"] = json!([{"": 0}, [[]]]);
         let words: Vec<_> = (1..=5).map(|word| format!("0x{word:064x}")).collect();
         let current_proof =
             json!({"protocol_version": "4.0", "responses": [item(json!(words), &format!("0x{:064x}", 9))]});
@@ -413,6 +422,7 @@ mod tests {
             (ProofKind::Legacy, failed("user_rejected"), refusal("user_rejected")),
             (ProofKind::Current, current.clone(), proof(&current_proof, Some("x"))),
             (ProofKind::Current, json!({"proof_response": current}), proof(&current_proof, Some("x"))),
+            (ProofKind::Current, padded, proof(&current_proof, Some("x"))),
             (ProofKind::Current, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
             (ProofKind::Current, json!({"error_code": "user_rejected", "error": "x"}), refusal("user_rejected")),
             (ProofKind::Current, failed("nullifier_replay"), refusal("nullifier_replay")),
