@@ -188,6 +188,18 @@ fn create(number: u64) -> Operation {
     operation.into()
 }
 
+/// The outcome of a call; `None` when an injected panic struck in the call itself, which reads in
+/// its caller's task. So the call has a task of its own.
+async fn survived<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    let error = match tokio::spawn(call).await {
+        Ok(outcome) => return Some(outcome),
+        Err(error) => error,
+    };
+    let panic = error.into_panic();
+    let is_injected = panic.downcast_ref::<String>().is_some_and(|text| text.starts_with("a fault was injected"));
+    if is_injected { None } else { std::panic::resume_unwind(panic) }
+}
+
 /// Submits the operation under one idempotency key until it is accepted. Each call must get an
 /// answer, which can be an error.
 async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
@@ -195,13 +207,15 @@ async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
         loop {
             let idempotency_key = Some(format!("key {number}"));
             let submission = Submission { operation: create(number), source: None, idempotency_key };
-            match registry.submit(submission).await {
-                Ok(accepted) => return accepted.request_id,
+            let registry = registry.clone();
+            match survived(async move { registry.submit(submission).await }).await {
+                Some(Ok(accepted)) => return accepted.request_id,
                 // Clients wait a moment before they retry, too.
-                Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. } | SubmitError::Store(_)) => {
+                None
+                | Some(Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. } | SubmitError::Store(_))) => {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
-                Err(error) => panic!("{number}: {error}"),
+                Some(Err(error)) => panic!("{number}: {error}"),
             }
         }
     };
@@ -213,13 +227,15 @@ async fn expect_finalized(registry: &RegistryHandle, request_id: &RequestId) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         // Reading the state can fail because of an injected fault. Then it is read again.
-        match registry.wait_until_final(request_id, deadline).await {
-            Ok(status) => {
+        let (registry, request_id) = (registry.clone(), *request_id);
+        match survived(async move { registry.wait_until_final(&request_id, deadline).await }).await {
+            Some(Ok(status)) => {
                 let state = status.expect("an accepted request has a status").status;
                 assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{request_id}: {state:?}");
                 return;
             }
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            Some(Err(error)) => assert!(Instant::now() < deadline, "{error}"),
+            None => assert!(Instant::now() < deadline, "a panic was injected each time"),
         }
     }
 }
