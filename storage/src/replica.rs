@@ -301,10 +301,10 @@ impl Replica {
             entry_changes.add(item, &damaged)?;
         }
         let EntryChanges { changes, sealed, applied, .. } = entry_changes;
-        if sealed.is_some() {
-            store.sealed_head().forget();
+        if let Some(seal) = sealed {
+            store.sealed_head().begin(seal.height);
         }
-        self.write_at(store, entry.position, entry.digest(), changes)?;
+        self.write_at(store, entry.position, entry.digest(), changes).inspect_err(|_| store.sealed_head().forget())?;
         {
             let mut state = self.state();
             state.leading = state.leading.filter(|term| *term >= entry.term);

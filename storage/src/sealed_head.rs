@@ -20,9 +20,12 @@ pub(crate) struct SealedHead {
 #[derive(Default)]
 struct Head {
     seal: Seal,
-    /// False before the first read, when a block is about to be written, and after a write that
-    /// failed: the next reader then reads the seal from the store again.
+    /// False before the first read, while a block is written, and after a write that failed: the
+    /// next reader then reads the seal from the store again.
     is_current: bool,
+    /// The height of the last block whose write began. Until the store has it, what a reader finds
+    /// there can be outdated a moment later.
+    begun: u64,
 }
 
 impl SealedHead {
@@ -34,7 +37,7 @@ impl SealedHead {
             let last = database.last(&family::BLOCKS)?;
             let seal = last.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header));
             let is_new = seal != head.seal;
-            *head = Head { seal, is_current: true };
+            *head = Head { seal, is_current: seal.height >= head.begun, ..*head };
             if is_new {
                 self.notify_listeners(seal.height);
             }
@@ -47,16 +50,24 @@ impl SealedHead {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).seal
     }
 
-    /// A block is about to be written, or its write failed: only the store knows.
+    /// The block with this height is about to be written. Until it is there, only the store knows
+    /// the last block.
+    pub fn begin(&self, height: u64) {
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        *head = Head { is_current: false, begun: head.begun.max(height), ..*head };
+    }
+
+    /// The write of a block failed: only the store knows whether it is there.
     pub fn forget(&self) {
-        self.head.lock().unwrap_or_else(PoisonError::into_inner).is_current = false;
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        *head = Head { is_current: false, begun: 0, ..*head };
     }
 
     /// The block with this seal is durable. The store's last block may be a later one already.
     pub fn advance(&self, seal: Seal) {
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         if seal.height >= head.seal.height {
-            *head = Head { seal, is_current: true };
+            *head = Head { seal, is_current: seal.height >= head.begun, ..*head };
         }
         drop(head);
         self.notify_listeners(seal.height);

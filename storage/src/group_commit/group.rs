@@ -320,8 +320,8 @@ impl Group {
 
     /// Until the outcome is known, only the store knows the end of the ledger.
     fn before_write(&self) {
-        if self.sealed.is_some() {
-            self.store.sealed_head().forget();
+        if let Some(seal) = self.sealed {
+            self.store.sealed_head().begin(seal.height);
         }
     }
 

@@ -26,16 +26,16 @@ impl Store {
 
     /// Writes a block in the steps of the group commit.
     fn append(&self, height: u64) {
-        self.head.forget();
+        self.head.begin(height);
         self.database.write(height);
         self.head.advance(Seal { height });
     }
 
-    /// Writes a block, but the write reports an error. Then the group commit calls `after`.
-    fn append_with_an_error(&self, height: u64, after: impl FnOnce(&SealedHead)) {
-        self.head.forget();
+    /// Writes a block, but the write reports an error.
+    fn append_with_an_error(&self, height: u64) {
+        self.head.begin(height);
         self.database.write(height);
-        after(&self.head);
+        self.head.forget();
     }
 }
 
@@ -82,24 +82,40 @@ fn a_listener_that_hears_of_a_block_finds_it() {
 }
 
 /// A reader asks while the block is written, and keeps what it reads as current.
-fn failed_write_of_a_block(after: fn(&SealedHead)) {
-    let store = Arc::new(Store::default());
-    let heard = listen(&store);
-    let writer = spawn(&store, move |store| store.append_with_an_error(1, after));
-    store.height();
-    join(writer);
-    assert_eq!(store.height(), 1, "the block is hidden");
-    assert_eq!(heard.load(Ordering::Acquire), 1);
-}
-
 #[test]
 fn a_block_whose_write_failed_but_is_there_is_found() {
-    loom::model(|| failed_write_of_a_block(SealedHead::forget));
+    loom::model(|| {
+        let store = Arc::new(Store::default());
+        let heard = listen(&store);
+        let writer = spawn(&store, |store| store.append_with_an_error(1));
+        store.height();
+        join(writer);
+        assert_eq!(store.height(), 1);
+        assert_eq!(heard.load(Ordering::Acquire), 1);
+    });
+}
+
+/// Callbacks run between the write of a block and the move of the end, and so do those who hear of
+/// them; another reader asked while the block was written.
+fn written_block_before_the_move(begin: fn(&SealedHead)) {
+    let store = Arc::new(Store::default());
+    let reader = spawn(&store, |store| _ = store.height());
+    begin(&store.head);
+    store.database.write(1);
+    assert_eq!(store.height(), 1, "the block is hidden");
+    store.head.advance(Seal { height: 1 });
+    join(reader);
+    assert_eq!(store.height(), 1);
 }
 
 #[test]
-fn an_end_that_is_not_forgotten_after_a_failed_write_would_hide_the_block() {
-    assert_fails("the block is hidden", || failed_write_of_a_block(|_| {}));
+fn a_written_block_is_found_before_the_end_is_moved() {
+    loom::model(|| written_block_before_the_move(|head| head.begin(1)));
+}
+
+#[test]
+fn an_end_that_is_only_forgotten_would_hide_the_block_until_it_is_moved() {
+    assert_fails("the block is hidden", || written_block_before_the_move(SealedHead::forget));
 }
 
 /// A replica applies the next block as a follower before the thread that appended the one before
