@@ -453,8 +453,8 @@ fn check_unanswered(transaction: &Transaction) -> Result<(), SignInError> {
     if transaction.answer.is_none() { Ok(()) } else { Err(SignInError::already_answered()) }
 }
 
-/// The nonces that an answer may be bound to, at least one. A `nonce` in the body that is none of
-/// them says nothing.
+/// The nonces that an answer is checked with, at least one: the one that it names when that is one
+/// of the sign-in's, otherwise all that were given out, the newest first.
 fn nonces_of_answer(body: &Value, client: &SignInClient, transaction: &Transaction) -> Vec<U256> {
     let open: Vec<U256> = transaction.open_challenges().map(|challenge| challenge.nonce).collect();
     let named = body.get("nonce").and_then(Value::as_str);

@@ -89,6 +89,13 @@ impl ApplicationLimiter {
         is_charged
     }
 
+    /// Whether a request with this signed nonce has counted for its application. The signature of
+    /// another one need not be checked.
+    pub fn has_counted(&self, app_id: &str, nonce: U256, now: Duration) -> bool {
+        let nonce = SignedNonce::new(app_id, nonce).record_id().0;
+        self.lock().nonces.under(Some(NONCE_LIMIT)).is_some_and(|nonces| nonces.check(&nonce, 1, now).is_err())
+    }
+
     /// How many requests of applications with a secret were refused since the start.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
@@ -123,7 +130,9 @@ mod tests {
     fn each_application_has_its_own_limit_and_signed_requests_do_not_use_it_up() {
         let limiter = limiter(20);
         assert!(limiter.charge_signed("app_a", U256::from(1), 20, NOW));
+        assert!(limiter.has_counted("app_a", U256::from(1), NOW));
         assert!(!limiter.charge_signed("app_a", U256::from(2), 1, NOW), "at the limit of signed requests");
+        assert!(!limiter.has_counted("app_a", U256::from(2), NOW) && !limiter.has_counted("app_b", U256::from(1), NOW));
         assert_eq!(limiter.refused(), 0, "such a request counts for its source");
         assert!(limiter.charge("app_a", 20, NOW).is_ok() && limiter.charge("app_b", 20, NOW).is_ok());
         let refused = limiter.charge("app_a", 1, NOW + MINUTE / 2).expect_err("at the limit");

@@ -588,10 +588,13 @@ impl VerificationHandle {
     /// application, its nonce has counted before, or the application is at its limit.
     pub async fn charge_signer(&self, party: &Arc<RelyingParty>, given: RpSignature, proofs: usize) -> bool {
         let Some(signing) = party.signing else { return false };
+        let limiter = &self.inner.per_application;
+        if limiter.has_counted(&party.app_id, given.request.nonce, self.inner.clock.now()) {
+            return false;
+        }
         let now = self.inner.clock.unix_seconds();
         let check = move || check_signature(Some(signing), Some(&given), now).is_ok();
         let is_signed = self.inner.blocking.run(check).await.unwrap_or(false);
-        let limiter = &self.inner.per_application;
         is_signed && limiter.charge_signed(&party.app_id, given.request.nonce, proofs, self.inner.clock.now())
     }
 

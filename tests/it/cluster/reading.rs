@@ -2,6 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use futures_util::{StreamExt, stream};
 use selfsame::config::SecretHash;
 use selfsame_actors::{Clock, SystemClock};
 use selfsame_protocol::verification::Environment;
@@ -67,6 +68,18 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
         front.end_connections().await;
     };
     let party = simulated_party(&cluster, 1).await;
+    // What strangers send through the application's server is no reason to refuse what is good: no
+    // replica has these tokens, and a source may ask for 6,000 such things in a minute.
+    let pooled = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let replica = format!("http://{}/introspect", cluster.replicas[1].address("sign_in"));
+    let relayed = (0..6100).map(|number| {
+        let token = format!("unknown-{number}");
+        pooled.post(&replica).basic_auth(APP, Some(SECRET)).form(&[("token", token.as_str())]).send()
+    });
+    let mut relayed = stream::iter(relayed).buffer_unordered(64);
+    while let Some(answer) = relayed.next().await {
+        assert_ne!(answer.expect("an answer").status(), 429, "a token that strangers made up");
+    }
     for turn in 0..6 {
         let code = code_of_sign_in(&front, &party, async |step| go_to((turn + step) % 3).await).await;
         let form = [("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)];
