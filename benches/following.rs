@@ -21,8 +21,7 @@ use selfsame_actors::{
     ChainNode, ChainSettings, CodeSettings, ContractPlace, Freshness, ManualClock, NodeError, Refusal,
     RootSourceSettings, Service, ServiceParts, Settings, SourceStatus,
 };
-use selfsame_protocol::chain::contracts::{RootContract, abi};
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
+use selfsame_protocol::chain::contracts::{Answer, BlockTag, Header, Log, Question, RootContract, abi};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};

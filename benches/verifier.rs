@@ -22,7 +22,7 @@ use selfsame_protocol::groth16::check::{SMALLEST_BATCH, SMALLEST_BATCH_IN_LANES}
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
 use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{Claim, PreparedKey, Proof, ProofWords};
-use selfsame_protocol::verification::hash::hash_to_field;
+use selfsame_protocol::verification::identity::hash_to_field;
 
 /// Number of times that a line and its yardstick are measured in turns.
 const SAMPLES: usize = 15;

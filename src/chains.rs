@@ -8,10 +8,9 @@ use selfsame_actors::{
     ChainHandle, ChainNode, ChainSettings, CodeSettings, ContractPlace, FollowedOwner, Freshness, KeyContract,
     KeySourceSettings, OnUpgrade, PartySourceSettings, RootSourceSettings, VerifierSettings,
 };
-use selfsame_protocol::chain::contracts::RootContract;
+use selfsame_protocol::chain::contracts::{BlockTag, RootContract};
 use selfsame_protocol::chain::deployment::AcceptedCode;
 use selfsame_protocol::chain::followed::KeyOwner;
-use selfsame_protocol::chain::rpc::BlockTag;
 use selfsame_protocol::verification::Environment;
 use zeroize::Zeroizing;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use selfsame_protocol::events::position::EventPosition;
+use selfsame_protocol::events::record::EventPosition;
 use selfsame_protocol::verification::LegacyIdentifier;
 
 use crate::backup::restore::SeenBlock;

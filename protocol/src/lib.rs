@@ -7,7 +7,6 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`number`], [`address`], [`signature`], [`json`] | strict readers of numbers, addresses, signatures and bodies |
-//! | [`schema`] | forms of texts for the interface descriptions |
 //! | [`ids`] | leaf index, slot, nonce and the other numbers that must not be mixed up |
 //! | [`encoding`] | the canonical binary encoding of blocks and stored records |
 //! | [`lanes`] | arithmetic on eight field elements at once |
@@ -49,12 +48,10 @@ pub mod net;
 pub mod number;
 pub mod operator;
 pub mod operator_call;
-pub mod printable;
 #[cfg(test)]
 mod published_types;
 pub mod rate_limit;
 pub mod registry;
-pub mod schema;
 pub mod sign_in;
 pub mod signature;
 pub mod time;

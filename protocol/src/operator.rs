@@ -6,8 +6,7 @@ use utoipa::ToSchema;
 
 use crate::commitment::PublicKey;
 use crate::events::EventKind;
-use crate::number;
-use crate::schema::AddressText;
+use crate::number::{self, AddressText};
 use crate::tree::Root;
 use crate::verification::roots::{RootKey, TrustedRoot};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};

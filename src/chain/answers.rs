@@ -5,10 +5,11 @@ use std::fmt;
 use alloy_json_rpc::{BorrowedErrorPayload, BorrowedResponse};
 use alloy_primitives::{Address, B256, Bytes, hex};
 use selfsame_actors::Refusal;
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
-use selfsame_protocol::printable::to_printable;
+use selfsame_protocol::chain::contracts::{Answer, BlockTag, Header, Log, Question};
+use selfsame_protocol::json::to_printable;
 use selfsame_protocol::time::UnixSeconds;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use alloy_json_rpc::{BorrowedErrorPayload, BorrowedResponse, Id, ResponsePayload};
 use futures_util::future::BoxFuture;
 use selfsame_actors::{ChainNode, NodeError, Refusal};
-use selfsame_protocol::chain::rpc::{Answer, Question};
+use selfsame_protocol::chain::contracts::{Answer, Question};
 use tokio::time::timeout;
 
 use super::answers::{self, Packet, clean, excerpt};

@@ -3,7 +3,7 @@
 use alloy_json_rpc::{Id, Request, RequestPacket, SerializedRequest};
 use alloy_primitives::B256;
 use bytes::Bytes;
-use selfsame_protocol::chain::rpc::{BlockTag, Question};
+use selfsame_protocol::chain::contracts::{BlockTag, Question};
 use serde_json::{Value, json};
 
 /// The body that asks these questions, with ids from `first_id` upwards: a batch, or a single

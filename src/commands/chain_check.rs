@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use selfsame_actors::{ChainNode, ChainSettings, Clock, ContractPlace, KeyContract, SystemClock};
 use selfsame_protocol::chain::contracts::{
-    AnswerError, FollowedKey, RootContract, issuer_key_call, oprf_key_call, read_issuer_key, read_oprf_key,
+    Answer, AnswerError, BlockTag, FollowedKey, Header, Question, RootContract, issuer_key_call, oprf_key_call,
+    read_issuer_key, read_oprf_key,
 };
-use selfsame_protocol::chain::deployment::{Deployment, IMPLEMENTATION_SLOT, InDeployment, read_implementation};
+use selfsame_protocol::chain::deployment::{
+    Deployment, IMPLEMENTATION_SLOT, InDeployment, RegisteredParty, read_implementation, read_relying_party,
+    relying_party_call,
+};
 use selfsame_protocol::chain::followed::KeyOwner;
-use selfsame_protocol::chain::relying_parties::{RegisteredParty, read_relying_party, relying_party_call};
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{Address, Bytes, address, number};
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use selfsame_protocol::Address;
 use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::tree::Root;
-use selfsame_protocol::verification::hash::hash_text;
+use selfsame_protocol::verification::identity::hash_text;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
 use selfsame_protocol::verification::roots::check_identifiers as check_root_identifiers;
 use selfsame_storage::Resources;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use selfsame_protocol::events::Audience;
-use selfsame_protocol::events::payload::EventBody;
+use selfsame_protocol::events::delivery::EventBody;
 use selfsame_protocol::gateway::ServiceApiError;
 
 use super::error::OperatorError;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use selfsame_protocol::events::Audience;
-use selfsame_protocol::events::payload::EventBody;
-use selfsame_protocol::sign_in::error::ErrorBody;
-use selfsame_protocol::sign_in::parameters::Parameters;
+use selfsame_protocol::events::delivery::EventBody;
+use selfsame_protocol::sign_in::authorize::Parameters;
+use selfsame_protocol::sign_in::response::ErrorBody;
 
 use super::brute_force::count_failure;
 use super::error::SignInEndpointError;

@@ -10,8 +10,7 @@ use selfsame_actors::{
     TooManyRequests, TransactionId,
 };
 use selfsame_protocol::sign_in::Parameters;
-use selfsame_protocol::sign_in::error::ErrorBody;
-use selfsame_protocol::sign_in::response::Delivery;
+use selfsame_protocol::sign_in::response::{Delivery, ErrorBody};
 use serde_json::json as value;
 
 use super::accept::{accepts_json, refuse_fetch_ahead};

@@ -20,20 +20,18 @@ use selfsame_actors::{
     BridgeError, BridgeHandle, Clock, NewTransaction, PolledResponse, Progress, ProofRequest, Random, RequestSealer,
     SealError, SignInError, SignInHandle,
 };
-use selfsame_protocol::bridge::cipher::RequestKey;
-use selfsame_protocol::bridge::connector::Connector;
+use selfsame_protocol::bridge::connector::{Connector, RequestKey};
 use selfsame_protocol::bridge::entries::EntryError;
-use selfsame_protocol::bridge::rejection::is_of_person;
 use selfsame_protocol::bridge::sign_in::{
     AskedCurrent, AskedProof, BridgeAnswer, BridgeSignIn, challenge_of, request_id,
 };
+use selfsame_protocol::bridge::wire::is_of_person;
 use selfsame_protocol::bridge::{Message, ResponseStatus};
+use selfsame_protocol::json::to_printable;
 use selfsame_protocol::net::authority;
 use selfsame_protocol::number::padded;
-use selfsame_protocol::printable::to_printable;
-use selfsame_protocol::sign_in::proof_request::AnswerMode;
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, WalletFailure};
 use selfsame_protocol::sign_in::records::Challenge;
-use selfsame_protocol::sign_in::wallet_failure::WalletFailure;
 use selfsame_protocol::time::RetryAfter;
 use tokio::time::Instant;
 use tracing::Instrument;

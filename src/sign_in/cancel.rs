@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::Given;
-use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::response::Delivery;
+use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
 
 use super::accept::accepts_html;
 use super::cookies::{remove_transaction, transaction_secrets};

@@ -5,11 +5,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use selfsame_actors::TooManyRequests;
-use selfsame_protocol::bridge::cipher::RequestKey;
-use selfsame_protocol::bridge::connector::{Connector, KIND};
+use selfsame_protocol::bridge::connector::{Connector, KIND, RequestKey};
 use selfsame_protocol::bridge::request::BridgeRequest;
+use selfsame_protocol::json::to_printable;
 use selfsame_protocol::net::{authority, origin_of};
-use selfsame_protocol::printable::to_printable;
 
 use super::bridged::unavailable;
 use super::error::SignInEndpointError;

@@ -3,12 +3,13 @@
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use selfsame_actors::{EventError, SignInError, TooManyRequests};
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use serde_json::json;
 
-use crate::http::{InterfaceError, Rejection, Response, challenge, json as json_response};
+use crate::http::json as json_response;
+use crate::http::{InterfaceError, Rejection, Response, challenge};
 use crate::webhooks::stream::StreamError;
 
 /// A request that was not answered with success.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use selfsame_actors::{FollowerPermit, Progress, TransactionId};
-use selfsame_protocol::sign_in::error::ErrorBody;
+use selfsame_protocol::sign_in::response::ErrorBody;
 use tokio::time::Instant;
 
 use super::error::SignInEndpointError;

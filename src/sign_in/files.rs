@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::error::ErrorBody;
+use selfsame_protocol::sign_in::response::ErrorBody;
 
 use super::error::SignInEndpointError;
 use super::page;

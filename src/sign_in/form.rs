@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::header::CONTENT_TYPE;
 use selfsame_actors::{SignInClient, SignInHandle};
 use selfsame_protocol::sign_in::Parameters;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use zeroize::Zeroizing;
 
 use super::error::SignInEndpointError;

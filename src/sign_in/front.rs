@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::error::ErrorBody;
+use selfsame_protocol::sign_in::response::ErrorBody;
 
 use super::accept::accepts_html;
 use super::error::SignInEndpointError;

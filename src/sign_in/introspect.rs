@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{Given, SignInError};
-use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
 use serde_json::json as value;
 
 use super::brute_force::count_failure;

@@ -13,8 +13,8 @@ use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use hyper::{Method, StatusCode};
 use selfsame_actors::{Given, SessionSignIn, SignInError};
 use selfsame_protocol::sign_in::Parameters;
-use selfsame_protocol::sign_in::error::ErrorBody;
-use selfsame_protocol::sign_in::logout::{IdTokenHint, LogoutRequest};
+use selfsame_protocol::sign_in::browser_session::{IdTokenHint, LogoutRequest};
+use selfsame_protocol::sign_in::response::ErrorBody;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 

@@ -2,8 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
-use selfsame_protocol::sign_in::error::SignInRejection;
-use selfsame_protocol::sign_in::response::{Delivery, Target};
+use selfsame_protocol::sign_in::response::{Delivery, SignInRejection, Target};
 
 use super::page::{self, Frame};
 use crate::http::{Response, empty};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use selfsame_actors::Given;
-use selfsame_protocol::sign_in::error::ErrorBody;
+use selfsame_protocol::sign_in::response::ErrorBody;
 
 use super::brute_force::count_failure;
 use super::error::SignInEndpointError;

@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderValue, PRAGMA};
 use selfsame_actors::{Given, SignInClient, SignInError};
 use selfsame_protocol::sign_in::Parameters;
-use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
 
 use super::brute_force::count_failure;
 use super::error::SignInEndpointError;

@@ -11,10 +11,10 @@ use selfsame_actors::{
 };
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::net::authority;
-use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, RequestForms, SignInRequest};
-use selfsame_protocol::sign_in::response::Delivery;
-use serde_json::{Map, Value, json as value};
+use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
+use serde_json::json as value;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::accept::{accepts_html, accepts_json, refuse_fetch_ahead};

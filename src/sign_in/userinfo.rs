@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 use selfsame_actors::{Given, SignInError};
-use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
 
 use super::brute_force::count_failure;
 use super::error::SignInEndpointError;

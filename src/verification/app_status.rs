@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
-use selfsame_protocol::verification::answer::VerificationErrorBody;
-use selfsame_protocol::verification::context::AppStatusResponse;
+use selfsame_protocol::verification::answer::{AppStatusResponse, VerificationErrorBody};
 
 use super::error::{Lookup, VerifyError};
 use super::state::Endpoint;

@@ -9,9 +9,8 @@ use selfsame_protocol::json::BodyError;
 use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::answer::{ItemResult, VerificationErrorBody};
 use selfsame_protocol::verification::directory::AdmissionError;
-use selfsame_protocol::verification::nullifiers::MaxVerificationsReached;
-use selfsame_protocol::verification::request::ValidationError;
-use selfsame_protocol::verification::version_2::Version2Error;
+use selfsame_protocol::verification::identity::MaxVerificationsReached;
+use selfsame_protocol::verification::request::{ValidationError, Version2Error};
 use selfsame_storage::StoreError;
 
 use crate::http::{InterfaceError, Rejection, Response, challenge, json};

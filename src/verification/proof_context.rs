@@ -5,8 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use selfsame_actors::VerificationError;
 use selfsame_protocol::json::from_object;
-use selfsame_protocol::verification::answer::VerificationErrorBody;
-use selfsame_protocol::verification::context::{ContextAction, ContextRequest, ContextResponse};
+use selfsame_protocol::verification::answer::{ContextAction, ContextRequest, ContextResponse, VerificationErrorBody};
 use selfsame_protocol::verification::directory::{ActionKey, AdmissionError};
 use serde_json::Value;
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_protocol::verification::Environment;
-use selfsame_protocol::verification::answer::VerificationErrorBody;
-use selfsame_protocol::verification::context::PartyStatusResponse;
+use selfsame_protocol::verification::answer::{PartyStatusResponse, VerificationErrorBody};
 use selfsame_protocol::verification::directory::AdmissionError;
 
 use super::error::{Lookup, VerifyError};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use selfsame_actors::{Verification, VerificationError};
 use selfsame_protocol::verification::answer::{VERIFIED, VerificationErrorBody, VerificationResponse2};
-use selfsame_protocol::verification::version_2::Version2Request;
+use selfsame_protocol::verification::request::Version2Request;
 
 use super::caller::Caller;
 use super::endpoint::tell;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use selfsame_actors::{EventSettings, ReceiverSettings};
 use selfsame_protocol::events::Audience;
-use selfsame_protocol::events::signature::{WebhookSecret, WebhookSecretError};
+use selfsame_protocol::events::delivery::{WebhookSecret, WebhookSecretError};
 
 use super::transport::{HttpTransport, Target};
 use crate::chain::{NodeSetupError, tls_connector};

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use hyper::header::HeaderName;
 use selfsame_actors::{EventError, EventPage, EventsHandle};
-use selfsame_protocol::events::position::EventPosition;
+use selfsame_protocol::events::record::EventPosition;
 use selfsame_protocol::events::{Audience, EventKind};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};

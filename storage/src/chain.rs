@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::chain::deployment::ContractCode;
-use selfsame_protocol::chain::history::{Position, PublishedRoot};
+use selfsame_protocol::chain::followed::{Position, PublishedRoot};
 use selfsame_protocol::encoding::Encoding;
 
 use crate::database::{Changes, RecordSource};

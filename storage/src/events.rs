@@ -6,8 +6,7 @@
 //! what the other has done, and so that all replicas have the records. Only what is too old is
 //! removed from the log without a condition.
 
-use selfsame_protocol::events::position::EventPosition;
-use selfsame_protocol::events::record::{LogEntry, RecordedEvent};
+use selfsame_protocol::events::record::{EventPosition, LogEntry, RecordedEvent};
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;

@@ -16,7 +16,7 @@ use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::verification::directory::ActionKey;
-use selfsame_protocol::verification::nullifiers::{NullifierKey, NullifierRecord};
+use selfsame_protocol::verification::identity::{NullifierKey, NullifierRecord};
 use tempfile::TempDir;
 
 use crate::database::{Changes, Database};

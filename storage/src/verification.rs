@@ -4,7 +4,7 @@
 use selfsame_protocol::events::record::RecordedEvent;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::ActionKey;
-use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord, SessionProof};
+use selfsame_protocol::verification::identity::{ActionRecord, NullifierKey, NullifierRecord, SessionProof};
 use selfsame_protocol::verification::roots::{RootDecision, RootKey};
 use selfsame_protocol::verification::rp_signature::SignedNonce;
 

@@ -17,7 +17,7 @@ use selfsame_protocol::sign_in::authorize::LONGEST_KEPT;
 use selfsame_protocol::sign_in::records::LONGEST_TRANSACTION;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::Page;
-use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierRecord, RECORDED_TEXT};
+use selfsame_protocol::verification::identity::{ActionRecord, NullifierRecord, RECORDED_TEXT};
 use selfsame_storage::{
     AppliedBlock, EmbeddedRecords, GroupCommit, Place, RecordKey, RecordKind, Records, Store, StoredRecord,
 };

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use alloy_primitives::{Address, B256, Bytes, hex};
 use alloy_sol_types::SolCall;
-use selfsame_protocol::chain::rpc::Header;
+use selfsame_protocol::chain::contracts::Header;
 use selfsame_protocol::time::UnixSeconds;
 use serde_json::{Value, json};
 

@@ -8,10 +8,9 @@ use alloy_primitives::{Address, B256, Bytes, U256, bytes};
 use selfsame::chain::{JsonRpcNode, NodeSettings, NodeSetupError, NodeUrl};
 use selfsame_actors::{ChainNode, NodeError, Refusal};
 use selfsame_protocol::chain::contracts::{
-    FollowedKey, RootContract, WindowStart, issuer_key_call, oprf_key_call, read_issuer_key, read_oprf_key,
-    read_recorded_at, recorded_at_call,
+    Answer, BlockTag, FollowedKey, Header, Log, Question, RootContract, WindowStart, issuer_key_call, oprf_key_call,
+    read_issuer_key, read_oprf_key, read_recorded_at, recorded_at_call,
 };
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use serde_json::{Value, json};

@@ -6,10 +6,9 @@ use alloy_sol_types::{SolCall, SolValue};
 use selfsame::chain::{JsonRpcNode, NodeSettings};
 use selfsame_actors::ChainNode;
 use selfsame_protocol::chain::contracts::{
-    AnswerError, FollowedKey, RootContract, RootEvent, WindowStart, issuer_key_call, oprf_key_call, read_issuer_key,
-    read_oprf_key, read_recorded_at, recorded_at_call,
+    Answer, AnswerError, BlockTag, FollowedKey, Log, Question, RootContract, RootEvent, WindowStart, issuer_key_call,
+    oprf_key_call, read_issuer_key, read_oprf_key, read_recorded_at, recorded_at_call,
 };
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Log, Question};
 use selfsame_protocol::tree::Root;
 
 use crate::anvil::{Anvil, GENESIS_TIME, SAFE_DISTANCE};

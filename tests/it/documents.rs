@@ -525,7 +525,7 @@ fn part_of<'a>(page: &'a str, heading: &str) -> &'a str {
 /// Codes of interfaces whose descriptions do not list them: the heading of the page's table, and
 /// the sources that make them.
 const CODES: [(&str, &[&str]); 3] = [
-    ("### 7.1", &["protocol/src/sign_in/error.rs"]),
+    ("### 7.1", &["protocol/src/sign_in/response.rs"]),
     (
         "### 7.3",
         &[

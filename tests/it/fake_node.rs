@@ -15,7 +15,7 @@ use hyper::header::{CONTENT_LENGTH, LOCATION};
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
-use selfsame_protocol::chain::rpc::Header;
+use selfsame_protocol::chain::contracts::Header;
 use selfsame_protocol::time::UnixSeconds;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

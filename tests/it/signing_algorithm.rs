@@ -10,7 +10,7 @@ use jsonwebtoken::Algorithm;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, LOCATION};
 use selfsame::config::{Config, SigningAlgorithm};
-use selfsame_protocol::sign_in::pkce::half_hash;
+use selfsame_protocol::sign_in::authorize::half_hash;
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 

@@ -14,7 +14,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use selfsame::config::Webhook;
 use selfsame_protocol::events::EventId;
-use selfsame_protocol::events::signature::signatures;
+use selfsame_protocol::events::delivery::signatures;
 use selfsame_protocol::time::UnixSeconds;
 use serde_json::Value;
 use tokio::net::TcpListener;

@@ -13,11 +13,10 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use selfsame_protocol::indexer::{AuthenticatorsResponse, InclusionProofResponse};
+use selfsame_protocol::json::to_printable;
 use selfsame_protocol::ledger::{Outcome, Receipt, ReceiptError, RequestId};
-use selfsame_protocol::printable::to_printable;
 use selfsame_protocol::registry::OperationKind;
-use selfsame_protocol::tree;
-use selfsame_protocol::tree::Root;
+use selfsame_protocol::tree::{self, Root};
 
 use crate::Random;
 use crate::client::{Client, ClientError};

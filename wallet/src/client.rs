@@ -19,9 +19,8 @@ use selfsame_protocol::indexer::{
     AddressQuery, AuthenticatorsResponse, InclusionProofResponse, LeafIndexQuery, PackedAccountResponse,
     PendingRecoveryAgentResponse, RecoveryAgentResponse, RootResponse, SignatureNonceResponse,
 };
-use selfsame_protocol::json;
+use selfsame_protocol::json::{self, to_printable};
 use selfsame_protocol::ledger::{Receipt, RequestId, SignedHead};
-use selfsame_protocol::printable::to_printable;
 use selfsame_protocol::registry::{Operation, OperationKind, PackedAccount};
 use selfsame_protocol::tree::Root;
 use serde::de::DeserializeOwned;

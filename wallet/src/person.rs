@@ -10,7 +10,7 @@ use selfsame_protocol::commitment::{commitment, decompress_slots};
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::indexer::InclusionProofResponse;
 use selfsame_protocol::tree::Root;
-use selfsame_protocol::verification::hash::hash_to_field;
+use selfsame_protocol::verification::identity::hash_to_field;
 
 use crate::keys::AuthenticatorKey;
 

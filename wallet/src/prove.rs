@@ -9,7 +9,7 @@ use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::number;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Root, field_element};
-use selfsame_protocol::verification::hash::{external_nullifier, hash_text, hash_to_field};
+use selfsame_protocol::verification::identity::{external_nullifier, hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{CurrentInputs, current_inputs};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 use semaphore_rs::identity::Identity;

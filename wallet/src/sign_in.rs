@@ -9,14 +9,14 @@ use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, LOCATION};
-use selfsame_protocol::printable::to_printable;
+use selfsame_protocol::json::to_printable;
 use selfsame_protocol::sign_in::proof_request::{REQUEST_TYPE, RequestForms, SignedRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub use selfsame_protocol::sign_in::proof_request::{Initiator, SignInRequest};
-
 use crate::client::{ANSWER_TIMEOUT, ClientError, http, read_answer, send};
+
+pub use selfsame_protocol::sign_in::proof_request::{Initiator, SignInRequest};
 
 /// The request with every text made printable, to show it on a terminal.
 pub(crate) fn printable(request: &SignInRequest) -> SignInRequest {

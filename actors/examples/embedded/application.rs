@@ -13,7 +13,7 @@ use selfsame_actors::protocol::sign_in::response::ResponseType;
 use selfsame_actors::protocol::time::UnixSeconds;
 use selfsame_actors::protocol::tree::{Root, field_element};
 use selfsame_actors::protocol::verification::directory::{Action, Directory, RelyingParty};
-use selfsame_actors::protocol::verification::hash::{external_nullifier, hash_text};
+use selfsame_actors::protocol::verification::identity::{external_nullifier, hash_text};
 use selfsame_actors::protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
 use selfsame_actors::protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use selfsame_actors::{ConfiguredKey, Settings, SignInClient, SignInSettings, VerificationSettings};

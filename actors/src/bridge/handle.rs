@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::RpcReplyPort;
-use selfsame_protocol::bridge::entries::{OwnRequest, Retrieved};
-use selfsame_protocol::bridge::holders::holders;
+use selfsame_protocol::bridge::entries::{OwnRequest, Retrieved, holders};
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use selfsame_protocol::time::RetryAfter;
 use tokio::time::{Instant, timeout, timeout_at};

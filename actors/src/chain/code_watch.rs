@@ -4,10 +4,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use selfsame_protocol::Address;
-use selfsame_protocol::chain::contracts::AnswerError;
+use selfsame_protocol::chain::contracts::{AnswerError, Header, Question};
 use selfsame_protocol::chain::deployment::{ContractCode, IMPLEMENTATION_SLOT, UnacceptedCode, read_implementation};
 use selfsame_protocol::chain::followed::Unavailable;
-use selfsame_protocol::chain::rpc::{Header, Question};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{ChainRecords, SourceId};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use selfsame_protocol::Address;
+use selfsame_protocol::chain::contracts::Header;
 use selfsame_protocol::chain::followed::Unavailable;
-use selfsame_protocol::chain::rpc::Header;
 use selfsame_protocol::verification::Environment;
 use selfsame_storage::SourceId;
 

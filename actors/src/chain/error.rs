@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use selfsame_protocol::chain::contracts::AnswerError;
-use selfsame_protocol::chain::history::HistoryError;
+use selfsame_protocol::chain::followed::HistoryError;
 use selfsame_storage::StoreError;
 
 use super::node::{NodeError, Refusal};

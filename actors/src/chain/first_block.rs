@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use selfsame_protocol::chain::rpc::Header;
+use selfsame_protocol::chain::contracts::Header;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::KnownFrom;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use selfsame_protocol::chain::contracts::FollowedKey;
+use selfsame_protocol::chain::deployment::RegisteredParty;
 use selfsame_protocol::chain::followed::{FollowedRoots, KeyOwner, RootJudgement, Unavailable};
-use selfsame_protocol::chain::relying_parties::RegisteredParty;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::roots::{RootAge, UntrustedRoot};

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use selfsame_protocol::Bytes;
 use selfsame_protocol::chain::contracts::{
-    AnswerError, FollowedKey, issuer_key_call, oprf_key_call, read_issuer_key, read_oprf_key,
+    Answer, AnswerError, BlockTag, FollowedKey, Header, Question, issuer_key_call, oprf_key_call, read_issuer_key,
+    read_oprf_key,
 };
 use selfsame_protocol::chain::deployment::InDeployment;
 use selfsame_protocol::chain::followed::{FollowedKeys, KeyOwner, Unavailable};
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{ChainRecords, KeySourceRecord, StoreError};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use selfsame_protocol::chain::rpc::{Answer, Question};
+use selfsame_protocol::chain::contracts::{Answer, Question};
 
 /// A node of a chain. A front-end implements it with a network client, a test with a chain in
 /// memory.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
+use selfsame_protocol::chain::contracts::{Answer, BlockTag, Header, Question};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::roots::is_ahead;
 use tokio::time::{Instant, sleep_until, timeout_at};

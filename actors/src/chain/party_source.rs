@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
-use selfsame_protocol::chain::relying_parties::{RegisteredParty, read_relying_party, relying_party_call};
-use selfsame_protocol::chain::rpc::{BlockTag, Header, Question};
+use selfsame_protocol::chain::contracts::{BlockTag, Header, Question};
+use selfsame_protocol::chain::deployment::{RegisteredParty, read_relying_party, relying_party_call};
 use selfsame_protocol::verification::RelyingPartyId;
 
 use super::error::ChainError;

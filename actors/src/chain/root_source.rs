@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
-use selfsame_protocol::chain::contracts::{RootContract, RootEvent, WindowStart, read_recorded_at, recorded_at_call};
-use selfsame_protocol::chain::followed::{FollowedRoots, Unavailable};
-use selfsame_protocol::chain::history::{Position, PublishedRoot};
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
+use selfsame_protocol::chain::contracts::{
+    Answer, BlockTag, Header, Log, Question, RootContract, RootEvent, WindowStart, read_recorded_at, recorded_at_call,
+};
+use selfsame_protocol::chain::followed::{FollowedRoots, Position, PublishedRoot, Unavailable};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::{B256, Bytes};

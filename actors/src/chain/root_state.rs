@@ -3,10 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use selfsame_protocol::chain::contracts::{RootContract, WindowStart};
-use selfsame_protocol::chain::followed::{FollowedRoots, RootRule};
-use selfsame_protocol::chain::history::RootHistory;
-use selfsame_protocol::chain::rpc::Header;
+use selfsame_protocol::chain::contracts::{Header, RootContract, WindowStart};
+use selfsame_protocol::chain::followed::{FollowedRoots, RootHistory, RootRule};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{ChainRecords, KnownFrom, RootSourceRecord, StoreError};
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame_protocol::Address;
-use selfsame_protocol::chain::contracts::RootContract;
+use selfsame_protocol::chain::contracts::{BlockTag, RootContract};
 use selfsame_protocol::chain::deployment::AcceptedCode;
 use selfsame_protocol::chain::followed::KeyOwner;
-use selfsame_protocol::chain::rpc::BlockTag;
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 

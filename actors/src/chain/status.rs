@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use selfsame_protocol::Address;
 use selfsame_protocol::chain::contracts::FollowedKey;
-use selfsame_protocol::chain::deployment::Deployment;
+use selfsame_protocol::chain::deployment::{Deployment, RegisteredParty};
 use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
-use selfsame_protocol::chain::relying_parties::RegisteredParty;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use selfsame_protocol::chain::contracts::{FollowedKey, RootContract};
+use selfsame_protocol::chain::contracts::{Answer, BlockTag, FollowedKey, RootContract};
 use selfsame_protocol::chain::followed::{KeyOwner, RootJudgement};
-use selfsame_protocol::chain::rpc::{Answer, BlockTag};
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::Environment;
@@ -21,12 +20,11 @@ use super::progress::Step;
 use super::root_source::RootSource;
 use super::settings::{CodeSettings, ContractPlace, FollowedOwner, KeyContract, KeySourceSettings, RootSourceSettings};
 use super::verifier_source::VerifierSource;
+use fixture::*;
 
 mod deployment;
 mod fixture;
 mod refusals;
-
-use fixture::*;
 
 #[tokio::test]
 async fn roots_appear_are_replaced_and_survive_a_restart() {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use selfsame_protocol::chain::contracts::{Answer, BlockTag, Header, Question};
 use selfsame_protocol::chain::deployment::Deployment;
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
 use selfsame_storage::{ChainRecords, DeploymentRecord, StoreError};
 use tokio::sync::watch;
 use tokio::time::timeout;

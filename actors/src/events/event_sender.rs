@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use selfsame_protocol::events::payload::Event;
-use selfsame_protocol::events::position::EventPosition;
-use selfsame_protocol::events::signature::signatures;
+use selfsame_protocol::events::delivery::{Event, signatures};
+use selfsame_protocol::events::record::EventPosition;
 use selfsame_storage::{LogProgress, ReceiverKey, StoreError};
 use tokio::time::Instant;
 use tracing::Instrument;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
-use selfsame_protocol::events::payload::Event;
-use selfsame_protocol::events::position::EventPosition;
+use selfsame_protocol::events::delivery::Event;
+use selfsame_protocol::events::record::EventPosition;
 use selfsame_protocol::events::{Audience, EventId, EventKind};
 use selfsame_protocol::time::UnixMillis;
 use selfsame_storage::{ReceiverKey, StoreError};

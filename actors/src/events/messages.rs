@@ -1,7 +1,7 @@
 //! Messages to the sender of events.
 
 use ractor::RpcReplyPort;
-use selfsame_protocol::events::position::EventPosition;
+use selfsame_protocol::events::record::EventPosition;
 use selfsame_storage::ReceiverKey;
 
 use super::error::EventError;

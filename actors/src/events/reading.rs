@@ -1,8 +1,7 @@
 //! Reads events from the log.
 
-use selfsame_protocol::events::payload::{AppliedEntries, Event, events_of};
-use selfsame_protocol::events::position::EventPosition;
-use selfsame_protocol::events::record::{Cause, LogEntry};
+use selfsame_protocol::events::delivery::{AppliedEntries, Event, events_of};
+use selfsame_protocol::events::record::{Cause, EventPosition, LogEntry};
 use selfsame_storage::{EventRecords, StoreError};
 
 use crate::registry::handle::RegistryHandle;

@@ -9,9 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use selfsame_protocol::events::position::EventPosition;
-use selfsame_protocol::events::record::{Cause, LogEntry};
-use selfsame_protocol::events::schedule::wait_after;
+use selfsame_protocol::events::delivery::wait_after;
+use selfsame_protocol::events::record::{Cause, EventPosition, LogEntry};
 use selfsame_protocol::time::UnixMillis;
 use selfsame_storage::{DeliveryRecord, ReceiverKey, ReceiverRecord, ReceiverWrite};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use selfsame_protocol::events::signature::WebhookSecret;
+use selfsame_protocol::events::delivery::WebhookSecret;
 use selfsame_protocol::events::{Audience, EventId, EventKind};
 use selfsame_protocol::time::UnixSeconds;
 

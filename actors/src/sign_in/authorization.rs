@@ -3,8 +3,7 @@
 
 use std::net::IpAddr;
 
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::response::{Delivery, Target};
+use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
 
 use super::elsewhere::Given;

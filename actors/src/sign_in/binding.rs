@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, REQUEST_TYPE, RequestForms, SignInRequest, SignedRequest};
 use selfsame_protocol::sign_in::records::{OpenedRequest, Transaction};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_storage::Decision;
 use subtle::ConstantTimeEq;
 

@@ -1,6 +1,6 @@
 //! Why a step of a sign-in failed.
 
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::items::ItemError;
 use selfsame_storage::StoreError;

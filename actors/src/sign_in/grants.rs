@@ -1,8 +1,8 @@
 //! Successful authorization responses: code, tokens, and the records behind them.
 
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
+use selfsame_protocol::sign_in::browser_session::IdTokenHint;
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Scopes};
-use selfsame_protocol::sign_in::logout::IdTokenHint;
 use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseType};
 use selfsame_storage::{Decision, RecordWrite};

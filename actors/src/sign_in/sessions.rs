@@ -4,8 +4,8 @@
 use std::fmt;
 
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
+use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::Person;
-use selfsame_protocol::sign_in::holder::SealedSession;
 use selfsame_protocol::sign_in::records::{BrowserSession, ClientSession};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordWrite, StoreError};

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::sign_in::Parameters;
-use selfsame_protocol::sign_in::error::ErrorBody;
 use selfsame_protocol::sign_in::proof_request::AnswerMode;
-use selfsame_protocol::sign_in::response::Delivery;
+use selfsame_protocol::sign_in::response::{Delivery, ErrorBody};
 use selfsame_storage::StoreError;
 use serde_json::Value;
 use tokio::time::Instant;

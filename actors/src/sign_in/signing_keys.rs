@@ -11,10 +11,8 @@ mod rsa_key;
 mod tests;
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, Validation};
-use key_pair::KeyPair;
-pub use public_jwk::{JwkParameters, PublicJwk};
 use selfsame_protocol::sign_in::SigningAlgorithm;
-use selfsame_protocol::sign_in::logout::IdTokenHint;
+use selfsame_protocol::sign_in::browser_session::IdTokenHint;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
 use selfsame_protocol::time::UnixSeconds;
 use serde::Serialize;
@@ -23,6 +21,9 @@ use zeroize::Zeroizing;
 
 use crate::clock::Random;
 use crate::key_cipher::{KeyCipher, is_encrypted};
+use key_pair::KeyPair;
+
+pub use public_jwk::{JwkParameters, PublicJwk};
 
 /// Why the signing keys cannot be used. Contains nothing of a private key.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use selfsame_protocol::B256;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::pkce;
+use selfsame_protocol::sign_in::authorize;
 use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordWrite, StoreError};
 use serde::Serialize;
@@ -218,8 +218,8 @@ fn check_redemption(
         (Some(_), None) => wrong("code_verifier is missing; the authorization request had a code_challenge"),
         (None, Some(_)) => wrong("code_verifier is given; the authorization request had no code_challenge"),
         (Some(challenge), Some(verifier)) => {
-            let is_right = pkce::is_verifier(verifier)
-                && bool::from(pkce::challenge(verifier).as_bytes().ct_eq(challenge.as_bytes()));
+            let is_right = authorize::is_verifier(verifier)
+                && bool::from(authorize::challenge(verifier).as_bytes().ct_eq(challenge.as_bytes()));
             if is_right { Ok(()) } else { wrong("code_verifier does not go with the code_challenge") }
         }
     }

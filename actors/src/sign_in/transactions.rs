@@ -7,13 +7,11 @@ use std::sync::Arc;
 
 use selfsame_protocol::sign_in::authorize::AuthorizationRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, Initiator};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, Initiator, WalletFailure};
 use selfsame_protocol::sign_in::records::{Answer, Challenge, Transaction};
-use selfsame_protocol::sign_in::response::Delivery;
-use selfsame_protocol::sign_in::wallet_failure::WalletFailure;
+use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::verification::hash::hash_text;
+use selfsame_protocol::verification::identity::hash_text;
 use selfsame_protocol::verification::items::ItemError;
 use selfsame_protocol::verification::request::{
     Bound, BoundRequest, SIGN_IN_ACTION, ValidationError, VerificationRequest,

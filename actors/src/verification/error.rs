@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{AdmissionError, OtherSignal};
+use selfsame_protocol::verification::identity::MaxVerificationsReached;
 use selfsame_protocol::verification::items::OTHER_ENVIRONMENT;
-use selfsame_protocol::verification::nullifiers::MaxVerificationsReached;
 use selfsame_protocol::verification::rp_signature::RpSignatureError;
 use selfsame_storage::StoreError;
 

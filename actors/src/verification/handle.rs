@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use selfsame_protocol::chain::contracts::FollowedKey;
+use selfsame_protocol::chain::deployment::RegisteredParty;
 use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
-use selfsame_protocol::chain::relying_parties::RegisteredParty;
 use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::events::EventKind;
 use selfsame_protocol::events::record::VerificationEvent;
@@ -26,8 +26,8 @@ use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{
     ActionKey, AdmissionError, Admitted, Directory, PartyStanding, RelyingParty,
 };
+use selfsame_protocol::verification::identity::SessionProof;
 use selfsame_protocol::verification::items::{ItemError, check_items};
-use selfsame_protocol::verification::nullifiers::SessionProof;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, Proofs, RequestForm, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::rp_signature::{RpSignature, check_signature};

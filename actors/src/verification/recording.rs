@@ -10,7 +10,7 @@ use selfsame_protocol::events::record::{RecordedEvent, VerificationEvent, Verifi
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::verification::directory::ActionKey;
-use selfsame_protocol::verification::nullifiers::{
+use selfsame_protocol::verification::identity::{
     ActionRecord, MaxVerificationsReached, NullifierKey, SessionProof, count_verification,
 };
 use selfsame_protocol::verification::rp_signature::{CLOCK_TOLERANCE, SignedNonce, SignedRequest};

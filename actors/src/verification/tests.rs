@@ -16,7 +16,7 @@ use selfsame_protocol::groth16::{Claim, InputCountError, PreparedKey};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Root, field_element};
 use selfsame_protocol::verification::directory::{Directory, RelyingParty};
-use selfsame_protocol::verification::hash::{external_nullifier, hash_text};
+use selfsame_protocol::verification::identity::{external_nullifier, hash_text};
 use selfsame_protocol::verification::request::VerificationRequest;
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};

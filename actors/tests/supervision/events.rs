@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{EventSettings, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
-use selfsame_protocol::events::position::EventPosition;
+use selfsame_protocol::events::record::EventPosition;
 use selfsame_protocol::events::{Audience, EventId, EventKind};
 use selfsame_storage::{JournalFault, MemoryJournal};
 use tokio::sync::watch;

@@ -12,8 +12,7 @@ use selfsame_actors::{
     ChainNode, ChainSettings, CodeSettings, ContractPlace, Freshness, NodeError, Refusal, RootSourceSettings, Service,
     ServiceParts, Settings, SourceData, SourceStatus,
 };
-use selfsame_protocol::chain::contracts::{RootContract, WindowStart};
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
+use selfsame_protocol::chain::contracts::{Answer, BlockTag, Header, Log, Question, RootContract, WindowStart};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::Environment;

@@ -16,11 +16,15 @@
 //! room for an answer of usual length; long messages have a part of the room alone, and go first
 //! when it is full.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use alloy_primitives::{B256, keccak256};
 use serde::{Deserialize, Serialize};
 
 use super::request::LONGEST_REQUEST;
@@ -557,5 +561,14 @@ fn give_back<Key: Eq + Hash>(counted: &mut HashMap<Key, usize>, key: Key, bytes:
     }
 }
 
-#[cfg(test)]
-mod tests;
+// Which of several replicas holds an entry of the bridge.
+
+/// The replicas in the order in which they are asked for an entry, the holder first (rendezvous
+/// hashing, Thaler and Ravishankar 1998): when a replica comes or goes, only the entries that it
+/// holds, or that it would hold, get another first one.
+pub fn holders(id: &EntryId, mut replicas: Vec<String>) -> Vec<String> {
+    let weight = |replica: &String| -> B256 { keccak256([replica.as_bytes(), b"\0", id.as_str().as_bytes()].concat()) };
+    replicas.sort_by_cached_key(|replica| std::cmp::Reverse(weight(replica)));
+    replicas.dedup();
+    replicas
+}

@@ -10,7 +10,7 @@ use crate::json::from_object;
 use crate::number::padded;
 use crate::signature::{SecretKey, SigningError};
 use crate::time::UnixSeconds;
-use crate::verification::hash::hash_text;
+use crate::verification::identity::hash_text;
 use crate::verification::rp_signature::{SignedRequest, signed_action};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 
@@ -324,7 +324,7 @@ mod tests {
 
     use super::*;
     use crate::bridge::request::{BridgeRequest, LegacyAsked, Purpose};
-    use crate::verification::hash::hash_to_field;
+    use crate::verification::identity::hash_to_field;
 
     const SIGNAL: &str = "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e";
 

@@ -6,12 +6,13 @@ use alloy_sol_types::SolValue;
 use proptest::prelude::*;
 
 use super::contracts::{
-    AnswerError, FollowedKey, RootContract, WindowStart, issuer_key_call, oprf_key_call, read_issuer_key,
-    read_oprf_key, read_recorded_at, recorded_at_call,
+    Answer, AnswerError, FollowedKey, Header, Log, RootContract, WindowStart, issuer_key_call, oprf_key_call,
+    read_issuer_key, read_oprf_key, read_recorded_at, recorded_at_call,
 };
-use super::followed::{FollowedKeys, FollowedRoots, KeyOwner, RootJudgement, RootRule, Unavailable};
-use super::history::{HistoryError, KnownRoot, Position, PublishedRoot, RootHistory};
-use super::rpc::{Answer, Header, Log};
+use super::followed::{
+    FollowedKeys, FollowedRoots, HistoryError, KeyOwner, KnownRoot, Position, PublishedRoot, RootHistory,
+    RootJudgement, RootRule, Unavailable,
+};
 use crate::commitment::PublicKey;
 use crate::time::UnixSeconds;
 use crate::tree::Root;

@@ -2,17 +2,11 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`record`] | what is stored of an event before it is told |
-//! | [`payload`] | the events of a stored record, as receivers get them |
-//! | [`position`] | the order of the events |
-//! | [`signature`] | the secrets of webhooks and their signatures |
-//! | [`schedule`] | when a webhook that failed is sent again |
+//! | [`record`] | what is stored of an event before it is told, and the order of the events |
+//! | [`delivery`] | the events of a stored record as receivers get them, the signatures of webhooks, and when a failed one is sent again |
 
-pub mod payload;
-pub mod position;
+pub mod delivery;
 pub mod record;
-pub mod schedule;
-pub mod signature;
 
 use std::fmt;
 

@@ -22,8 +22,7 @@ use ark_ec::pairing::{MillerLoopOutput, Pairing};
 use ark_ec::scalar_mul::glv::GLVConfig;
 use ark_ff::{AdditiveGroup, One};
 
-use super::coefficient::Coefficient;
-use super::key::PreparedKey;
+use super::key::{Coefficient, PreparedKey};
 use super::lanes;
 use super::proof::{Proof, ProofError, ProofWords};
 use crate::lanes::LANES;

@@ -6,7 +6,6 @@
 //! | [`proof`] | the encodings of proofs, legacy and current |
 //! | [`key`] | verification keys from JSON, checked once, and prepared for checking |
 //! | [`check`] | whether proofs hold: one, or a batch with one pairing for each proof |
-//! | `coefficient` | the random coefficients of a batch |
 //! | `lanes` | the expensive parts, eight at a time |
 //! | [`simulator`] | a key whose setup secrets are public, and proofs for it |
 //!
@@ -14,7 +13,6 @@
 //! without its secrets. The bytes of a proof must therefore not be a key of anything.
 
 pub mod check;
-mod coefficient;
 pub mod key;
 mod lanes;
 pub mod point;

@@ -410,7 +410,7 @@ fn batches_have_the_same_verdicts_in_lanes_and_in_scalars() {
         let claims: Vec<Claim> = claims.collect();
         let expected: Vec<bool> = (0..count).map(|number| bad != Some(number)).collect();
         let mut random = coefficients(count);
-        let drawn: Vec<_> = claims.iter().map(|_| super::coefficient::Coefficient::new(random())).collect();
+        let drawn: Vec<_> = claims.iter().map(|_| super::key::Coefficient::new(random())).collect();
         assert_eq!(key.which_hold_in_scalars(&claims, &mut coefficients(count)), Ok(expected.clone()));
         assert_eq!(key.which_hold(&claims, &mut coefficients(count)), Ok(expected));
         let points = check::Points::of(&claims);

@@ -31,13 +31,11 @@
 mod avx512;
 mod elements;
 mod modulus;
-mod products;
 mod words;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx512::{Avx512, Avx512Words};
-pub use elements::{Constant, Elements, Sum};
-pub use products::{Factor, sum_of_products};
+pub use elements::{Constant, Elements, Factor, Sum, sum_of_products};
 pub use words::{Instructions, Kernel, LANES, Portable, PortableWords, Step, Words};
 
 #[cfg(test)]

@@ -10,21 +10,19 @@
 mod apply;
 mod block;
 mod head;
-mod memory;
-mod merkle;
 mod receipt;
-mod registry_key;
-mod result;
-mod roots;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{BlockEffects, Tip, apply_block, apply_block_with, check_signature, recover_signer, recover_signers};
-pub use block::{Block, BlockHeader, Entry, IdPlace, RequestId, RequestIdError, Seal};
-pub use head::{ChainError, ChainWalk, Head, HeadComparison, HeadError, SignedHead, compare_heads};
-pub use memory::MemoryRegistry;
-pub use merkle::{merkle_path, merkle_root, verify_path};
+pub use apply::{
+    BlockEffects, BlockResult, MemoryRegistry, Outcome, RootRecord, Tip, apply_block, apply_block_with,
+    check_signature, is_valid_root, recover_signer, recover_signers,
+};
+pub use block::{
+    Block, BlockHeader, Entry, IdPlace, RequestId, RequestIdError, Seal, merkle_path, merkle_root, verify_path,
+};
+pub use head::{
+    ChainError, ChainWalk, Head, HeadComparison, HeadError, HeadSignature, RegistryKey, RegistryKeyError,
+    RegistryPublicKey, SignedHead, compare_heads,
+};
 pub use receipt::{BlockReceipts, Receipt, ReceiptError, ReceiptOperation, ReceiptOutcome, SealedHeader, SealedResult};
-pub use registry_key::{HeadSignature, RegistryKey, RegistryKeyError, RegistryPublicKey};
-pub use result::{BlockResult, Outcome};
-pub use roots::{RootRecord, is_valid_root};

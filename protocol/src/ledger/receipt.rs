@@ -4,12 +4,11 @@ use alloy_primitives::{B256, Bytes};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::block::{Block, BlockHeader, Entry, RequestId};
-use super::merkle::{BlockTree, verify_path};
-use super::result::{BlockResult, Outcome};
+use super::apply::{BlockResult, Outcome};
+use super::block::{Block, BlockHeader, BlockTree, Entry, RequestId, verify_path};
 use crate::encoding::{decode, encode};
+use crate::number::HashText;
 use crate::registry::OperationKind;
-use crate::schema::HashText;
 
 /// A header with its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

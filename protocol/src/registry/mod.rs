@@ -7,22 +7,16 @@
 //! [`crate::trace`] replays calls that were recorded from the contract.
 
 mod account;
-mod error_code;
 mod operation;
-mod overlay;
-mod parameters;
 mod rules;
 #[cfg(test)]
 pub(crate) mod tests;
 mod violation;
 
-pub use account::{Account, Authenticator, PackedAccount, PendingRecoveryAgent};
-pub use error_code::GatewayErrorCode;
+pub use account::{Account, Authenticator, Overlay, PackedAccount, PendingRecoveryAgent, RegistryView};
 pub use operation::{
     CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Lock, Operation,
     OperationKind, RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
-pub use overlay::{Overlay, RegistryView};
-pub use parameters::{CommitmentCheck, RuleParameters};
-pub use rules::{RecoveredSigner, apply, check_stateless};
-pub use violation::{Counter, RuleViolation};
+pub use rules::{CommitmentCheck, RecoveredSigner, RuleParameters, apply, check_stateless};
+pub use violation::{Counter, GatewayErrorCode, RuleViolation};

@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 
 use crate::encoding::{DecodeError, Encoding};
 use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
-use crate::schema::AddressText;
+use crate::number::{self, AddressText};
 use crate::signature::Signature;
-use crate::{address, encode_fields, number};
+use crate::{address, encode_fields};
 
 /// Creates an account. The operation is not signed; its addresses become the authenticators of the
 /// account.

@@ -3,14 +3,56 @@
 //! Until the redirect URI is known to be registered for the client, a rejection is a page and the
 //! browser is not redirected. After that a rejection is sent to the redirect URI.
 
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
 use super::claims::Scopes;
-use super::error::{ErrorKind, SignInRejection};
-use super::parameters::Parameters;
-use super::pkce;
-use super::response::{ResponseMode, ResponseType, Target};
+use super::response::{ErrorKind, ResponseMode, ResponseType, SignInRejection, Target};
 use crate::encode_fields;
 use crate::net::{authority, is_loopback_host};
 use crate::time::UnixSeconds;
+
+// Parameters of a query or a form.
+
+/// Parameters by name. A parameter without a value counts as absent (RFC 6749, section 3.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    values: BTreeMap<String, Vec<String>>,
+}
+
+impl<Name: Into<String>, Value: Into<String>> FromIterator<(Name, Value)> for Parameters {
+    fn from_iter<T: IntoIterator<Item = (Name, Value)>>(pairs: T) -> Self {
+        let mut parameters = Self::default();
+        for (name, value) in pairs {
+            let value: String = value.into();
+            if !value.is_empty() {
+                parameters.values.entry(name.into()).or_default().push(value);
+            }
+        }
+        parameters
+    }
+}
+
+impl Parameters {
+    /// Reads `application/x-www-form-urlencoded` text.
+    pub fn parse(text: &[u8]) -> Self {
+        form_urlencoded::parse(text).collect()
+    }
+
+    /// The value of a parameter; the first value when it occurs several times
+    /// ([`Parameters::find_repeated`] finds such parameters).
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name)?.first().map(String::as_str)
+    }
+
+    /// The first of these names that occurs more than once.
+    pub fn find_repeated<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
+        names.iter().copied().find(|name| self.values.get(*name).is_some_and(|values| values.len() > 1))
+    }
+}
 
 /// The parameters that this provider recognizes. Each can occur once; other parameters are ignored.
 const KNOWN: [&str; 19] = [
@@ -360,7 +402,7 @@ fn code_challenge(
     if method != Some("S256") {
         return wrong("code_challenge_method", "code_challenge_method must be S256");
     }
-    if !pkce::is_challenge(challenge) {
+    if !is_challenge(challenge) {
         return wrong("code_challenge", "code_challenge must be the base64url text of a SHA-256 hash, 43 characters");
     }
     Ok(Some(challenge.to_owned()))
@@ -374,4 +416,70 @@ fn max_age(text: &str) -> Result<u64, SignInRejection> {
     whole.parse().ok().filter(|_| is_number).ok_or_else(|| {
         SignInRejection::of("max_age", ErrorKind::InvalidRequest, "max_age must be a whole number of seconds")
     })
+}
+
+// Proof keys for code exchange (RFC 7636), method S256 only.
+
+/// Whether a text can be a challenge: the base64url text of a SHA-256 hash.
+pub fn is_challenge(text: &str) -> bool {
+    URL_SAFE_NO_PAD.decode(text).is_ok_and(|hash| hash.len() == 32)
+}
+
+/// Whether a text can be a verifier (section 4.1): 43 to 128 unreserved characters.
+pub fn is_verifier(text: &str) -> bool {
+    (43..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
+}
+
+/// The challenge of a verifier.
+pub fn challenge(verifier: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(verifier))
+}
+
+/// The `at_hash` of an access token or the `c_hash` of a code (OpenID Connect Core, sections
+/// 3.1.3.6 and 3.3.2.11): the left half of its SHA-256 hash, in base64url. The hash is that of the
+/// algorithm of the ID token; RS256 and ES256 have the same.
+pub fn half_hash(value: &str) -> String {
+    URL_SAFE_NO_PAD.encode(&Sha256::digest(value)[..16])
+}
+
+#[cfg(test)]
+mod tests {
+    mod parameters {
+        use super::super::*;
+
+        #[test]
+        fn an_empty_parameter_is_absent_and_a_repeated_one_is_found() {
+            let parameters = Parameters::parse(b"a=1&b=&c=x+y%26&d=1&d=1&e&a%3D=2");
+            let get = |name| parameters.get(name);
+            assert_eq!(
+                (get("a"), get("b"), get("c"), get("e"), get("a=")),
+                (Some("1"), None, Some("x y&"), None, Some("2"))
+            );
+            assert_eq!(parameters.find_repeated(&["a", "d"]), Some("d"));
+            assert_eq!(parameters.find_repeated(&["a", "b", "f"]), None);
+        }
+    }
+
+    mod pkce {
+        use super::super::*;
+
+        #[test]
+        fn the_challenge_matches_the_example_of_rfc_7636() {
+            let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+            assert_eq!(challenge(verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
+            assert!(is_verifier(verifier) && is_challenge(&challenge(verifier)));
+        }
+
+        #[test]
+        fn malformed_verifiers_and_challenges_are_rejected() {
+            for text in ["", &"a".repeat(42), &"a".repeat(129), &"é".repeat(30), &format!("{}+", "a".repeat(43))] {
+                assert!(!is_verifier(text), "{text:?}");
+            }
+            for text in
+                ["", &"a".repeat(42), &"a".repeat(44), &format!("{}=", "A".repeat(43)), &format!("{}+", "A".repeat(42))]
+            {
+                assert!(!is_challenge(text), "{text:?}");
+            }
+        }
+    }
 }

@@ -172,8 +172,8 @@ impl Provider {
         claims.insert("auth_time".to_owned(), person.auth_time.0.into());
         for (name, value) in [
             ("nonce", token.nonce.map(str::to_owned)),
-            ("at_hash", token.access_token.map(super::pkce::half_hash)),
-            ("c_hash", token.code.map(super::pkce::half_hash)),
+            ("at_hash", token.access_token.map(super::authorize::half_hash)),
+            ("c_hash", token.code.map(super::authorize::half_hash)),
         ] {
             claims.extend(value.map(|value| (name.to_owned(), value.into())));
         }

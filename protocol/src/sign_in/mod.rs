@@ -3,41 +3,24 @@
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | [`parameters`] | form and query parameters, each at most once |
-//! | [`authorize`] | which authorization requests are valid, and where rejections are sent |
-//! | [`response`] | response types and modes, and the delivery of a response to the redirect URI |
-//! | [`logout`] | which requests may end a browser's session, and where the browser goes then |
-//! | [`proof_request`] | the request that an authenticator gets, plain and signed |
+//! | [`authorize`] | form and query parameters; which authorization requests are valid, and where rejections are sent; code challenges (RFC 7636) |
+//! | [`response`] | response types and modes, the delivery of a response to the redirect URI, and the error codes |
+//! | [`browser_session`] | the stored form of a browser's session, and which requests may end it |
+//! | [`proof_request`] | the request that an authenticator gets, plain and signed, and why a wallet gives no proof |
 //! | [`records`] | the stored records of the provider |
-//! | [`wallet_failure`] | why a wallet gave no proof |
-//! | [`holder`] | the stored form of a browser's session, which the holder of its cookie alone can read |
-//! | [`signing_algorithm`] | the algorithms that the provider signs with |
-//! | [`pkce`] | code challenges (RFC 7636) |
 //! | [`claims`] | the claims of ID tokens and of user-info |
-//! | [`discovery`] | the discovery document |
-//! | [`languages`] | the languages of the pages, and which of them a page is in |
-//! | [`error`] | the error codes and the body that all of them have |
+//! | [`discovery`] | the discovery document: the algorithms that the provider signs with, the languages of the pages |
 
 pub mod authorize;
+pub mod browser_session;
 pub mod claims;
 pub mod discovery;
-pub mod error;
-pub mod holder;
-pub mod languages;
-pub mod logout;
-pub mod parameters;
-pub mod pkce;
 pub mod proof_request;
 pub mod records;
 pub mod response;
-pub mod signing_algorithm;
 #[cfg(test)]
 mod tests;
-pub mod wallet_failure;
 
-pub use authorize::{AuthorizationRequest, AuthorizeRejection, Client};
-pub use error::{ErrorBody, SignInRejection};
-pub use languages::Language;
-pub use parameters::Parameters;
-pub use response::{ResponseMode, ResponseType};
-pub use signing_algorithm::SigningAlgorithm;
+pub use authorize::{AuthorizationRequest, AuthorizeRejection, Client, Parameters};
+pub use discovery::{Language, SigningAlgorithm};
+pub use response::{ErrorBody, ResponseMode, ResponseType, SignInRejection};

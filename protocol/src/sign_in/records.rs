@@ -2,12 +2,11 @@
 
 use super::authorize::{AuthorizationRequest, KeptRequest};
 use super::claims::{Person, Scopes};
-use super::proof_request::{Initiator, SignInRequest};
+use super::discovery::SigningAlgorithm;
+use super::proof_request::{Initiator, SignInRequest, WalletFailure};
 use super::response::ResponseType;
-use super::signing_algorithm::SigningAlgorithm;
-use super::wallet_failure::WalletFailure;
 use crate::time::{LONGEST_CLOCK_STEP, UnixSeconds};
-use crate::verification::hash::hash_to_field;
+use crate::verification::identity::hash_to_field;
 use crate::verification::{Environment, ProofKind};
 use crate::{B256, U256, encode_fields};
 
@@ -182,7 +181,7 @@ pub struct AccessToken {
 encode_fields!(AccessToken { client_id, person, scopes, issued_at } version 1 of "access token");
 
 /// A browser's session. It holds for each client the person who signed in there; another client
-/// does not see that entry. It is stored as a [`super::holder::SealedSession`].
+/// does not see that entry. It is stored as a [`super::browser_session::SealedSession`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrowserSession {
     /// The sign-ins, the oldest first: at most one for each client, redirect URI and response type,

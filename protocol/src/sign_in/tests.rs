@@ -1,7 +1,6 @@
 use super::claims::{IdToken, Person, Provider, Scopes, VerificationLevel};
 use super::discovery::Discovery;
-use super::error::ErrorKind;
-use super::response::{Delivery, Target};
+use super::response::{Delivery, ErrorKind, Target};
 use super::*;
 use crate::U256;
 use crate::ids::Nullifier;

@@ -6,18 +6,15 @@
 //! ([`Page`]): a reader fetches six pages for an inclusion path, and a writer hashes each touched
 //! inner node once for any number of changed leaves ([`update`]).
 
-mod hash;
-mod page;
-mod path;
+mod pages;
 mod poseidon2;
-mod shape;
 mod update;
 
-pub use hash::{Node, Root, empty_node, field_element, hash_pair, is_below_field, node};
-pub use page::{PAGE_LEVELS, Page, PageId, PageSource, ROWS, empty_siblings, siblings_in};
-pub use path::{InclusionPath, inclusion_path, siblings};
+pub use pages::{
+    CAPACITY, DEPTH, InclusionPath, Node, PAGE_LEVELS, Page, PageId, PageSource, ROWS, Root, empty_node,
+    empty_siblings, field_element, hash_pair, inclusion_path, is_below_field, node, siblings, siblings_in,
+};
 pub use poseidon2::hash_pairs;
-pub use shape::{CAPACITY, DEPTH};
 pub use update::{HashPairs, OneThread, TreeUpdate, update, update_with};
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::hash::{Node, Root};
-use super::page::{PAGE_LEVELS, Page, PageId, PageSource, ROWS};
+use super::pages::{Node, PAGE_LEVELS, Page, PageId, PageSource, ROWS, Root};
 use super::poseidon2::hash_pairs;
 use crate::ids::LeafIndex;
 

@@ -4,8 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::hash::{hash_text, hash_to_field};
-use super::identity::{Environment, ProofKind, RelyingPartyId};
+use super::identity::{Environment, ProofKind, RelyingPartyId, hash_text, hash_to_field};
 use super::request::{Proofs, VerificationRequest};
 use super::rp_signature::SigningRule;
 use crate::client_secret::ClientSecret;
@@ -49,7 +48,7 @@ pub struct RelyingParty {
 }
 
 impl RelyingParty {
-    /// The environment of requests that name none ([`super::version_2`]): that of the application's
+    /// The environment of requests that name none ([`super::request`]): that of the application's
     /// id, unless the application does not have it.
     pub fn usual_environment(&self) -> Environment {
         let usual = Environment::of_application(&self.app_id);

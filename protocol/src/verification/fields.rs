@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::hash::hash_to_field;
-use super::identity::{LegacyIdentifier, RequestedEnvironment};
+use super::identity::{LegacyIdentifier, RequestedEnvironment, hash_to_field};
 use crate::U256;
 use crate::groth16::proof::LEGACY_WORDS;
 use crate::ids::Nullifier;

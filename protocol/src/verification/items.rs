@@ -7,8 +7,7 @@ use ark_bn254::Fr;
 
 use super::directory::{Admitted, Directory, Issuer, OtherCredential};
 use super::fields::quote;
-use super::hash::external_nullifier;
-use super::identity::{Environment, LegacyIdentifier, ProofKind};
+use super::identity::{Environment, LegacyIdentifier, ProofKind, external_nullifier};
 use super::request::{CurrentItem, LegacyItem, Proofs};
 use super::roots::{RootAge, UntrustedRoot};
 use crate::U256;

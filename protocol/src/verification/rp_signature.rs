@@ -8,7 +8,7 @@
 use alloy_primitives::{Address, eip191_hash_message};
 
 use super::fields::{Fields, ValidationError};
-use super::hash::hash_to_field;
+use super::identity::hash_to_field;
 use crate::signature::{Signature, SignatureError};
 use crate::time::UnixSeconds;
 use crate::{B256, U256, address, encode_fields, encoding, keccak256};

@@ -98,7 +98,7 @@ fn each_of_the_three_proof_types_is_read() {
     let Proofs::Legacy { items, .. } = read(&with(legacy(), "/responses/0/signal_hash", Value::Null)).proofs else {
         panic!("legacy")
     };
-    assert_eq!(items[0].signal_hash, hash::hash_text(""));
+    assert_eq!(items[0].signal_hash, identity::hash_text(""));
     let Proofs::Uniqueness { items, .. } = read(&uniqueness()).proofs else { panic!("uniqueness") };
     assert_eq!((items[0].signal_hash, items[0].credential_genesis_issued_at_min), (U256::ZERO, None));
 }
@@ -399,7 +399,7 @@ fn the_signal_of_a_legacy_proof_is_the_signed_nonce_where_the_rule_says_so() {
             .iter()
             .map(|signal| {
                 let mut item = item.clone();
-                item["signal_hash"] = json!(format!("{:#066x}", hash::hash_text(signal)));
+                item["signal_hash"] = json!(format!("{:#066x}", identity::hash_text(signal)));
                 item
             })
             .collect();

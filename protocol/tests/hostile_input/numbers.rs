@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use selfsame_protocol::indexer::{InclusionProofResponse, LeafIndexQuery};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::RequestId;
-use selfsame_protocol::number::{Number, NumberError};
+use selfsame_protocol::number::{self, Number, NumberError};
 use selfsame_protocol::signature::Signature;
 use selfsame_protocol::verification::RelyingPartyId;
-use selfsame_protocol::verification::hash::{external_nullifier, hash_text, hash_to_field, text_bytes};
-use selfsame_protocol::{U256, address, keccak256, number};
+use selfsame_protocol::verification::identity::{external_nullifier, hash_text, hash_to_field, text_bytes};
+use selfsame_protocol::{U256, address, keccak256};
 use serde_json::json;
 
 use crate::cases;

@@ -13,8 +13,7 @@ use proptest::sample::Index;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{DecodeError, Encoding, decode, encode};
 use selfsame_protocol::events::EventId;
-use selfsame_protocol::events::position::EventPosition;
-use selfsame_protocol::events::record::{LogEntry, RecordedEvent};
+use selfsame_protocol::events::record::{EventPosition, LogEntry, RecordedEvent};
 use selfsame_protocol::gateway::GatewayErrorCode;
 use selfsame_protocol::ledger::{
     Block, BlockHeader, BlockResult, Entry, Head, Outcome, RequestId, RootRecord, Seal, Tip, is_valid_root,
@@ -26,8 +25,8 @@ use selfsame_protocol::registry::{
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
+use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::holder::SealedSession;
 use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest};
 use selfsame_protocol::sign_in::records::{
     AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, OpenedRequest, SigningKey,
@@ -38,7 +37,7 @@ use selfsame_protocol::signature::Signature;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId};
 use selfsame_protocol::verification::directory::ActionKey;
-use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord, count_verification};
+use selfsame_protocol::verification::identity::{ActionRecord, NullifierKey, NullifierRecord, count_verification};
 use selfsame_protocol::verification::roots::{RootDecision, RootKey, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_protocol::{Address, B256, U256};

@@ -8,9 +8,8 @@ use proptest::prelude::*;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::events::EventId;
-use selfsame_protocol::events::position::EventPosition;
 use selfsame_protocol::events::record::{
-    Cause, LogEntry, RecordedEvent, TrustedRootEvent, VerificationEvent, VerifiedNullifier,
+    Cause, EventPosition, LogEntry, RecordedEvent, TrustedRootEvent, VerificationEvent, VerifiedNullifier,
 };
 use selfsame_protocol::gateway::{
     AccountCreation, BlockResponse, ConfigResponse, GatewayErrorCode, GatewayRequestState, GatewayStatusResponse,
@@ -32,20 +31,19 @@ use selfsame_protocol::registry::{
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
+use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::holder::SealedSession;
-use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest};
+use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest, WalletFailure};
 use selfsame_protocol::sign_in::records::{
     AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, OpenedRequest, SigningKey, SigningKeys,
     Transaction,
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
-use selfsame_protocol::sign_in::wallet_failure::WalletFailure;
 use selfsame_protocol::signature::Signature;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
 use selfsame_protocol::verification::directory::ActionKey;
-use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
+use selfsame_protocol::verification::identity::{ActionRecord, NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::roots::{RootDecision, RootKey, RootTrust, TrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use selfsame_protocol::{Address, B256, U256};

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use selfsame_protocol::sign_in::SigningAlgorithm;
-use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, AuthorizeRejection, Client, LONGEST_KEPT};
+use selfsame_protocol::sign_in::authorize::{
+    self, AuthorizationRequest, AuthorizeRejection, Client, LONGEST_KEPT, Parameters,
+};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes};
 use selfsame_protocol::sign_in::discovery::Discovery;
-use selfsame_protocol::sign_in::parameters::Parameters;
-use selfsame_protocol::sign_in::pkce;
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
 use selfsame_protocol::time::UnixSeconds;
 
@@ -304,7 +304,7 @@ fn check_judgement(parameters: &Parameters, client: &Client) -> Result<(), TestC
             );
             let needs_pkce = request.response_type.code && (client.is_public || client.require_pkce);
             prop_assert!(request.code_challenge.is_some() || !needs_pkce);
-            prop_assert!(request.code_challenge.as_deref().is_none_or(pkce::is_challenge));
+            prop_assert!(request.code_challenge.as_deref().is_none_or(authorize::is_challenge));
             prop_assert!(!(request.is_silent && request.is_fresh));
             prop_assert!(parameters.get("request").or(parameters.get("request_uri")).is_none());
             prop_assert_eq!(
@@ -402,13 +402,13 @@ proptest! {
     ) {
         let is_made_of = |others: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c));
         let length = text.chars().count();
-        prop_assert_eq!(pkce::is_verifier(&text), (43..=128).contains(&length) && is_made_of("-._~"));
+        prop_assert_eq!(authorize::is_verifier(&text), (43..=128).contains(&length) && is_made_of("-._~"));
         let has_no_bits_behind = text.ends_with(|last| "AEIMQUYcgkosw048".contains(last));
-        prop_assert_eq!(pkce::is_challenge(&text), length == 43 && is_made_of("-_") && has_no_bits_behind);
-        let challenge = pkce::challenge(&text);
-        prop_assert!(pkce::is_challenge(&challenge) && challenge != text);
+        prop_assert_eq!(authorize::is_challenge(&text), length == 43 && is_made_of("-_") && has_no_bits_behind);
+        let challenge = authorize::challenge(&text);
+        prop_assert!(authorize::is_challenge(&challenge) && challenge != text);
         // The first twenty-one characters of six bits each depend only on the first sixteen bytes.
-        let half = pkce::half_hash(&text);
+        let half = authorize::half_hash(&text);
         prop_assert!(half.len() == 22 && half[..21] == challenge[..21]);
     }
 

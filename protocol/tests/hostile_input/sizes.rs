@@ -9,11 +9,11 @@ use selfsame_protocol::groth16::VerificationKey;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{Block, Receipt, RequestId};
 use selfsame_protocol::registry::CreateAccount;
-use selfsame_protocol::sign_in::{Parameters, pkce};
+use selfsame_protocol::sign_in::{Parameters, authorize};
 use selfsame_protocol::signature::Signature;
 use selfsame_protocol::trace::Trace;
 use selfsame_protocol::verification::RelyingPartyId;
-use selfsame_protocol::verification::hash::hash_text;
+use selfsame_protocol::verification::identity::hash_text;
 use selfsame_protocol::verification::request::VerificationRequest;
 use selfsame_protocol::{U256, address, number};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn large_inputs_take_time_and_memory_in_proportion() {
         |text| drop(text.parse::<RequestId>()),
         |text| drop(text.parse::<RelyingPartyId>()),
         |text| assert!(hash_text(text) < modulus()),
-        |text| drop((pkce::is_challenge(text), pkce::is_verifier(text), pkce::challenge(text))),
+        |text| drop((authorize::is_challenge(text), authorize::is_verifier(text), authorize::challenge(text))),
         |text| {
             for name in ["nonce", "session_id", "action", "protocol_version", "responses"] {
                 let item = json!({"proof": text, "identifier": text});

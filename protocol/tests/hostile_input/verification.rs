@@ -14,7 +14,7 @@ use selfsame_protocol::number::Number;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::directory::{AdmissionError, Directory, Issuer, RelyingParty};
-use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
+use selfsame_protocol::verification::identity::{hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{TrustedData, check_items};
 use selfsame_protocol::verification::request::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootAge, UntrustedRoot};

@@ -4,8 +4,8 @@
 use hyper::StatusCode;
 use hyper::header::RETRY_AFTER;
 use maud::{Markup, html};
-use selfsame_protocol::sign_in::error::SignInRejection;
-use selfsame_protocol::sign_in::wallet_failure::WalletFailure;
+use selfsame_protocol::sign_in::proof_request::WalletFailure;
+use selfsame_protocol::sign_in::response::SignInRejection;
 use selfsame_protocol::time::RetryAfter;
 
 use super::frame::{Frame, LOADS_WITHOUT_FORM};

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use hyper::StatusCode;
 use maud::html;
 use selfsame_actors::SessionSignIn;
-use selfsame_protocol::sign_in::error::SignInRejection;
+use selfsame_protocol::sign_in::response::SignInRejection;
 use selfsame_protocol::time::UnixSeconds;
 
 use super::frame::{Frame, LOADS, LOADS_WITHOUT_FORM, own_form};

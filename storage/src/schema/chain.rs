@@ -1,9 +1,8 @@
 //! The records of what is followed from chains.
 
-use selfsame_protocol::chain::contracts::{FollowedKey, WindowStart};
+use selfsame_protocol::chain::contracts::{FollowedKey, Header, WindowStart};
 use selfsame_protocol::chain::deployment::Deployment;
 use selfsame_protocol::chain::followed::KeyOwner;
-use selfsame_protocol::chain::rpc::Header;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{B256, encode_fields};
 

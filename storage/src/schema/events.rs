@@ -1,8 +1,7 @@
 //! The records of events: what waits to be put in order, how far the log is, how far receivers are.
 
 use selfsame_protocol::events::EventId;
-use selfsame_protocol::events::position::EventPosition;
-use selfsame_protocol::events::record::LogEntry;
+use selfsame_protocol::events::record::{EventPosition, LogEntry};
 use selfsame_protocol::time::UnixMillis;
 use selfsame_protocol::{B256, encode_fields, keccak256};
 

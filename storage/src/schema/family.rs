@@ -3,17 +3,16 @@
 use std::marker::PhantomData;
 
 use selfsame_protocol::chain::deployment::ContractCode;
-use selfsame_protocol::chain::history::{Position, PublishedRoot};
+use selfsame_protocol::chain::followed::{Position, PublishedRoot};
 use selfsame_protocol::encoding::{DecodeError, Encoding, decode};
-use selfsame_protocol::events::position::EventPosition;
-use selfsame_protocol::events::record::{LogEntry, RecordedEvent};
+use selfsame_protocol::events::record::{EventPosition, LogEntry, RecordedEvent};
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
 use selfsame_protocol::registry::{Account, PackedAccount};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Page, PageId, Root};
 use selfsame_protocol::verification::directory::ActionKey;
-use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
+use selfsame_protocol::verification::identity::{ActionRecord, NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::roots::{RootDecision, RootKey};
 use selfsame_protocol::{Address, B256};
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use selfsame_protocol::U256;
-use selfsame_protocol::bridge::rejection::{Rejection, RejectionCode};
 use selfsame_protocol::bridge::request::{AskedItem, BridgeRequest, CurrentAsked, LegacyAsked, Level, Purpose};
+use selfsame_protocol::bridge::wire::{Rejection, RejectionCode};
 use selfsame_protocol::operator::{SimulatedIssuer, Simulation};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::Environment;
-use selfsame_protocol::verification::hash::external_nullifier;
+use selfsame_protocol::verification::identity::external_nullifier;
 use serde_json::{Value, json};
 
 use crate::Random;

@@ -2,10 +2,9 @@
 //! ([`selfsame_protocol::bridge::connector`]).
 
 use reqwest::Url;
-use selfsame_protocol::bridge::cipher::RequestKey;
-use selfsame_protocol::bridge::connector::{Connector, KIND, LONGEST};
+use selfsame_protocol::bridge::connector::{Connector, KIND, LONGEST, RequestKey};
+use selfsame_protocol::json::to_printable;
 use selfsame_protocol::net::{address_of_host, is_loopback_host};
-use selfsame_protocol::printable::to_printable;
 
 /// Why a text is not a connector URI that the wallet can use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,9 +16,8 @@ pub mod return_url;
 mod tests;
 
 use selfsame_protocol::bridge::Message;
-use selfsame_protocol::bridge::cipher::CipherError;
-use selfsame_protocol::bridge::connector::Connector;
-use selfsame_protocol::bridge::rejection::{CodeSet, Rejection};
+use selfsame_protocol::bridge::connector::{CipherError, Connector};
+use selfsame_protocol::bridge::wire::{CodeSet, Rejection};
 use serde_json::{Value, json};
 
 use crate::Random;

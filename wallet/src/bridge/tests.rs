@@ -1,16 +1,16 @@
 //! Requests that the public client kits made, and what is wrong with changed ones.
 
 use selfsame_protocol::bridge::Message;
-use selfsame_protocol::bridge::rejection::{CodeSet, Rejection, RejectionCode};
 use selfsame_protocol::bridge::request::{BridgeRequest, CurrentAsked, LONGEST_REQUEST, Purpose};
+use selfsame_protocol::bridge::wire::{CodeSet, Rejection, RejectionCode};
 use selfsame_protocol::time::UnixSeconds;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-mod answers;
-
 use super::connector;
 use crate::keys::AuthenticatorKey;
+
+mod answers;
 
 /// A recorded request.
 struct Recorded {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use alloy_primitives::Address;
-use selfsame_protocol::bridge::rejection::Rejection;
+use selfsame_protocol::bridge::wire::Rejection;
 
 use crate::account::AccountError;
 use crate::bridge::BridgeError;

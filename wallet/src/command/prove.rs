@@ -8,7 +8,7 @@ use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::operator::Simulation;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
-use selfsame_protocol::verification::hash::hash_text;
+use selfsame_protocol::verification::identity::hash_text;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 use serde_json::Value;
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Parser;
 use reqwest::Url;
 use selfsame_protocol::bridge::Message;
-use selfsame_protocol::bridge::cipher::RequestKey;
+use selfsame_protocol::bridge::connector::RequestKey;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_wallet::command::{Clocks, WalletCommand, run};
 use serde_json::{Value, json};

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use selfsame_protocol::chain::contracts::{RootContract, WindowStart, recorded_at_call};
+use selfsame_protocol::chain::contracts::{
+    Answer, BlockTag, Header, Log, Question, RootContract, WindowStart, recorded_at_call,
+};
 use selfsame_protocol::chain::deployment::ContractCode;
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;

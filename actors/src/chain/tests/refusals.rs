@@ -1,10 +1,10 @@
 //! Nodes that refuse for a moment, or for good: what is refused once is never taken for a fact, and
 //! what nodes say stands in the errors.
 
-use selfsame_protocol::chain::rpc::Question;
-use tokio::time::Instant;
-
 use std::sync::Mutex;
+
+use selfsame_protocol::chain::contracts::Question;
+use tokio::time::Instant;
 
 use super::*;
 use crate::chain::node::Refusal;

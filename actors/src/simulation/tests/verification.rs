@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use selfsame_protocol::verification::directory::ActionKey;
-use selfsame_protocol::verification::nullifiers::NullifierKey;
+use selfsame_protocol::verification::identity::NullifierKey;
 use selfsame_protocol::verification::request::VerificationRequest;
 use selfsame_storage::{GroupCommit, Store, VerificationRecords};
 

@@ -13,7 +13,7 @@ use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType,
 use selfsame_protocol::sign_in::{AuthorizationRequest, Client};
 use selfsame_protocol::tree::{Root, field_element};
 use selfsame_protocol::verification::directory::{Directory, RelyingParty};
-use selfsame_protocol::verification::hash::{external_nullifier, hash_text};
+use selfsame_protocol::verification::identity::{external_nullifier, hash_text};
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use selfsame_storage::{

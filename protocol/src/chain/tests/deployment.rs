@@ -5,8 +5,8 @@ use alloy_primitives::aliases::U160;
 use super::super::contracts::AnswerError;
 use super::super::contracts::abi::RelyingParty;
 use super::super::deployment::{AcceptedCode, ContractCode, Deployment, UnacceptedCode, read_implementation};
-use super::super::relying_parties::{RegisteredParty, read_relying_party};
 use super::*;
+use crate::chain::deployment::{RegisteredParty, read_relying_party};
 use crate::verification::RelyingPartyId;
 
 fn contract(byte: u8) -> Address {

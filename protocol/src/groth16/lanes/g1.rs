@@ -9,8 +9,8 @@ use ark_ec::AffineRepr;
 use ark_ec::scalar_mul::glv::GLVConfig;
 use ark_ff::{AdditiveGroup, Field};
 
-use super::fq2::{Fqs, nine_times, triple};
-use crate::groth16::coefficient::Coefficient;
+use super::fields::{Fqs, nine_times, triple};
+use crate::groth16::key::Coefficient;
 use crate::lanes::{Constant, Instructions, LANES, Step, Words};
 
 /// Eight points (x/z, y/z).

@@ -10,7 +10,7 @@ use ark_ec::AffineRepr;
 use ark_ec::bn::BnConfig;
 use ark_ff::Field;
 
-use super::fq2::{Fq2Constant, Fq2s};
+use super::fields::{Fq2Constant, Fq2s};
 use crate::groth16::point::DIGITS_OF_X;
 use crate::lanes::{Instructions, Kernel, Step};
 

@@ -3,24 +3,21 @@
 //! Each function returns `None` on other processors. The caller then computes the same with the
 //! scalar arithmetic of `ark`.
 
-mod fq12;
-mod fq2;
+mod fields;
 mod g1;
 mod g2;
 mod pairing;
-mod roots;
 #[cfg(test)]
 mod tests;
 
 use ark_bn254::{Fq, Fq12, G1Affine, G1Projective, G2Affine};
 
-use super::coefficient::Coefficient;
+use super::key::Coefficient;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::Avx512;
 use crate::lanes::{Instructions, Kernel, LANES};
 use g2::AreInSubgroup;
-use pairing::Pairs;
-use roots::RootPowers;
+use pairing::{Pairs, RootPowers};
 
 /// The proofs of a batch, and the powers that their equations are raised to.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! What the wallet answers requests of the public client kits with.
 
-use selfsame_protocol::bridge::rejection::RejectionCode;
 use selfsame_protocol::bridge::request::BridgeRequest;
+use selfsame_protocol::bridge::wire::RejectionCode;
 use selfsame_protocol::groth16::Claim;
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, PreparedKey};
 use selfsame_protocol::groth16::proof::Proof;

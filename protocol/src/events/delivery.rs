@@ -1,7 +1,14 @@
-//! The events of a stored record, as receivers get them.
+//! The events as receivers get them: the payloads, the signatures of webhooks, and the schedule by
+//! which a failed delivery is tried again.
 
+use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
+use std::time::Duration;
 
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -12,7 +19,7 @@ use crate::ids::{LeafIndex, Nullifier};
 use crate::ledger::{Block, BlockResult, Outcome, RequestId};
 use crate::number;
 use crate::registry::OperationKind;
-use crate::time::UnixMillis;
+use crate::time::{UnixMillis, UnixSeconds};
 
 /// An event and its form for receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,4 +231,138 @@ fn of(id: EventId, kind: EventKind, time: UnixMillis, data: EventData<'_>) -> Ev
     let body = EventBody { id: id.to_string(), kind, timestamp: time.to_iso_8601(), data };
     // Every field of the body has a form in JSON.
     Event { id, kind, app_id: None, body: serde_json::to_string(&body).unwrap_or_default() }
+}
+
+// When a webhook that failed is sent again.
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+
+/// The waits after the first attempt and those after it, in seconds (Standard Webhooks,
+/// "Deliverability and reliability"). After the last one a message is a dead letter.
+const WAITS: [u64; 9] = [5, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
+
+/// How many times a message is sent before it is a dead letter.
+pub const MOST_ATTEMPTS: u32 = WAITS.len() as u32 + 1;
+
+/// The wait after this many failed attempts, at least 1; `None` when there is no further attempt.
+/// `chance` lengthens it by up to a fifth, so that the messages of an outage do not come back all
+/// at once. A receiver that asks for a longer wait gets it, up to a day.
+pub fn wait_after(attempts: u32, chance: u32, asked: Option<Duration>) -> Option<Duration> {
+    let wait = Duration::from_secs(*WAITS.get(usize::try_from(attempts).ok()?.checked_sub(1)?)?);
+    let spread = wait.mul_f64(0.2 * f64::from(chance) / f64::from(u32::MAX));
+    let longest = Duration::from_secs(24 * HOUR);
+    Some((wait + spread).max(asked.unwrap_or_default().min(longest)))
+}
+
+// The secrets of webhooks and their signatures, by the Standard Webhooks specification 1.0.0: the
+// symmetric scheme `v1`, HMAC-SHA256 over the message's id, its time and its body.
+
+/// What the text of a secret begins with.
+const PREFIX: &str = "whsec_";
+
+/// The fewest and the most bytes of a secret (Standard Webhooks, "Signature scheme").
+const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// A secret that the sender and the receiver of webhooks share. Its text is `whsec_` and base64.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookSecret(Vec<u8>);
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("WebhookSecret")
+    }
+}
+
+/// A text that is not a secret of a webhook. It is not repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WebhookSecretError {
+    /// It is of another form.
+    #[error("a webhook's secret is whsec_ and base64, as in: printf 'whsec_%s\\n' \"$(openssl rand -base64 32)\"")]
+    Form,
+    /// It has too few or too many bytes.
+    #[error("a webhook's secret has 24 to 64 bytes, and this one has {0}")]
+    Length(usize),
+}
+
+impl FromStr for WebhookSecret {
+    type Err = WebhookSecretError;
+
+    fn from_str(text: &str) -> Result<Self, WebhookSecretError> {
+        let encoded = text.strip_prefix(PREFIX).ok_or(WebhookSecretError::Form)?;
+        let bytes = STANDARD.decode(encoded).map_err(|_| WebhookSecretError::Form)?;
+        if LENGTHS.contains(&bytes.len()) { Ok(Self(bytes)) } else { Err(WebhookSecretError::Length(bytes.len())) }
+    }
+}
+
+/// The value of the header `webhook-signature`: a signature with each secret, with spaces between
+/// them. A receiver accepts a message when one of them is right, so that a secret can be replaced
+/// without a gap.
+pub fn signatures(secrets: &[WebhookSecret], id: EventId, sent_at: UnixSeconds, body: &[u8]) -> String {
+    let head = format!("{id}.{}.", sent_at.0);
+    let sign = |secret: &WebhookSecret| {
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &secret.0));
+        context.update(head.as_bytes());
+        context.update(body);
+        format!("v1,{}", STANDARD.encode(context.sign()))
+    };
+    secrets.iter().map(sign).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    mod schedule {
+        use super::super::*;
+
+        #[test]
+        fn waits_grow_until_the_last_attempt() {
+            let wait = |attempts| wait_after(attempts, 0, None).map(|wait| wait.as_secs());
+            assert_eq!(wait(1), Some(5));
+            assert_eq!(wait(4), Some(2 * HOUR));
+            assert_eq!(wait(MOST_ATTEMPTS - 1), Some(24 * HOUR));
+            assert_eq!(wait(MOST_ATTEMPTS), None);
+            assert_eq!(wait(0), None);
+        }
+
+        #[test]
+        fn chance_and_the_receiver_lengthen_a_wait() {
+            assert_eq!(wait_after(1, u32::MAX, None), Some(Duration::from_secs(6)));
+            assert_eq!(wait_after(1, 0, Some(Duration::from_secs(100))), Some(Duration::from_secs(100)));
+            assert_eq!(wait_after(2, 0, Some(Duration::from_secs(1))), Some(Duration::from_secs(300)));
+            assert_eq!(wait_after(1, 0, Some(Duration::MAX)), Some(Duration::from_secs(86_400)));
+        }
+    }
+
+    mod signature {
+        use super::super::*;
+
+        const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+        #[test]
+        fn a_message_is_signed_with_each_secret() {
+            let id = EventId(*b"0123456789abcdef");
+            let other = format!("whsec_{}", STANDARD.encode([7; 32]));
+            let secrets = [SECRET.parse().expect("a secret"), other.parse().expect("a secret")];
+            let signed = signatures(&secrets, id, UnixSeconds(1_614_265_330), br#"{"test": 2432232314}"#);
+            // Computed with Python's `hmac`, over the body behind
+            // `evt_30313233343536373839616263646566.1614265330.`.
+            let expected = ["v1,sPVJXddEFucFOwkTcHuGBIolRb4AR5V/ArS6omyG23o=", "v1,"];
+            let parts: Vec<&str> = signed.split(' ').collect();
+            assert_eq!(parts.len(), 2);
+            assert_eq!(parts[0], expected[0]);
+            assert!(parts[1].starts_with(expected[1]) && parts[1] != parts[0]);
+        }
+
+        #[test]
+        fn a_secret_has_its_form_and_length() {
+            let of = |length| format!("whsec_{}", STANDARD.encode(vec![1; length]));
+            assert_eq!(of(23).parse::<WebhookSecret>(), Err(WebhookSecretError::Length(23)));
+            assert!(of(24).parse::<WebhookSecret>().is_ok() && of(64).parse::<WebhookSecret>().is_ok());
+            assert_eq!(of(65).parse::<WebhookSecret>(), Err(WebhookSecretError::Length(65)));
+            for text in ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS*"] {
+                assert!(text.parse::<WebhookSecret>().is_err(), "{text}");
+            }
+            assert_eq!(format!("{:?}", SECRET.parse::<WebhookSecret>()), "Ok(WebhookSecret)");
+        }
+    }
 }
