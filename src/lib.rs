@@ -1,8 +1,8 @@
 //! The daemon of Selfsame: configuration, command line, and a thin HTTP front-end over the actors.
 //!
 //! [`daemon::Daemon`] starts the parts and serves the interfaces. [`interface::Interface`] lists
-//! the interfaces; each has a folder with a file for each endpoint. [`mounting::mount`] is for
-//! programs that serve them in a server of their own.
+//! the interfaces; each has a folder. [`mounting::mount`] is for programs that serve them in a
+//! server of their own.
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/mounting.md")]

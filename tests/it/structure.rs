@@ -62,6 +62,20 @@ const CRATES: [ProductCrate; 5] = [
     },
 ];
 
+/// The most lines of a file. A file is a chapter on one subject; one that is longer has two.
+const FILE_LINES: usize = 700;
+
+/// The files that are longer, each with the reason.
+const LONG_FILES: [(&str, &str); 3] = [
+    ("actors/src/verification/handle.rs", "one way of a request, from its admission to its records"),
+    ("src/config/check.rs", "the rules of all settings in one place"),
+    ("src/config/sections.rs", "every setting with its default, as the operator writes them"),
+];
+
+/// The least mean of the lines of all files. It only grows: with many small files a reader opens
+/// many of them to follow one request. What only one file needs belongs into that file.
+const MEAN_FILE_LINES: usize = 145;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -82,10 +96,10 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A crate's product sources by the path of their module, without files of unit tests.
-fn crate_files(product_crate: &ProductCrate) -> BTreeMap<imports::Path, String> {
+/// The product sources of a crate, without files of unit tests: each file with its module's path.
+fn sources(product_crate: &ProductCrate) -> Vec<(PathBuf, imports::Path)> {
     let folder = root().join(product_crate.folder).join("src");
-    let mut modules = BTreeMap::new();
+    let mut sources = Vec::new();
     for file in files(&folder, "rs") {
         let relative = file.strip_prefix(&folder).expect("below the folder").with_extension("");
         let mut path: Vec<String> =
@@ -97,9 +111,15 @@ fn crate_files(product_crate: &ProductCrate) -> BTreeMap<imports::Path, String> 
         if ["mod", "lib"].contains(&path.last().expect("a name").as_str()) {
             path.pop();
         }
-        modules.insert(path, fs::read_to_string(&file).expect("a source"));
+        sources.push((file, path));
     }
-    modules
+    sources
+}
+
+/// The texts of a crate's product sources by their module's path.
+fn crate_files(product_crate: &ProductCrate) -> BTreeMap<imports::Path, String> {
+    let read = |(file, path)| (path, fs::read_to_string::<PathBuf>(file).expect("a source"));
+    sources(product_crate).into_iter().map(read).collect()
 }
 
 /// The crates of the workspace that a manifest depends on, but for its tests.
@@ -168,4 +188,60 @@ fn a_named_crate_is_found() {
     let unnamed =
         ["// rocksdb::DB", "use rocksdb_sys::DB;", "let text = \"a rocksdb::DB\";", "let rocksdb = rocksdb();"];
     assert!(unnamed.iter().all(|text| !imports::names_crate(text, "rocksdb")));
+}
+
+/// What is wrong with the lengths of files, each given by its path.
+fn misjudged_lengths(lengths: &BTreeMap<String, usize>, long: &[(&str, &str)], least_mean: usize) -> Vec<String> {
+    let is_listed = |file: &str| long.iter().any(|(listed, _)| *listed == file);
+    let too_long = lengths.iter().filter(|(file, lines)| **lines > FILE_LINES && !is_listed(file));
+    let mut found: Vec<String> = too_long
+        .map(|(file, lines)| {
+            format!("{file} has {lines} lines, more than {FILE_LINES}: cut it where the subject changes")
+        })
+        .collect();
+    let is_stale = |file: &str| lengths.get(file).is_none_or(|lines| *lines <= FILE_LINES);
+    let stale = long.iter().filter(|(file, _)| is_stale(file));
+    found.extend(
+        stale.map(|(file, _)| format!("{file} is not longer than {FILE_LINES} lines: strike it from LONG_FILES")),
+    );
+    let mean = lengths.values().sum::<usize>() / lengths.len();
+    if mean < least_mean {
+        found.push(format!(
+            "files have {mean} lines in the mean, less than {least_mean}: put what one file alone needs into that file"
+        ));
+    }
+    found
+}
+
+/// Unit tests at the end of a file are not counted.
+#[test]
+fn files_are_chapters() {
+    let mut lengths = BTreeMap::new();
+    for (file, _) in CRATES.iter().flat_map(sources) {
+        let text = fs::read_to_string(&file).expect("a source");
+        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().trim_end();
+        let path = file.strip_prefix(root()).expect("below the root").to_str().expect("text").to_owned();
+        lengths.insert(path.trim_start_matches("./").to_owned(), product.lines().count());
+    }
+    assert_eq!(misjudged_lengths(&lengths, &LONG_FILES, MEAN_FILE_LINES), Vec::<String>::new());
+    assert!(LONG_FILES.is_sorted() && LONG_FILES.iter().all(|(_, reason)| reason.len() > 10));
+}
+
+#[test]
+fn files_of_a_wrong_length_are_found() {
+    let lengths = |list: &[(&str, usize)]| list.iter().map(|(file, lines)| ((*file).to_owned(), *lines)).collect();
+    let listed = [("a.rs", "a reason")];
+    assert_eq!(misjudged_lengths(&lengths(&[("a.rs", 701), ("b.rs", 700)]), &listed, 700), [""; 0]);
+    assert_eq!(
+        misjudged_lengths(&lengths(&[("a.rs", 701), ("b.rs", 701)]), &listed, 0),
+        ["b.rs has 701 lines, more than 700: cut it where the subject changes"]
+    );
+    let stale = ["a.rs is not longer than 700 lines: strike it from LONG_FILES"];
+    assert_eq!(misjudged_lengths(&lengths(&[("a.rs", 700)]), &listed, 0), stale);
+    assert_eq!(misjudged_lengths(&lengths(&[("b.rs", 700)]), &listed, 0), stale);
+    let small = misjudged_lengths(&lengths(&[("b.rs", 100), ("c.rs", 200)]), &[], 151);
+    assert_eq!(
+        small,
+        ["files have 150 lines in the mean, less than 151: put what one file alone needs into that file"]
+    );
 }

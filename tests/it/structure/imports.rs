@@ -53,8 +53,8 @@ impl Imports {
         self.modules.iter().filter(|(path, module)| **path == module.file).map(|(path, _)| path)
     }
 
-    /// Every use of a name that another file defines. The root of the crate is no room: what it uses,
-    /// and what uses its macros and types, does not count.
+    /// Every use of a name that another file defines. The root of the crate is no room: what it
+    /// uses, and what uses its macros and types, does not count.
     pub fn arrows(&self) -> BTreeSet<Arrow> {
         let mut arrows = BTreeSet::new();
         for (module, path) in &self.named {
@@ -198,8 +198,8 @@ impl Imports {
         globs.find(|from| from != module && self.has(from, name, seen))
     }
 
-    /// The files that define what a path from the crate's root names. There are several if the name is
-    /// one of a module and of a function, or is defined anew for each feature.
+    /// The files that define what a path from the crate's root names. There are several if the name
+    /// is one of a module and of a function, or is defined anew for each feature.
     fn definers(&self, path: &[String], seen: &mut BTreeSet<Path>) -> BTreeSet<Path> {
         if !seen.insert(path.to_vec()) {
             return BTreeSet::new();
@@ -219,7 +219,7 @@ impl Imports {
         let mut is_imported = false;
         for (_, target) in uses {
             is_imported = true;
-            // In `use fail::fail` the first name is not what this imports: it is a crate or a module.
+            // In `use fail::fail` the first name is a crate or a module, and not what is imported.
             let is_outside =
                 target.first() == Some(name) && !self.modules.contains_key(&[&module[..], &target[..1]].concat());
             if let Some(target) = self.absolute(&module, target).filter(|_| !is_outside) {

@@ -1,9 +1,9 @@
-//! The rights of the registry's actors. A right to change a stored thing is a type, and its actor is
-//! the only one that has it.
+//! The rights of the registry's actors. A right to change a stored thing is a type, and its actor
+//! is the only one that has it.
 //!
-//! A name of a right is in two files only: that of its actor, and `registry/state.rs`, which makes
-//! each right once and hands it to the service that starts the actors. The writers of the store are
-//! private fields, so that who holds the right to read a right's other fields cannot use them.
+//! Two files only name a right: that of its actor, and `registry/state.rs`, which makes each right
+//! once and hands it to the service that starts the actors. The writers of the store are private
+//! fields of a right, so that no other file can use them.
 
 use std::collections::BTreeMap;
 

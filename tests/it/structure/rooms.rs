@@ -2,9 +2,9 @@
 //! between rooms there is no arrow upwards and no circle.
 //!
 //! A room is a folder directly in a crate's `src/` (a *wing*) with everything below it, or a file
-//! that stands there alone. `database.rs` and `database/` are one room. A folder further down belongs
-//! to its wing, unless [`ROOMS`] lists it as a room of its own, as `supervision/metrics`. The files
-//! of one room may use each other as they like.
+//! that stands there alone. `database.rs` and `database/` are one room. A folder further down
+//! belongs to its wing, unless [`ROOMS`] lists it as a room of its own, as `supervision/metrics`.
+//! The files of one room may use each other as they like.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,22 +53,11 @@ const ROOMS: [(&str, Floors<'_>); 5] = [
             &["facts", "recorded", "sealed_head", "upper_pages"],
             &["migration"],
             &["store"],
-            &["healing", "replica"],
+            &["applied_blocks", "backup", "healing", "info", "membership", "snapshot"],
+            &["replica"],
             &["group_commit"],
             &["ledger"],
-            &[
-                "applied_blocks",
-                "embedded_ledger",
-                "snapshot",
-                "records",
-                "requests",
-                "verification",
-                "chain",
-                "backup",
-                "info",
-                "membership",
-                "events",
-            ],
+            &["chain", "embedded_ledger", "events", "records", "requests", "verification"],
             &["fsck", "rebuild"],
         ],
     ),
