@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 # A link of Markdown that leads to a file.
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
+# A picture that a page has as HTML.
+PICTURE = re.compile(r'<(?:img|source) [^>]*?(?:src|srcset)="([^":]+)"')
 
 # The interfaces by the name that --dev prints, with the variable of their address.
 INTERFACES = {
@@ -57,6 +59,8 @@ def assemble(folder):
             target = (page.parent / path).resolve()
             if target not in pages and not path.startswith("../openapi/"):
                 copy_linked(target, source)
+        for path in PICTURE.findall(text):
+            copy_linked((page.parent / path).resolve(), source)
         write(source / page.relative_to(ROOT), as_index(text, page, pages))
     write(source / "SUMMARY.md", LINK.sub(lambda link: f"]({from_root(link[1])})", summary))
 
@@ -152,7 +156,7 @@ class Page(HTMLParser):
         values = dict(attributes)
         self.names.update(value for name in ("id", "name") if (value := values.get(name)))
         loads = tag in ("img", "script", "iframe", "source") or (tag == "link" and values.get("rel") != "canonical")
-        for name in ("href", "src"):
+        for name in ("href", "src", "srcset"):
             if value := values.get(name):
                 (self.loaded if loads else self.links).append(value)
 

@@ -77,6 +77,7 @@ mod structure;
 mod test_accounts;
 mod tls;
 mod torture;
+mod tour;
 #[cfg(feature = "otlp")]
 mod traces;
 mod verification;
