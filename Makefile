@@ -278,7 +278,7 @@ bench-large: prerequisites
 
 # ---- Releases.
 
-# The files of a release, in the folder `dist` of the build output; see docs/releasing.md.
+# The files of a release, in the folder `dist` of the build output; see CONTRIBUTING.md, "Releasing".
 dist: prerequisites
 	@scripts/prerequisites.sh packaging
 	scripts/dist.sh $(BUILD_OUTPUT)

@@ -29,7 +29,7 @@ fi
 "$tools/cargo-deny" --all-features check --hide-inclusion-graph "${checks[@]}"
 
 # Without a build of the packages, which compiles all dependencies once more, in the development profile;
-# docs/releasing.md has the command with one.
+# CONTRIBUTING.md has the command with one.
 echo "packages"
 if ! packaging=$(cargo package --no-verify --allow-dirty \
     --package selfsame-protocol --package selfsame-storage --package selfsame-actors 2>&1) ||

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the program and makes the files of a release: the stripped program and its debug file, a
 # Debian package, an archive for other systems, the list of dependencies (SBOM) and the checksums.
-# docs/releasing.md says what makes them the same each time. `make dist` runs it.
+# CONTRIBUTING.md says what makes them the same each time. `make dist` runs it.
 # Usage: scripts/dist.sh BUILD, where BUILD is the output folder of cargo. The files are in BUILD/dist.
 # SOURCE_DATE_EPOCH is the time that files and archives have, in Unix seconds; by default that of
 # the commit.

@@ -5,8 +5,8 @@
 //! server of their own.
 
 #[cfg(doctest)]
-#[doc = include_str!("../docs/mounting.md")]
-struct MountingGuide;
+#[doc = include_str!("../docs/embedding.md")]
+struct EmbeddingGuide;
 
 pub mod backup;
 pub mod bridge;

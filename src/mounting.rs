@@ -1,6 +1,6 @@
 //! The interfaces of a service that a host starts itself, for a server of the host.
 //!
-//! `docs/mounting.md` is the guide.
+//! `docs/embedding.md` is the guide.
 
 use std::sync::Arc;
 

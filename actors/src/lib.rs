@@ -26,9 +26,6 @@
 //! The modules import one another in one direction: `support` ← `bridge`, `key_cipher`, `chain` ←
 //! `registry` ← `events` ← `verification` ← `sign_in` ← `supervision`.
 
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/embedding.md")]
-struct EmbeddingGuide;
 #[cfg(all(doctest, feature = "simulation"))]
 #[doc = include_str!("../../docs/fault-injection.md")]
 struct FaultInjectionGuide;

@@ -120,8 +120,8 @@ impl Identifiers {
     }
 }
 
-/// A shell in a folder of its own, in which the program has an address of its own. With its end, the
-/// processes end that it started.
+/// A shell in a folder of its own, in which the program has an address of its own. The processes
+/// that it started end with it.
 struct Shell {
     process: Child,
     input: ChildStdin,
@@ -138,8 +138,14 @@ impl Shell {
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
         let mut command = Command::new("bash");
         command.current_dir(folder).env("PATH", path).env("no_proxy", "*");
-        let listeners =
-            [("SIGN_IN", 8080), ("VERIFY", 8081), ("GATEWAY", 8082), ("INDEXER", 8083), ("OPERATOR", 8084), ("BRIDGE", 8085)];
+        let listeners = [
+            ("SIGN_IN", 8080),
+            ("VERIFY", 8081),
+            ("GATEWAY", 8082),
+            ("INDEXER", 8083),
+            ("OPERATOR", 8084),
+            ("BRIDGE", 8085),
+        ];
         for (interface, port) in listeners {
             command.env(format!("SELFSAME_LISTEN__{interface}"), format!("{host}:{port}"));
             command.env(format!("WALLET_{interface}"), format!("http://{host}:{port}"));

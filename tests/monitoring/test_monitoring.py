@@ -211,9 +211,9 @@ class Monitoring(unittest.TestCase):
 
     def test_every_alert_has_a_paragraph(self):
         rules = (MONITORING / "alerts.yml").read_text()
-        page = (MONITORING.parents[1] / "docs" / "operations" / "alerts.md").read_text()
+        page = (MONITORING.parents[1] / "docs" / "operations" / "observing.md").read_text()
         alerts = re.findall(r"- alert: (\w+)", rules)
-        self.assertEqual(re.findall(r"^## (\w+)$", page, re.MULTILINE), alerts)
+        self.assertEqual(re.findall(r"^### (Selfsame\w+)$", page, re.MULTILINE), alerts)
 
     def test_prometheus_reads_the_metrics_and_the_rules(self):
         self.monitored.wait_for('up{job="selfsame"} == 1')
