@@ -1,11 +1,8 @@
 //! The message bridge: encrypted requests of applications for authenticators, and their encrypted
 //! answers.
 //!
-//! | file | endpoint |
-//! |---|---|
-//! | `request.rs` | `POST /request`, `GET` and `HEAD /request/{request_id}` |
-//! | `response.rs` | `POST /response`, `PUT`, `GET` and `HEAD /response/{request_id}` |
-//! | `error.rs` | the errors, as status and body |
+//! The routes, settings and description come first, then the errors, the endpoints of requests and
+//! those of answers.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! The registry indexer: inclusion proofs and account data, each answer from one snapshot of the
 //! registry.
 //!
-//! Every route also answers under `/compat`, for the published client library of wallets; only the
-//! inclusion proof differs there (`inclusion_proof.rs`).
+//! The routes and their description come first, then the errors and what queries have in common, then
+//! a section for each endpoint. Every route also answers under `/compat`, for the published client
+//! library of wallets; only the inclusion proof differs there.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use selfsame_actors::{Clock, Random, Service, SystemClock, SystemRandom};
 
 use crate::config::PublicUrls;
-use crate::gateway::creation::CreationPolicy;
+use crate::gateway::CreationPolicy;
 use crate::http::{
     AccessLog, AllowedOrigins, AuditTrail, Cors, Limits, Metrics, Mounted, MountedParts, RouteError, Site, shutdown,
 };

@@ -9,12 +9,11 @@ use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Description;
 
 use crate::config::PublicUrls;
-use crate::gateway::Gateway;
-use crate::gateway::creation::CreationPolicy;
+use crate::gateway::{self, CreationPolicy, Gateway};
 use crate::http::{Cors, Routes};
 use crate::interface::Interface;
 use crate::sign_in::state::SignIn;
-use crate::{bridge, gateway, indexer, openapi, operator, sign_in, verification};
+use crate::{bridge, indexer, openapi, operator, sign_in, verification};
 
 /// What the routes are made from.
 pub(crate) struct PublicInterfaces<'a> {

@@ -14,13 +14,13 @@ use selfsame_storage::StoreError;
 
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, Network, Origin, RateLimit, SecretHash};
-use crate::gateway::creation::CreationPolicy;
+use crate::gateway::CreationPolicy;
 use crate::http::{AllowedOrigins, Certificate, Limits, TlsError};
-use crate::operator::ReloadStatus;
+use crate::operator::{self, ReloadStatus};
 use crate::sign_in::appearance::Appearance;
 use crate::sign_in::wallet_links::WalletLinks;
 use crate::webhooks::setup::Webhooks;
-use crate::{bridge, chains, operator, sign_in, verification};
+use crate::{bridge, chains, sign_in, verification};
 
 /// The settings that can change while the daemon runs.
 #[derive(Clone)]

@@ -16,8 +16,7 @@ use selfsame_protocol::registry::{
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
-use super::error::{GatewayError, SubmissionErrors};
-use super::state::Gateway;
+use super::{Gateway, GatewayError, SubmissionErrors};
 use crate::http::{Request, Response, json};
 
 /// The longest body of a request, in bytes.

@@ -272,7 +272,7 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 26] = [
     ("src/gateway/operations.rs", "BODY_LIMIT", 1024, "docs/interfaces.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("src/sign_in/form.rs", "FORM_LIMIT", 1024, "docs/interfaces.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("src/sign_in/transaction.rs", "BODY_LIMIT", 1024, "docs/interfaces.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
-    ("src/bridge/mod.rs", "BODY_LIMIT", 1 << 20, "docs/interfaces.md", "| body | {} MiB | message bridge |"),
+    ("src/bridge.rs", "BODY_LIMIT", 1 << 20, "docs/interfaces.md", "| body | {} MiB | message bridge |"),
     ("src/operator/keys.rs", "BODY_LIMIT", 1, "docs/interfaces.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
     ("src/operator/roots.rs", "BODY_LIMIT", 1, "docs/interfaces.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
     ("src/operator/backups.rs", "BODY_LIMIT", 1024, "docs/interfaces.md", "| body | 4096 bytes; {} KiB for `/backups` | operator interface |"),
