@@ -22,7 +22,7 @@ use crate::sign_in::appearance::Appearance;
 use crate::sign_in::setup::{legacy_sign_ins, unprotected_clients};
 use crate::sign_in::wallet_links::WalletLinks;
 use crate::verification::setup::LoadedKeys;
-use crate::webhooks::setup::{WebhookSetupError, Webhooks};
+use crate::webhooks::{WebhookSetupError, Webhooks};
 use crate::{sign_in, verification};
 
 /// Where a configuration is read from, besides the variables.

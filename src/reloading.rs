@@ -19,7 +19,7 @@ use crate::http::{AllowedOrigins, Certificate, Limits, TlsError};
 use crate::operator::{self, ReloadStatus};
 use crate::sign_in::appearance::Appearance;
 use crate::sign_in::wallet_links::WalletLinks;
-use crate::webhooks::setup::Webhooks;
+use crate::webhooks::Webhooks;
 use crate::{bridge, chains, sign_in, verification};
 
 /// The settings that can change while the daemon runs.
