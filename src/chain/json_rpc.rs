@@ -11,9 +11,8 @@ use selfsame_actors::{ChainNode, NodeError, Refusal};
 use selfsame_protocol::chain::contracts::{Answer, Question};
 use tokio::time::timeout;
 
-use super::answers::{self, Packet, clean, excerpt};
+use super::messages::{self, Packet, clean, excerpt};
 use super::node_url::NodeUrl;
-use super::questions;
 use super::transport::{NodeSetupError, Response, Transport, rate_limit, status_error};
 
 /// Code that providers give to a question of a batch when they limit the rate.
@@ -171,7 +170,7 @@ impl JsonRpcNode {
     }
 
     async fn post(&self, questions: &[Question], first_id: u64, is_batch: bool) -> Result<Response, NodeError> {
-        let body = questions::body(questions, first_id, is_batch);
+        let body = messages::request_body(questions, first_id, is_batch);
         let body = body.map_err(|_| NodeError::Malformed("the questions cannot be written as JSON".to_owned()))?;
         self.transport.post(body).await
     }
@@ -191,7 +190,7 @@ impl ChainNode for JsonRpcNode {
 }
 
 fn read_one(body: &[u8], question: &Question, id: u64, url: &NodeUrl) -> Result<Result<Answer, Refusal>, NodeError> {
-    let packet = answers::read_packet(body, 1).map_err(|error| malformed(&error.to_string()))?;
+    let packet = messages::read_packet(body, 1).map_err(|error| malformed(&error.to_string()))?;
     let Packet::Single(response) = packet else { return Err(malformed("a list answers a single request")) };
     // A node that could not read the request does not know its id.
     let is_unread = response.id == Id::None && response.is_error();
@@ -202,7 +201,7 @@ fn read_one(body: &[u8], question: &Question, id: u64, url: &NodeUrl) -> Result<
 }
 
 fn read_batch(body: &[u8], questions: &[Question], first_id: u64, url: &NodeUrl) -> Result<BatchAnswer, NodeError> {
-    let packet = answers::read_packet(body, questions.len()).map_err(|error| malformed(&error.to_string()))?;
+    let packet = messages::read_packet(body, questions.len()).map_err(|error| malformed(&error.to_string()))?;
     let responses = match packet {
         Packet::Single(response) => vec![response],
         Packet::Batch(responses) => responses,
@@ -239,8 +238,8 @@ fn read_answer(
 ) -> Result<Result<Answer, Refusal>, NodeError> {
     match &response.payload {
         ResponsePayload::Success(result) => {
-            let answer = answers::read_result(question, result);
-            answer.map(Ok).map_err(|error| malformed(&format!("{}: {error}", questions::method(question))))
+            let answer = messages::read_result(question, result);
+            answer.map(Ok).map_err(|error| malformed(&format!("{}: {error}", messages::method(question))))
         }
         ResponsePayload::Failure(error)
             if error.code == RATE_LIMITED
@@ -248,7 +247,7 @@ fn read_answer(
         {
             Err(rate_limited(error, url))
         }
-        ResponsePayload::Failure(error) => Ok(answers::read_error(question, error, |text| url.redact(text))),
+        ResponsePayload::Failure(error) => Ok(messages::read_error(question, error, |text| url.redact(text))),
     }
 }
 

@@ -4,14 +4,12 @@
 //! |---|---|
 //! | [`node_url`] | the URL of a node, which is a secret |
 //! | [`transport`] | one HTTP exchange with a node, bounded in time and bytes |
-//! | [`questions`] | questions as JSON-RPC requests |
-//! | [`answers`] | JSON-RPC answers, read strictly |
+//! | [`messages`] | the JSON-RPC messages: questions as requests, and answers, read strictly |
 //! | [`json_rpc`] | the node: batches, ids, and nodes that do not take batches |
 
-mod answers;
 mod json_rpc;
+mod messages;
 mod node_url;
-mod questions;
 mod transport;
 
 pub use json_rpc::{JsonRpcNode, NodeCounters, NodeSettings};
