@@ -31,9 +31,8 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::backup::jobs::Backups;
+use crate::backup::jobs::{Backups, Schedule};
 use crate::backup::make::{Original, time_text};
-use crate::backup::schedule::Schedule;
 use crate::backup::{BackupError, check_data_folder};
 use crate::build::Build;
 use crate::chains::FollowedChain;
@@ -45,12 +44,12 @@ use crate::http::{
     descriptor_limit, most_connections, shutdown,
 };
 use crate::interface::{Interface, PerInterface};
-use crate::operator::{OwnCluster, ReloadRequest};
+use crate::operator::{self, OwnCluster, ReloadRequest};
 use crate::prepared::{Prepared, Problems};
 use crate::reloading::{Reloading, StartParts, admission_limits};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::servers::{ForReplicas, Listeners, METRICS_PREFIX, ServerParts, Servers, servers};
-use crate::{bridge, operator, sign_in, verification};
+use crate::{bridge, sign_in, verification};
 
 /// How many requests to read the configuration again may wait.
 const WAITING_RELOADS: usize = 8;
