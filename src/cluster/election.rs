@@ -15,8 +15,7 @@ use selfsame_actors::{Election, ElectionError, Leadership};
 use selfsame_storage::Term;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::etcd::{Etcd, EtcdError};
-use super::keys::LeaderRecord;
+use super::etcd::{Etcd, EtcdError, LeaderRecord};
 
 /// How long a leader leads that etcd hears nothing of, in seconds. etcd rounds less than two
 /// seconds up.

@@ -21,8 +21,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::etcd::{Asked, Etcd, EtcdError, LARGEST_ANSWER};
-use super::keys::{entry_value, head_prefix, head_text, read_entry, read_head};
+use super::etcd::{Asked, Etcd, EtcdError, LARGEST_ANSWER, entry_value, head_prefix, head_text, read_entry, read_head};
 
 /// The longest time that an append or a question waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -25,10 +25,9 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::connection::ReplicaClient;
-use super::etcd::{Etcd, EtcdError};
-use super::fetching::{FetchError, fetch_copy};
+use super::copies::{FetchError, fetch_copy};
+use super::etcd::{ClusterRecord, Etcd, EtcdError, ReplicaRecord};
 use super::journal::EtcdJournal;
-use super::keys::{ClusterRecord, ReplicaRecord};
 use crate::backup::STORE;
 
 /// How long etcd is waited for when the daemon starts.

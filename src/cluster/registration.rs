@@ -11,9 +11,8 @@ use selfsame_actors::{ReplicaStatus, Service};
 use selfsame_storage::{Journal, Membership, Position};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::etcd::{Etcd, EtcdError};
+use super::etcd::{ClusterRecord, Etcd, EtcdError, ReplicaRecord};
 use super::journal::EtcdJournal;
-use super::keys::{ClusterRecord, ReplicaRecord};
 use super::membership::{MembershipError, is_truncated, read, replicas};
 
 /// Time from one record of a replica to its next one.
