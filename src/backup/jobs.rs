@@ -517,7 +517,7 @@ fn time_of(name: &str) -> Option<UnixSeconds> {
     let text = format!("{date}T{}", time.replace('-', ":"));
     let time = humantime::parse_rfc3339(&text).ok()?.duration_since(UNIX_EPOCH).ok()?;
     let time = UnixSeconds(time.as_secs());
-    (name(time) == name).then_some(time)
+    (self::name(time) == name).then_some(time)
 }
 
 #[cfg(test)]

@@ -1,38 +1,39 @@
-//! The commands of `selfsame`.
+//! The commands of `selfsame`: the program's entry, and the texts for shells and for `man`.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`serve`] | `serve`: runs the daemon |
+//! | [`operator`] | what a running daemon is asked: `status`, `cluster`, `reload`, `keys`, `roots`, `webhooks` |
+//! | [`backup`] | `backup` and `restore` |
+//! | [`registry`] | `registry` and `store`: the data of a stopped daemon |
+//! | [`chain`] | `chain`: what is followed from chains, and whether it can be |
+//! | [`config`] | `config` and `app`: the configuration, and the applications in it |
+//! | [`outcome`] | what a command prints, its error, and the exit status |
 
-mod app;
 mod backup;
 mod chain;
-mod chain_check;
-mod cluster;
 mod config;
-mod error;
-mod exit;
-mod help;
-mod keys;
-mod output;
+mod operator;
+mod outcome;
 mod registry;
-mod reload;
-mod restore;
-mod roots;
 mod serve;
-mod status;
-mod store;
-mod webhooks;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
-pub use error::CommandError;
-use output::{Output, OutputError};
+use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
 
 use crate::build::Build;
 use crate::cli::{Arguments, Command};
 use crate::logging;
 use crate::stop_signal::end_at_once;
+use outcome::{Output, OutputError};
+
+pub use outcome::CommandError;
 
 /// Runs the program with its arguments. Errors go to the standard error; the result is the exit
 /// status, as `exit.rs` decides it; `serve` ends the process itself. `build` is what `--version`
@@ -54,7 +55,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode
         // Help and version are such errors, too. The library knows the version without its commit.
         Err(error) if error.kind() == ErrorKind::DisplayVersion => print_version(build, &mut out),
         Err(error) => match error.print() {
-            Ok(()) => Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::FAILURE))),
+            Ok(()) => Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(outcome::FAILURE))),
             Err(error) => Err(OutputError(error).into()),
         },
     };
@@ -62,8 +63,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode
     let (code, status) = match done {
         Ok(code) => (code, 0),
         Err(error) => {
-            let status = exit::status_of(&*error);
-            if status != exit::CLOSED_PIPE {
+            let status = outcome::status_of(&*error);
+            if status != outcome::CLOSED_PIPE {
                 let message = format!("selfsame: {error}\n");
                 match is_daemon {
                     true => logging::print_last(&message),
@@ -94,19 +95,19 @@ fn run(arguments: Arguments, build: Build, out: &mut Output) -> Result<ExitCode,
         Command::Serve(options) => serve::serve(&options, build, out),
         Command::Config(command) => config::run(command, out),
         Command::Registry(command) => registry::run(command, out),
-        Command::App(command) => app::run(command, out),
+        Command::App(command) => config::run_app(command, out),
         Command::Chain(command) => block_on(chain::run(command, out)),
-        Command::Roots(command) => block_on(roots::run(command, out)),
-        Command::Webhooks(command) => block_on(webhooks::run(command, out)),
-        Command::Cluster(command) => block_on(cluster::run(command, out)),
-        Command::Keys(command) => block_on(keys::run(command, out)),
-        Command::Reload { json, options } => block_on(reload::run(json, options, out)),
+        Command::Roots(command) => block_on(operator::run_roots(command, out)),
+        Command::Webhooks(command) => block_on(operator::run_webhooks(command, out)),
+        Command::Cluster(command) => block_on(operator::run_cluster(command, out)),
+        Command::Keys(command) => block_on(operator::run_keys(command, out)),
+        Command::Reload { json, options } => block_on(operator::run_reload(json, options, out)),
         Command::Backup(command) => backup::run(command, out),
-        Command::Store(command) => store::run(command, out),
-        Command::Restore(options) => restore::run(options, out),
-        Command::Status { json, ready, options } => block_on(status::run(json, ready, options, out)),
-        Command::Completions { shell } => help::print_completions(shell, out),
-        Command::Man { folder } => help::write_man_pages(&folder),
+        Command::Store(command) => registry::run_store(command, out),
+        Command::Restore(options) => backup::run_restore(options, out),
+        Command::Status { json, ready, options } => block_on(operator::run_status(json, ready, options, out)),
+        Command::Completions { shell } => print_completions(shell, out),
+        Command::Man { folder } => write_man_pages(&folder),
         #[cfg(feature = "wallet")]
         Command::Wallet(command) => wallet(command, out),
         #[cfg(not(feature = "wallet"))]
@@ -144,4 +145,24 @@ mod tests {
             assert!(error.to_string().contains("the feature wallet"), "{error}");
         }
     }
+}
+
+// `selfsame completions` and `selfsame man`: what shells and `man` know about the commands.
+
+/// The name of the program.
+const PROGRAM: &str = "selfsame";
+
+/// Prints the completions of a shell.
+pub fn print_completions(shell: Shell, out: &mut Output) -> Result<ExitCode, CommandError> {
+    // The library panics when its writer fails; a vector does not.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), PROGRAM, &mut script);
+    out.print(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a man page for each command into a folder.
+pub fn write_man_pages(folder: &Path) -> Result<ExitCode, CommandError> {
+    clap_mangen::generate_to(Arguments::command(), folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -11,8 +11,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 
-use super::error::CommandError;
-use super::output::Output;
+use super::outcome::{CommandError, Output};
 use crate::build::Build;
 use crate::cli::Serve;
 use crate::config::{Config, Reloaded};

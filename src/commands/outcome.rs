@@ -1,4 +1,5 @@
-//! The exit status of the program: the one place that decides it for every error.
+//! What a command leaves: its output, or an error, and the exit status of the program, which is
+//! decided here for every error.
 //!
 //! | status | meaning |
 //! |---|---|
@@ -11,12 +12,13 @@
 //! | 141 | the reader of the output closed its end: what a shell shows for a process that ends by SIGPIPE |
 
 use std::error::Error;
-use std::io::{self, ErrorKind};
+use std::fmt::Arguments;
+use std::io::{self, ErrorKind, Stdout, Write};
 
 use selfsame_actors::{ServiceError, SigningError};
 use selfsame_storage::StoreError;
+use serde::Serialize;
 
-use super::output::OutputError;
 use crate::backup::BackupError;
 use crate::backup::restore::RestoreError;
 use crate::chains::ChainSetupError;
@@ -29,6 +31,65 @@ use crate::prepared::Problems;
 use crate::secret_file::SecretFileError;
 use crate::service_manager::InheritedSocketError;
 use crate::stop_signal::STOPPED;
+
+// Why a command fails.
+
+/// Any error, printed with its own text.
+pub type CommandError = Box<dyn std::error::Error + Send + Sync>;
+
+// What the commands print: one writer to the standard output, whose failures are errors.
+//
+// `println!` panics when the output cannot be written: when a reader such as `head` has closed its
+// end, or on a full disk.
+
+/// The standard output. `write!` and `writeln!` work on it; it is not buffered beyond a line.
+pub struct Output(Stdout);
+
+/// A line cannot be written to the standard output.
+#[derive(Debug, thiserror::Error)]
+#[error("the output cannot be written: {0}")]
+pub struct OutputError(#[from] pub io::Error);
+
+impl OutputError {
+    /// Whether the reader has closed its end and so wants no more.
+    pub fn is_closed_pipe(&self) -> bool {
+        self.0.kind() == ErrorKind::BrokenPipe
+    }
+}
+
+impl Output {
+    /// The standard output of this process.
+    pub fn standard() -> Self {
+        Self(io::stdout())
+    }
+
+    /// What `write!` and `writeln!` call.
+    pub fn write_fmt(&mut self, text: Arguments<'_>) -> Result<(), OutputError> {
+        Ok(self.0.write_fmt(text)?)
+    }
+
+    /// Writes a text as it is.
+    pub fn print(&mut self, text: &str) -> Result<(), OutputError> {
+        Ok(self.0.write_all(text.as_bytes())?)
+    }
+
+    /// Writes a value as JSON for programs, with a line for each field.
+    pub fn print_json(&mut self, value: &impl Serialize) -> Result<(), OutputError> {
+        let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+        writeln!(self, "{text}")
+    }
+
+    /// Writes what is buffered.
+    pub fn flush(&mut self) -> Result<(), OutputError> {
+        Ok(self.0.flush()?)
+    }
+
+    /// The writer, for code that prints through one.
+    #[cfg(feature = "wallet")]
+    pub fn writer(&mut self) -> &mut (dyn Write + Send) {
+        &mut self.0
+    }
+}
 
 /// An error that no other status is for.
 pub const FAILURE: u8 = 1;
