@@ -78,11 +78,6 @@ mod support;
 mod sync;
 mod verification;
 
-// What the signatures of this crate name.
-pub use ractor;
-pub use selfsame_protocol as protocol;
-pub use selfsame_storage as storage;
-
 pub use bridge::error::BridgeError;
 pub use bridge::handle::{BridgeHandle, BridgeStatistics, PolledResponse};
 pub use bridge::peers::BridgePeers;
@@ -104,6 +99,8 @@ pub use events::settings::EventSettings;
 pub use events::state::DeliveryCounts;
 pub use events::transport::{ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
 pub use key_cipher::KeyCipher;
+// What the signatures of this crate name.
+pub use ractor;
 pub use registry::following::FollowedBlock;
 pub use registry::handle::{HeightError, LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};
 pub use registry::head_signer::HeadSigningError;
@@ -111,6 +108,8 @@ pub use registry::limits::{AdmissionLimits, BatchLimits};
 pub use registry::open_operations::RegistryMeasurements;
 pub use registry::registry_actor::{ReadError, RegistryActor, RegistryMessage};
 pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
+pub use selfsame_protocol as protocol;
+pub use selfsame_storage as storage;
 pub use selfsame_storage::{CommitMeasurements, Histogram, HistogramSnapshot, StoreStatistics};
 pub use sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn};
 pub use sign_in::elsewhere::Given;
@@ -139,12 +138,10 @@ pub use supervision::replication::{LeadError, ReplicaStatus};
 pub use supervision::service::Service;
 pub use supervision::service_actor::{ServiceActor, ServiceChild, ServiceMessage};
 pub use supervision::settings::{STUCK_AFTER, Settings, SupervisionSettings, UNREADY_AFTER};
-pub use support::catching_up::AwaitError;
-pub use support::follower_limits::FollowerPermit;
-pub use support::forwarding::{LeaderConnection, LeaderError};
-pub use support::rate::TooManyRequests;
-pub use support::service_events::ServiceEvent;
-pub use support::traced::ACTOR_SPANS;
+pub use support::notify::ServiceEvent;
+pub use support::replica::{AwaitError, LeaderConnection, LeaderError};
+pub use support::slot::ACTOR_SPANS;
+pub use support::source_limits::{FollowerPermit, TooManyRequests};
 pub use verification::checker::{PairingChecker, ProofChecker};
 pub use verification::error::VerificationError;
 pub use verification::handle::{

@@ -4,8 +4,8 @@ use selfsame_protocol::bridge::entries::EntryError;
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 
-use crate::support::rate::TooManyRequests;
 use crate::support::slot::CallError;
+use crate::support::source_limits::TooManyRequests;
 
 /// Why the bridge does not take or give a message.
 #[derive(Clone, Debug, thiserror::Error)]

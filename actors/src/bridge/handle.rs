@@ -17,9 +17,9 @@ use super::peers::{Answer, BridgePeers, Question, QuestionKind};
 use super::sealer::{RequestSealer, SealError};
 use super::settings::BridgeSettings;
 use super::state::BridgeState;
-use crate::support::follower_limits::FollowerLimits;
-use crate::support::forwarding::LeaderError;
+use crate::support::replica::LeaderError;
 use crate::support::slot::RESTART_PATIENCE;
+use crate::support::source_limits::FollowerLimits;
 
 /// How long another replica may take, besides the time that its caller waits for a change.
 const PEER_PATIENCE: Duration = Duration::from_secs(5);

@@ -18,7 +18,7 @@ use super::messages::{FoundRequest, Kept, KeptKind, MessageBridgeMessage, TakenR
 use super::sealer::RequestSealer;
 use super::state::BridgeState;
 use crate::support::notify::Notifiers;
-use crate::support::traced::{Opened, Traced};
+use crate::support::slot::{Opened, Traced};
 
 /// Time between two sweeps. Without messages, nothing else removes what has expired.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);

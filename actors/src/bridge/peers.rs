@@ -15,8 +15,8 @@ use selfsame_protocol::time::RetryAfter;
 use serde::{Deserialize, Serialize};
 
 use super::error::BridgeError;
-use crate::support::forwarding::LeaderError;
-use crate::support::rate::TooManyRequests;
+use crate::support::replica::LeaderError;
+use crate::support::source_limits::TooManyRequests;
 
 /// The other replicas, as the message bridge calls them.
 ///

@@ -11,9 +11,8 @@ use super::messages::MessageBridgeMessage;
 use super::peers::BridgePeers;
 use super::settings::BridgeSettings;
 use crate::clock::{Clock, Random};
-use crate::support::follower_limits::FollowerLimits;
-use crate::support::rate::SourceLimiter;
 use crate::support::slot::Slot;
+use crate::support::source_limits::{FollowerLimits, SourceLimiter};
 
 /// What the message bridge and its handle share.
 pub(crate) struct BridgeState {

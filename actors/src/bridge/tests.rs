@@ -19,8 +19,8 @@ use super::sealer::{RequestSealer, SealError};
 use super::settings::BridgeSettings;
 use super::state::BridgeState;
 use crate::clock::{ManualClock, SystemRandom};
-use crate::support::forwarding::LeaderError;
-use crate::support::traced::Traced;
+use crate::support::replica::LeaderError;
+use crate::support::slot::Traced;
 
 /// What each replica is to the others.
 #[derive(Clone)]

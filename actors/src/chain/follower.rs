@@ -15,8 +15,8 @@ use super::error::ChainError;
 use super::messages::FollowerMessage;
 use super::progress::Step;
 use super::state::FollowedSource;
-use crate::support::owned_task::OwnedTask;
-use crate::support::traced::{Opened, Traced, actor_span};
+use crate::support::slot::{Opened, Traced, actor_span};
+use crate::support::tasks::OwnedTask;
 
 /// The longest time that a step may take.
 const STEP_LIMIT: Duration = Duration::from_secs(60);

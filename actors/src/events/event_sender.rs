@@ -22,8 +22,8 @@ use super::receiver::{Ended, Receiver};
 use super::settings::EventSettings;
 use super::state::EventsState;
 use super::transport::{ReceiverSettings, SendFailure, WebhookMessage};
-use crate::support::owned_task::OwnedTask;
-use crate::support::traced::{Opened, Traced};
+use crate::support::slot::{Opened, Traced};
+use crate::support::tasks::OwnedTask;
 
 /// Time between two looks at what is due.
 const INTERVAL: Duration = Duration::from_secs(1);

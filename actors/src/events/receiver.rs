@@ -16,7 +16,7 @@ use selfsame_storage::{DeliveryRecord, ReceiverKey, ReceiverRecord, ReceiverWrit
 
 use super::reading::{Read, ReadEvent};
 use super::transport::{ReceiverSettings, SendFailure};
-use crate::support::owned_task::OwnedTask;
+use crate::support::tasks::OwnedTask;
 
 /// The most webhooks that are sent to a receiver at a time.
 const AT_ONCE: usize = 8;

@@ -13,9 +13,8 @@ use super::messages::EventSenderMessage;
 use super::settings::EventSettings;
 use crate::clock::{Clock, Random};
 use crate::registry::handle::RegistryHandle;
-use crate::support::blocking::Blocking;
-use crate::support::retry::RetriedStep;
 use crate::support::slot::Slot;
+use crate::support::tasks::{Blocking, RetriedStep};
 
 /// The most calls that wait for the actor.
 const WAITING_CALLS: usize = 16;

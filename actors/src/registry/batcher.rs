@@ -19,8 +19,8 @@ use super::messages::{BatcherMessage, SealedBlock};
 use super::own_blocks::BLOCKS_AHEAD;
 use super::reader::Reads;
 use super::state::Sealer;
-use crate::support::retry::RETRY_INTERVAL;
-use crate::support::traced::{Opened, Traced};
+use crate::support::slot::{Opened, Traced};
+use crate::support::tasks::RETRY_INTERVAL;
 
 /// A block of at most this many operations is a sign of little load: a wait would have gained
 /// little.

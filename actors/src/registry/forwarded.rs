@@ -13,7 +13,7 @@ use selfsame_protocol::time::RetryAfter;
 use serde::{Deserialize, Serialize};
 
 use super::submission::{RateLimitScope, Submission, SubmitError};
-use crate::support::forwarding::{Forwarding, QuestionKind};
+use crate::support::replica::{Forwarding, QuestionKind};
 
 /// A submission as it travels.
 struct ForwardedSubmission {

@@ -30,12 +30,10 @@ use super::publication::Publication;
 use super::reader::{Reader, Reads};
 use super::request_progress::RequestProgress;
 use super::state::RegistryState;
-use crate::support::bounded_blocking::BoundedBlocking;
-use crate::support::catching_up::{AwaitError, CatchingUp, NotCaughtUp};
-use crate::support::forwarding::Forwarding;
-use crate::support::rate::{SourceLimiter, TooManyRequests};
-use crate::support::retry::RetriedStep;
+use crate::support::replica::{AwaitError, CatchingUp, Forwarding, NotCaughtUp};
 use crate::support::slot::Slot;
+use crate::support::source_limits::{SourceLimiter, TooManyRequests};
+use crate::support::tasks::{BoundedBlocking, RetriedStep};
 
 /// How long it is waited for a sealed block to be applied.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(1);

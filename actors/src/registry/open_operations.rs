@@ -9,7 +9,7 @@ use selfsame_storage::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 use tokio::time::Instant;
 use tracing::{Span, field};
 
-use crate::support::traced::actor_span;
+use crate::support::slot::actor_span;
 
 /// Upper bounds, in seconds, for the time until a request is final.
 const FINAL_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];

@@ -20,7 +20,7 @@ use super::publication::Publication;
 use super::recovered_signers::RecoveredSigners;
 use super::request_progress::{BlockHashes, RequestProgress};
 use crate::clock::Clock;
-use crate::support::blocking::Blocking;
+use crate::support::tasks::Blocking;
 
 /// Counts since the start.
 #[derive(Default)]

@@ -27,9 +27,9 @@ use super::recovered_signers::hash_operation;
 use super::request_progress::RequestProgress;
 use super::state::Admitter;
 use super::submission::{RateLimitScope, Submission, SubmitError};
-use crate::support::rate::RateLimiter;
-use crate::support::retry::RETRY_INTERVAL;
-use crate::support::traced::{Opened, Traced};
+use crate::support::slot::{Opened, Traced};
+use crate::support::source_limits::RateLimiter;
+use crate::support::tasks::RETRY_INTERVAL;
 
 /// How often expired records are deleted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);

@@ -37,12 +37,9 @@ use super::recovered_signers::RecoveredSigners;
 use super::request_progress::BlockHashes;
 use super::wakeup::Wakeup;
 use crate::clock::{Clock, Random};
-use crate::support::blocking::Blocking;
-use crate::support::retry::RetriedStep;
-use crate::support::serial_blocking::SerialBlocking;
-use crate::support::service_events::{Announcer, ServiceEvent};
-use crate::support::slot::Slot;
-use crate::support::traced::actor_span;
+use crate::support::notify::{Announcer, ServiceEvent};
+use crate::support::slot::{Slot, actor_span};
+use crate::support::tasks::{Blocking, RetriedStep, SerialBlocking};
 
 /// The slots of the registry's actors.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use serde::{Deserialize, Serialize};
 
-use crate::support::rate::TooManyRequests;
+use crate::support::source_limits::TooManyRequests;
 
 /// A request for the registry.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use tracing::Instrument;
 
 use super::messages::{BatcherMessage, RequestTrackerMessage, TreeMaintainerMessage};
 use super::state::Applier;
-use crate::support::retry::RETRY_INTERVAL;
-use crate::support::traced::{Opened, Traced};
+use crate::support::slot::{Opened, Traced};
+use crate::support::tasks::RETRY_INTERVAL;
 
 /// Time from one look at the ledger without a notification to the next.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);

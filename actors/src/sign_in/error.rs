@@ -6,9 +6,9 @@ use selfsame_protocol::verification::items::ItemError;
 use selfsame_storage::StoreError;
 
 use super::signing_keys::SigningError;
-use crate::support::catching_up::AwaitError;
-use crate::support::rate::TooManyRequests;
+use crate::support::replica::AwaitError;
 use crate::support::slot::CallError;
+use crate::support::source_limits::TooManyRequests;
 use crate::verification::error::VerificationError;
 
 /// Why a step of a sign-in failed.

@@ -13,7 +13,7 @@ use super::ids::{code_key, hash_of, token_key};
 use super::sessions::SessionPerson;
 use super::signing_keys::SigningError;
 use super::state::{TOKEN_LIFETIME, write};
-use crate::support::service_events::ServiceEvent;
+use crate::support::notify::ServiceEvent;
 
 /// The values of an ID token, except those of the person.
 pub(super) struct IdTokenFor<'a> {

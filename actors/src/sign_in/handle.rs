@@ -24,8 +24,7 @@ use super::messages::{Rotation, SessionRegistryMessage};
 use super::settings::{SignInClient, SignInLimits};
 use super::signing_keys::{KeyState, PublicJwk};
 use super::state::{KEY_PATIENCE, SignInState};
-use crate::support::follower_limits::{FollowerLimits, FollowerPermit};
-use crate::support::rate::TooManyRequests;
+use crate::support::source_limits::{FollowerLimits, FollowerPermit, TooManyRequests};
 use crate::verification::handle::VerificationHandle;
 
 /// Sign-in, for front-ends and embedders. Cheap to clone. The handle stays valid when its actor

@@ -244,8 +244,8 @@ mod tests {
     use crate::sign_in::memory_records::MemoryRecords;
     use crate::sign_in::settings::SignInSettings;
     use crate::sign_in::state::SignInParts;
-    use crate::support::blocking::Blocking;
-    use crate::support::catching_up::CatchingUp;
+    use crate::support::replica::CatchingUp;
+    use crate::support::tasks::Blocking;
 
     /// Sign-in on these records, with an encryption key that repeats one byte.
     fn state(records: &Arc<MemoryRecords>, key: Option<u8>) -> SignInState {
@@ -255,7 +255,7 @@ mod tests {
 
     fn state_with(records: &Arc<MemoryRecords>, settings: SignInSettings) -> SignInState {
         SignInState::new(SignInParts {
-            announcer: crate::support::service_events::Announcer::default(),
+            announcer: crate::support::notify::Announcer::default(),
             instance: "signing keys".to_owned(),
             settings,
             records: Arc::clone(records) as Arc<dyn Records>,

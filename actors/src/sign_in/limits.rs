@@ -7,7 +7,7 @@ use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows,
 use selfsame_protocol::time::RetryAfter;
 
 use super::error::SignInError;
-use crate::support::rate::{RateLimiter, SourceRateLimiter, TooManyRequests};
+use crate::support::source_limits::{RateLimiter, SourceRateLimiter, TooManyRequests};
 
 /// The sign-ins that were begun within a transaction's lifetime: all of them, and those of each
 /// source address. Their number is limited because each has a record and any client can begin one.

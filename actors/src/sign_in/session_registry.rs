@@ -24,7 +24,7 @@ use super::messages::{KeysChanged, SessionRegistryMessage};
 use super::signing_keys::{LoadedKeys, SigningError};
 use super::state::SignInState;
 use crate::support::notify::Notifiers;
-use crate::support::traced::{Opened, Traced};
+use crate::support::slot::{Opened, Traced};
 
 /// Time between two sweeps, which delete expired records, rotate due keys and correct their times.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);

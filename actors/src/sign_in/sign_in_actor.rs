@@ -22,7 +22,7 @@ use super::sessions::SessionCookie;
 use super::signing_keys::PublicJwk;
 use super::tokens::{LiveToken, TokenResponse};
 use super::transactions::{CompletedTransaction, ProofRequest};
-use crate::support::rate::TooManyRequests;
+use crate::support::source_limits::TooManyRequests;
 
 /// The longest wait for the progress of a transaction.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);

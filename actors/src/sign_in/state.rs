@@ -24,13 +24,11 @@ use super::settings::{SignInClient, SignInLimits, SignInSettings};
 use super::signing_keys::LoadedKeys;
 use super::unanswered::UnansweredSignIns;
 use crate::clock::{Clock, Random};
-use crate::support::blocking::Blocking;
-use crate::support::catching_up::CatchingUp;
-use crate::support::follower_limits::FollowerLimits;
-use crate::support::freshness::Freshness;
-use crate::support::rate::SourceLimiter;
-use crate::support::service_events::Announcer;
+use crate::support::notify::Announcer;
+use crate::support::replica::{CatchingUp, Freshness};
 use crate::support::slot::{CallError, Slot};
+use crate::support::source_limits::{FollowerLimits, SourceLimiter};
+use crate::support::tasks::Blocking;
 
 /// Lifetime of an access token and of an ID token, in seconds (interface description, section 8.1).
 pub const TOKEN_LIFETIME: u64 = 3600;

@@ -19,10 +19,9 @@ use crate::supervision::error::ServiceError;
 use crate::supervision::parts::{BlockingParts, ClusterParts, Parts};
 use crate::supervision::service::Service;
 use crate::supervision::settings::Settings;
-use crate::support::blocking::Blocking;
-use crate::support::forwarding::{ForwardedWrites, Forwarding};
-use crate::support::freshness::Freshness;
-use crate::support::service_events::Announcer;
+use crate::support::notify::Announcer;
+use crate::support::replica::{ForwardedWrites, Forwarding, Freshness};
+use crate::support::tasks::Blocking;
 
 /// How often a committer that has nothing to do looks again before it counts as idle.
 const LOOKS: u32 = 64;

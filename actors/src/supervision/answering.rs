@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::replication::ReplicationParts;
 use crate::registry::forwarded::{decode_submission, encode_answer};
 use crate::registry::handle::RegistryHandle;
-use crate::support::forwarding::{Answer, Question, QuestionKind, decision_content};
+use crate::support::replica::{Answer, Question, QuestionKind, decision_content};
 
 /// The answer of a service that has no journal.
 pub(super) fn no_replica() -> Vec<u8> {

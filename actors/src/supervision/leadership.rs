@@ -14,9 +14,8 @@ use tracing::{Instrument, Span};
 
 use super::election::{Election, ElectionError, Leadership};
 use super::replication::{LeadError, ReplicationParts};
-use crate::support::owned_task::OwnedTask;
-use crate::support::slot::{Ping, Slot};
-use crate::support::traced::{Opened, Traced, actor_span};
+use crate::support::slot::{Opened, Ping, Slot, Traced, actor_span};
+use crate::support::tasks::OwnedTask;
 
 /// A replica with more entries than this to apply does not stand for election: no client could
 /// write until it has applied them.

@@ -14,10 +14,9 @@ use super::error::ServiceError;
 use super::settings::Settings;
 use crate::bridge::peers::BridgePeers;
 use crate::clock::{Clock, Random, SystemClock, SystemRandom};
-use crate::support::blocking::Blocking;
-use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection};
-use crate::support::freshness::Freshness;
-use crate::support::service_events::Announcer;
+use crate::support::notify::Announcer;
+use crate::support::replica::{ForwardedWrites, Forwarding, Freshness, LeaderConnection};
+use crate::support::tasks::Blocking;
 
 /// What makes a service one of several replicas.
 #[derive(Clone)]

@@ -5,7 +5,8 @@
 //! embedder. All actors run on every replica. Those that decide (request tracker, batcher) refuse
 //! or rest while another replica leads, and read the store again before this one does.
 
-use std::sync::{Arc, Mutex as BlockingMutex, MutexGuard, PoisonError};
+use std::sync::Mutex as BlockingMutex;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -26,11 +27,9 @@ use crate::registry::state::RegistrySlots;
 use crate::sign_in::ids::TransactionId;
 use crate::sign_in::messages::SessionRegistryMessage;
 use crate::sign_in::state::SignInState;
-use crate::support::blocking::Blocking;
-use crate::support::freshness::Freshness;
-use crate::support::retry::{RETRY_INTERVAL, RetriedStep};
-use crate::support::slot::{CallError, RESTART_PATIENCE};
-use crate::support::traced::actor_span;
+use crate::support::replica::Freshness;
+use crate::support::slot::{CallError, RESTART_PATIENCE, actor_span};
+use crate::support::tasks::{Blocking, RETRY_INTERVAL, RetriedStep};
 use crate::verification::handle::VerificationHandle;
 
 /// Time from one sync of the store to the next.

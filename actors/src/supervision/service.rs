@@ -44,11 +44,10 @@ use crate::sign_in::error::SignInError;
 use crate::sign_in::handle::SignInHandle;
 use crate::sign_in::keys::publish_stored;
 use crate::sign_in::state::{SignInParts, SignInState};
-use crate::support::catching_up::CatchingUp;
-use crate::support::retry::RetriedStep;
-use crate::support::service_events::{Announcer, ServiceEvent};
-use crate::support::slot::Slot;
-use crate::support::traced::actor_span;
+use crate::support::notify::{Announcer, ServiceEvent};
+use crate::support::replica::CatchingUp;
+use crate::support::slot::{Slot, actor_span};
+use crate::support::tasks::RetriedStep;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
 use crate::verification::state::VerifierState;
 

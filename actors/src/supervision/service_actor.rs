@@ -12,8 +12,8 @@ use super::heartbeat::ActorHealth;
 use super::parts::ServiceParts;
 use super::service::Service;
 use super::supervisor::reason_of_end;
-use crate::support::owned_task::OwnedTask;
-use crate::support::service_events::ServiceEvent;
+use crate::support::notify::ServiceEvent;
+use crate::support::tasks::OwnedTask;
 
 /// How long the start of a service waits for the actors of one before it, which were killed with
 /// their supervisor.

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
 use super::settings::SupervisionSettings;
-use crate::support::service_events::{Announcer, ServiceEvent};
-use crate::support::traced::actor_span;
+use crate::support::notify::{Announcer, ServiceEvent};
+use crate::support::slot::actor_span;
 
 /// How long is waited for the end of an actor that was killed. One that blocks its thread takes
 /// longer.

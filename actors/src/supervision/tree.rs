@@ -23,9 +23,8 @@ use crate::registry::state::RegistryState;
 use crate::registry::tree_maintainer::TreeMaintainer;
 use crate::sign_in::session_registry::SessionRegistry;
 use crate::sign_in::state::SignInState;
-use crate::support::service_events::Announcer;
-use crate::support::slot::{MonitoredSlot, Ping, Slot};
-use crate::support::traced::actor_span;
+use crate::support::notify::Announcer;
+use crate::support::slot::{MonitoredSlot, Ping, Slot, actor_span};
 use crate::verification::pool::VerifierPool;
 use crate::verification::state::VerifierState;
 

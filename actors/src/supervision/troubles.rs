@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::heartbeat::ActorHealth;
-use crate::support::service_events::{Announcer, ServiceEvent};
+use crate::support::notify::{Announcer, ServiceEvent};
 
 /// Time from one look to the next.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -16,7 +16,7 @@ use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::rp_signature::SignedNonce;
 
-use crate::support::rate::{RateLimiter, TooManyRequests};
+use crate::support::source_limits::{RateLimiter, TooManyRequests};
 
 /// A signed nonce counts for its application once in this time. A relying party signs one for each
 /// request, so it needs no second one.

@@ -49,10 +49,10 @@ use crate::chain::handle::{ChainHandle, RootUse, Unseen};
 use crate::clock::Clock;
 use crate::events::recorder::EventRecorder;
 use crate::registry::handle::RegistryHandle;
-use crate::support::blocking::Blocking;
-use crate::support::rate::{SourceLimiter, TooManyRequests};
-use crate::support::service_events::Announcer;
+use crate::support::notify::Announcer;
 use crate::support::slot::CallError;
+use crate::support::source_limits::{SourceLimiter, TooManyRequests};
+use crate::support::tasks::Blocking;
 
 /// A request of which at least one proof verified.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,8 +20,8 @@ use super::messages::{VerifierPoolMessage, WorkerMessage};
 use super::queue::FairQueue;
 use super::state::VerifierState;
 use super::worker::{VerifierWorker, WorkerArguments};
-use crate::support::service_events::ServiceEvent;
-use crate::support::traced::{Traced, actor_span};
+use crate::support::notify::ServiceEvent;
+use crate::support::slot::{Traced, actor_span};
 
 /// The most failed workers within [`RESTART_WINDOW`] that the pool replaces. At the next failure
 /// within the window the pool itself fails.

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::VerificationError;
 use crate::clock::Clock;
 use crate::events::recorder::EventRecorder;
-use crate::support::service_events::{Announcer, ServiceEvent};
+use crate::support::notify::{Announcer, ServiceEvent};
 
 /// Number of locks that nullifiers share: enough that two unrelated nullifiers rarely share one.
 const LOCKS: usize = 1024;

@@ -11,9 +11,9 @@ use super::checker::ProofChecker;
 use super::messages::VerifierPoolMessage;
 use super::settings::VerificationSettings;
 use crate::clock::Random;
-use crate::support::blocking::Blocking;
-use crate::support::service_events::Announcer;
+use crate::support::notify::Announcer;
 use crate::support::slot::Slot;
+use crate::support::tasks::Blocking;
 
 /// Upper bounds for the number of proofs in a batch; the largest batch has 64.
 const BATCH_PROOFS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];

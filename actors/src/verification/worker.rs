@@ -11,7 +11,7 @@ use tracing::Span;
 use super::messages::{Batch, VerifierPoolMessage, WorkerMessage};
 use super::permits::Origin;
 use super::state::VerifierState;
-use crate::support::traced::actor_span;
+use crate::support::slot::actor_span;
 
 /// What a worker is started with.
 pub(crate) struct WorkerArguments {

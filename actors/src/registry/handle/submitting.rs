@@ -14,9 +14,9 @@ use super::RegistryHandle;
 use crate::registry::forwarded;
 use crate::registry::messages::RequestTrackerMessage;
 use crate::registry::submission::{RateLimitScope, Submission, SubmitError};
-use crate::support::bounded_blocking::Panicked;
-use crate::support::rate::TooManyRequests;
 use crate::support::slot::{CallError, RESTART_PATIENCE};
+use crate::support::source_limits::TooManyRequests;
+use crate::support::tasks::Panicked;
 
 impl RegistryHandle {
     /// Submits a request. When this returns success, the request is durable: it becomes final even

@@ -20,7 +20,7 @@ use super::model::Planted;
 use super::{CLIENTS, DOMAIN, check_repeats, checks, finish_requests, play_and_count, settings};
 use crate::simulation::{FaultRates, Run, SeededRandom, SimulatedService, Simulation};
 use crate::supervision::parts::ClusterParts;
-use crate::support::forwarding::{LeaderConnection, LeaderError};
+use crate::support::replica::{LeaderConnection, LeaderError};
 use crate::{RegistryHandle, Service};
 
 const REPLICAS: usize = 3;

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::sign_in::messages::SessionRegistryMessage;
-use crate::support::traced::Traced;
+use crate::support::slot::Traced;
 use crate::{ClusterParts, CompletedTransaction, ConfiguredKey, SessionCookie, SignInClient};
 
 const APP: &str = "app_staging_records";
