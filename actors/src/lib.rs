@@ -78,11 +78,10 @@ mod support;
 mod sync;
 mod verification;
 
-pub use bridge::error::BridgeError;
-pub use bridge::handle::{BridgeHandle, BridgeStatistics, PolledResponse};
+pub use bridge::handle::{
+    BridgeError, BridgeHandle, BridgeSettings, BridgeStatistics, PolledResponse, RequestSealer, SealError,
+};
 pub use bridge::peers::BridgePeers;
-pub use bridge::sealer::{RequestSealer, SealError};
-pub use bridge::settings::BridgeSettings;
 pub use chain::error::ChainError;
 pub use chain::handle::ChainHandle;
 pub use chain::node::{ChainNode, NodeError, Refusal};

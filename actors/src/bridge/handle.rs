@@ -1,25 +1,110 @@
-//! The message bridge's handle, for front-ends and embedders.
+//! The message bridge's handle, for front-ends and embedders: settings, errors, the requests of the
+//! service itself, and the calls.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use ractor::RpcReplyPort;
-use selfsame_protocol::bridge::entries::{OwnRequest, Retrieved, holders};
+use selfsame_protocol::bridge::entries::{EntryError, EntryLimits, OwnRequest, Retrieved, holders};
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
+use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::time::RetryAfter;
+use selfsame_storage::StoreError;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::error::BridgeError;
-use super::messages::{FoundRequest, Kept, KeptKind, MessageBridgeMessage, TakenResponse};
+use super::message_bridge::{BridgeState, FoundRequest, Kept, KeptKind, MessageBridgeMessage, TakenResponse};
 use super::peers::{Answer, BridgePeers, Question, QuestionKind};
-use super::sealer::{RequestSealer, SealError};
-use super::settings::BridgeSettings;
-use super::state::BridgeState;
 use crate::support::replica::LeaderError;
-use crate::support::slot::RESTART_PATIENCE;
-use crate::support::source_limits::FollowerLimits;
+use crate::support::slot::{CallError, RESTART_PATIENCE};
+use crate::support::source_limits::{FollowerLimits, TooManyRequests};
+
+// The settings of the message bridge.
+
+/// The settings of the message bridge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BridgeSettings {
+    /// Lifetime and room of the messages.
+    pub limits: EntryLimits,
+    /// Limit, by source address (IPv6 by /64), of messages that are handed in and of requests that
+    /// are fetched; `None` is off.
+    pub per_source: Option<RateLimit>,
+    /// The most answers that one source address (IPv6: a /64) waits for at a time.
+    pub followers_per_source: usize,
+    /// The most calls that may wait for the actor at a time.
+    pub waiting_calls: usize,
+}
+
+impl Default for BridgeSettings {
+    fn default() -> Self {
+        Self { limits: EntryLimits::default(), per_source: None, followers_per_source: 256, waiting_calls: 1024 }
+    }
+}
+
+// Why the bridge does not take or give a message.
+
+/// Why the bridge does not take or give a message.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum BridgeError {
+    /// The rules of the entries do not allow it.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// The source address waits for as many answers as it may.
+    #[error(transparent)]
+    TooMany(#[from] TooManyRequests),
+    /// The actor is restarting, stopping or overloaded. A message that was handed in may be kept,
+    /// and one that was asked for may be lost.
+    #[error("the message bridge cannot be asked ({reason}); try again in {retry_after}")]
+    Unavailable {
+        /// Why the actor cannot be asked.
+        reason: String,
+        /// Time until another attempt may succeed.
+        retry_after: RetryAfter,
+    },
+}
+
+impl From<CallError> for BridgeError {
+    fn from(error: CallError) -> Self {
+        Self::Unavailable { reason: error.to_string(), retry_after: RetryAfter::SOON }
+    }
+}
+
+impl From<StoreError> for BridgeError {
+    fn from(error: StoreError) -> Self {
+        Self::Unavailable { reason: error.to_string(), retry_after: RetryAfter::SOON }
+    }
+}
+
+// The requests of the service itself, which are made each time that they are fetched.
+
+/// Makes a request of the service, each time that it is fetched: a proof request that was signed a
+/// while ago, or whose nonce another authenticator has used, is refused by the nodes behind
+/// authenticators.
+pub trait RequestSealer: Send + Sync + 'static {
+    /// The request for an authenticator that fetches it now.
+    fn seal(self: Arc<Self>) -> BoxFuture<'static, Result<Message, SealError>>;
+
+    /// The request for a page that shows what it asks for. It uses nothing up.
+    fn show(self: Arc<Self>) -> BoxFuture<'static, Result<Message, SealError>>;
+}
+
+/// Why a request is not made.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SealError {
+    /// What it asks for was answered, or is over.
+    #[error("it was answered, or is over")]
+    Over,
+    /// It cannot be made now.
+    #[error("{reason}; try again in {retry_after}")]
+    Unavailable {
+        /// Why it cannot be made.
+        reason: String,
+        /// Time until another attempt may succeed.
+        retry_after: RetryAfter,
+    },
+}
 
 /// How long another replica may take, besides the time that its caller waits for a change.
 const PEER_PATIENCE: Duration = Duration::from_secs(5);

@@ -5,20 +5,147 @@
 //! no request, and begin again.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use selfsame_protocol::bridge::entries::{Entries, EntryError, RequestText, Retrieved};
+use selfsame_protocol::bridge::entries::{Entries, EntryError, EntryLimits, OwnRequest, RequestText, Retrieved};
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
+use selfsame_storage::FaultScope;
+use tokio::sync::watch;
 use tracing::Instrument;
 
-use super::messages::{FoundRequest, Kept, KeptKind, MessageBridgeMessage, TakenResponse};
-use super::sealer::RequestSealer;
-use super::state::BridgeState;
+use super::handle::{BridgeSettings, RequestSealer};
+use super::peers::BridgePeers;
+use crate::clock::{Clock, Random};
 use crate::support::notify::Notifiers;
-use crate::support::slot::{Opened, Traced};
+use crate::support::slot::{Opened, Ping, Slot, Traced};
+use crate::support::source_limits::{FollowerLimits, SourceLimiter};
+
+// Messages to the message bridge.
+
+/// A message to the message bridge.
+pub(crate) enum MessageBridgeMessage {
+    /// Keep what was handed in.
+    Keep(Kept, RpcReplyPort<Result<(), EntryError>>),
+    /// Hand a request out: a client's once, the service's each time.
+    TakeRequest(EntryId, RpcReplyPort<Option<Retrieved<FoundRequest>>>),
+    /// Show a request that can be handed out, and use nothing up.
+    ReadRequest(EntryId, RpcReplyPort<Option<FoundRequest>>),
+    /// Say how far a request is, and use nothing up.
+    Status(EntryId, RpcReplyPort<Option<ResponseStatus>>),
+    /// Say how far a request is, and hand its answer out, once. With `follows`, the caller is told
+    /// of the next change.
+    TakeResponse { id: EntryId, follows: bool, reply: RpcReplyPort<TakenResponse> },
+    /// Keep a request of the service itself.
+    KeepOwn {
+        id: EntryId,
+        own: OwnRequest,
+        sealer: Arc<dyn RequestSealer>,
+        reply: RpcReplyPort<Result<(), EntryError>>,
+    },
+    /// Say how far a request of the service is, and hand its answer to the service. The service is
+    /// told of the next change.
+    TakeOwnResponse(EntryId, RpcReplyPort<TakenResponse>),
+    /// Remove a request of the service.
+    RemoveOwn(EntryId),
+    /// Keep to these limits from now on.
+    SetLimits(EntryLimits),
+    /// Remove what has expired, and followers that no longer wait.
+    Sweep,
+    /// Answer, to show that the actor is not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+/// A request that can be handed out.
+pub(crate) enum FoundRequest {
+    /// As a client handed it in.
+    Message(Message),
+    /// Of the service, by what makes it.
+    Sealer(Arc<dyn RequestSealer>),
+}
+
+/// What is handed in, and from which source address.
+pub(crate) struct Kept {
+    pub id: EntryId,
+    pub message: Message,
+    pub source: Option<IpAddr>,
+    pub kind: KeptKind,
+}
+
+/// What a message is.
+pub(crate) enum KeptKind {
+    /// A new request, with random bytes that identify its flow.
+    Request { flow: [u8; 16] },
+    /// An answer to a request.
+    Answer,
+    /// An answer that belongs to no request.
+    Response,
+}
+
+/// How far a request is, with its answer; `None` when there is no such request.
+pub(crate) struct TakenResponse {
+    pub response: Option<(ResponseStatus, Option<Message>)>,
+    /// Tells of the next change; `None` when there will be none, or the caller does not follow.
+    pub changes: Option<watch::Receiver<()>>,
+}
+
+impl Ping for MessageBridgeMessage {
+    fn ping(reply: RpcReplyPort<()>) -> Self {
+        Self::Ping(reply)
+    }
+}
+
+// What the message bridge and its handle share.
+
+/// What the message bridge and its handle share.
+pub(crate) struct BridgeState {
+    pub slot: Arc<Slot<MessageBridgeMessage>>,
+    pub fault_scope: FaultScope,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub settings: ArcSwap<BridgeSettings>,
+    pub per_source: SourceLimiter,
+    pub followers: Arc<FollowerLimits<EntryId>>,
+    /// The other replicas; `None` for a service that is alone.
+    pub peers: Option<Arc<dyn BridgePeers>>,
+    /// Entries and their bytes after the last message.
+    pub entries: AtomicUsize,
+    pub bytes: AtomicUsize,
+    /// Messages since the start that were not kept because there was no room, or because their
+    /// source had as many as it may have.
+    pub refused_full: AtomicU64,
+    pub refused_of_source: AtomicU64,
+}
+
+impl BridgeState {
+    pub fn new(
+        instance: &str,
+        settings: BridgeSettings,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        peers: Option<Arc<dyn BridgePeers>>,
+    ) -> Self {
+        let slot = Slot::new(format!("{instance}/message-bridge"), Some(settings.waiting_calls));
+        Self {
+            slot: Arc::new(slot),
+            fault_scope: FaultScope::of_instance(instance),
+            clock,
+            random,
+            settings: ArcSwap::from_pointee(settings),
+            per_source: SourceLimiter::new(settings.per_source),
+            followers: Arc::default(),
+            peers,
+            entries: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            refused_full: AtomicU64::new(0),
+            refused_of_source: AtomicU64::new(0),
+        }
+    }
+}
 
 /// Time between two sweeps. Without messages, nothing else removes what has expired.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);

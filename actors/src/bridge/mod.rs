@@ -3,21 +3,12 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`handle`] | what callers use |
-//! | [`message_bridge`] | the actor, which holds the entries |
-//! | [`messages`] | the messages to the actor |
+//! | [`handle`] | what callers use, with settings, errors and the requests of the service itself |
+//! | [`message_bridge`] | the actor, which holds the entries; its messages, and what it shares with the handle |
 //! | [`peers`] | what replicas ask each other |
-//! | [`sealer`] | the requests of the service itself |
-//! | [`state`] | what handle and actor share |
-//! | [`settings`], [`error`] | settings and errors |
 
-pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod message_bridge;
-pub(crate) mod messages;
 pub(crate) mod peers;
-pub(crate) mod sealer;
-pub(crate) mod settings;
-pub(crate) mod state;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use selfsame_protocol::time::RetryAfter;
 use serde::{Deserialize, Serialize};
 
-use super::error::BridgeError;
+use super::handle::BridgeError;
 use crate::support::replica::LeaderError;
 use crate::support::source_limits::TooManyRequests;
 

@@ -10,14 +10,9 @@ use ractor::{Actor, ActorRef};
 use selfsame_protocol::bridge::entries::EntryError;
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 
-use super::error::BridgeError;
-use super::handle::{BridgeHandle, PolledResponse};
-use super::message_bridge::MessageBridge;
-use super::messages::MessageBridgeMessage;
+use super::handle::{BridgeError, BridgeHandle, BridgeSettings, PolledResponse, RequestSealer, SealError};
+use super::message_bridge::{BridgeState, MessageBridge, MessageBridgeMessage};
 use super::peers::BridgePeers;
-use super::sealer::{RequestSealer, SealError};
-use super::settings::BridgeSettings;
-use super::state::BridgeState;
 use crate::clock::{ManualClock, SystemRandom};
 use crate::support::replica::LeaderError;
 use crate::support::slot::Traced;

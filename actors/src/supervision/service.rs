@@ -30,7 +30,7 @@ use super::supervisor::SupervisorMessage;
 use super::tree::{OtherActors, Tree};
 use super::troubles::{silent_actors, tell_troubles};
 use crate::bridge::handle::BridgeHandle;
-use crate::bridge::state::BridgeState;
+use crate::bridge::message_bridge::BridgeState;
 use crate::chain::handle::ChainHandle;
 use crate::chain::state::ChainState;
 use crate::clock::Clock;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use selfsame_protocol::registry::RuleParameters;
 
-use crate::bridge::settings::BridgeSettings;
+use crate::bridge::handle::BridgeSettings;
 use crate::chain::settings::ChainSettings;
 use crate::events::settings::EventSettings;
 use crate::registry::limits::{AdmissionLimits, BatchLimits};
