@@ -92,11 +92,10 @@ pub use chain::settings::{
 };
 pub use chain::status::{ChainStatus, DeploymentStatus, KeyStatus, PartyStatus, SourceData, SourceStatus};
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
-pub use events::error::EventError;
-pub use events::handle::{DeadLetter, EventPage, EventsHandle, ReceiverStatus};
-pub use events::settings::EventSettings;
-pub use events::state::DeliveryCounts;
-pub use events::transport::{ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
+pub use events::handle::{
+    DeadLetter, DeliveryCounts, EventError, EventPage, EventSettings, EventsHandle, ReceiverStatus,
+};
+pub use events::receiver::{ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
 pub use key_cipher::KeyCipher;
 // What the signatures of this crate name.
 pub use ractor;

@@ -14,14 +14,9 @@ use selfsame_storage::{LogProgress, ReceiverKey, StoreError};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::error::EventError;
-use super::log_writer::{self, WorkError, written};
-use super::messages::EventSenderMessage;
-use super::reading::{event_at, read_events};
-use super::receiver::{Ended, Receiver};
-use super::settings::EventSettings;
-use super::state::EventsState;
-use super::transport::{ReceiverSettings, SendFailure, WebhookMessage};
+use super::handle::{EventError, EventSenderMessage, EventSettings, EventsState};
+use super::log::{self, WorkError, event_at, read_events, written};
+use super::receiver::{Ended, Receiver, ReceiverSettings, SendFailure, WebhookMessage};
 use crate::support::slot::{Opened, Traced};
 use crate::support::tasks::OwnedTask;
 
@@ -207,7 +202,7 @@ impl EventSenderState {
         let mut loaded = self.take_loaded().await?;
         let mut has_more = false;
         if let Some(progress) = &mut loaded.progress {
-            has_more = log_writer::log(&self.shared, progress).await?;
+            has_more = log::log(&self.shared, progress).await?;
             self.looks += 1;
             if self.looks >= LOOKS_PER_SWEEP {
                 let is_done = sweep(&self.shared, *progress).await?;
@@ -380,7 +375,7 @@ async fn load(shared: &Arc<EventsState>) -> Result<Loaded, WorkError> {
     let (progress, stored) = stored.await.map_err(|_| WorkError::Panicked)??;
     let EventSettings { receivers: configured, .. } = &*shared.settings.load_full();
     let mut stored: BTreeMap<ReceiverKey, _> = stored.into_iter().collect();
-    let progress = log_writer::begin(shared, progress).await?;
+    let progress = log::begin(shared, progress).await?;
     let beginning = EventPosition::start_of(progress.unwrap_or_default().last + 1);
     let mut receivers = BTreeMap::new();
     for settings in configured {

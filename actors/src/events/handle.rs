@@ -1,23 +1,248 @@
-//! The handle of events, for front-ends and embedders.
+//! The handle of events, for front-ends and embedders: settings, errors, what the sender of events
+//! shares with it and is told by it, and the calls.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use ractor::RpcReplyPort;
 use selfsame_protocol::events::delivery::Event;
 use selfsame_protocol::events::record::EventPosition;
 use selfsame_protocol::events::{Audience, EventId, EventKind};
 use selfsame_protocol::time::UnixMillis;
-use selfsame_storage::{ReceiverKey, StoreError};
+use selfsame_storage::{EventRecords, FaultScope, ReceiverKey, StoreError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::error::EventError;
-use super::messages::EventSenderMessage;
-use super::reading::{event_at, read_events};
-use super::settings::EventSettings;
-use super::state::{DeliveryCounts, EventsState};
-use super::transport::ReceiverSettings;
-use crate::support::slot::RESTART_PATIENCE;
+use super::log::{event_at, read_events};
+use super::receiver::{ReceiverSettings, SendFailure, WebhookTransport};
+use crate::clock::{Clock, Random};
+use crate::registry::handle::RegistryHandle;
+use crate::support::slot::{CallError, Ping, RESTART_PATIENCE, Slot};
+use crate::support::tasks::{Blocking, RetriedStep};
+
+// The settings of events.
+
+/// The settings of events. By default there are no receivers and no streams, and nothing is
+/// recorded.
+#[derive(Clone)]
+pub struct EventSettings {
+    /// Whether events are recorded for streams, of all kinds.
+    pub streams: bool,
+    /// For how long a nullifier that is verified for the same action again makes no other event.
+    pub repeat_window: Duration,
+    /// How long the log keeps an event. A receiver that is further behind loses it.
+    pub retention: Duration,
+    /// Who gets webhooks. Each has an id of its own.
+    pub receivers: Vec<Arc<ReceiverSettings>>,
+    /// How webhooks are posted; `None` posts none.
+    pub transport: Option<Arc<dyn WebhookTransport>>,
+}
+
+impl Default for EventSettings {
+    fn default() -> Self {
+        Self {
+            streams: false,
+            repeat_window: Duration::from_hours(6),
+            retention: Duration::from_hours(7 * 24),
+            receivers: Vec::new(),
+            transport: None,
+        }
+    }
+}
+
+impl fmt::Debug for EventSettings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { streams, repeat_window, retention, receivers, transport: _ } = self;
+        formatter
+            .debug_struct("EventSettings")
+            .field("streams", streams)
+            .field("repeat_window", repeat_window)
+            .field("retention", retention)
+            .field("receivers", receivers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EventSettings {
+    /// Whether events of this kind are told. `app_id` is the application that an event is
+    /// about; `None` for events about none.
+    pub fn wants(&self, kind: EventKind, app_id: Option<&str>) -> bool {
+        self.streams || self.receivers.iter().any(|receiver| receiver.wants(kind, app_id))
+    }
+
+    /// Whether blocks have events that are told.
+    pub(crate) fn wants_blocks(&self) -> bool {
+        EventKind::ALL.into_iter().any(|kind| kind.follows_from_blocks() && self.wants(kind, None))
+    }
+
+    /// Whether anything is recorded at all.
+    pub(crate) fn wants_anything(&self) -> bool {
+        self.streams || !self.receivers.is_empty()
+    }
+}
+
+// Why a question about events has no answer.
+
+/// Why a question about events has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum EventError {
+    /// No receiver has this id.
+    #[error("there is no webhook {id:?}; `webhooks` of the configuration has their ids")]
+    NoSuchReceiver {
+        /// The id.
+        id: String,
+    },
+    /// Another replica sends the webhooks.
+    #[error("another replica leads and sends the webhooks; ask that one")]
+    NotLeading,
+    /// The actor is restarting, stopping or overloaded.
+    #[error("the sender of events cannot be asked: {0}")]
+    Unavailable(String),
+    /// The store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<CallError> for EventError {
+    fn from(error: CallError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+// What the sender of events and its handle share.
+
+/// The most calls that wait for the actor.
+const WAITING_CALLS: usize = 16;
+
+/// What the sender of events and its handle share.
+pub(crate) struct EventsState {
+    pub slot: Arc<Slot<EventSenderMessage>>,
+    pub fault_scope: FaultScope,
+    pub settings: ArcSwap<EventSettings>,
+    /// The height when these settings came into force: blocks are told from then on, unless they
+    /// were told before.
+    pub since: AtomicU64,
+    pub records: EventRecords,
+    pub registry: RegistryHandle,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub blocking: Blocking,
+    /// Grows when the log may have new records.
+    pub logged: watch::Sender<u64>,
+    /// Whether reading or writing the records works.
+    pub working: RetriedStep,
+    counts: Mutex<BTreeMap<String, DeliveryCounts>>,
+}
+
+/// What became of the webhooks to a receiver since the start, and how it is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryCounts {
+    /// Webhooks that it accepted.
+    pub delivered: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Events that are being sent, or wait for another attempt; not since the start, but now.
+    pub waiting: u64,
+    /// Dead letters that are kept now.
+    pub dead: u64,
+    /// Events that were given up and are not kept.
+    pub lost: u64,
+    /// When it accepted one last.
+    pub last_delivered: Option<UnixMillis>,
+}
+
+/// The parts of [`EventsState`].
+pub(crate) struct EventsParts {
+    pub settings: EventSettings,
+    pub records: EventRecords,
+    pub registry: RegistryHandle,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub blocking: Blocking,
+}
+
+impl EventsState {
+    pub fn new(instance: &str, parts: EventsParts) -> Self {
+        let EventsParts { settings, records, registry, clock, random, blocking } = parts;
+        Self {
+            slot: Arc::new(Slot::new(format!("{instance}/event-sender"), Some(WAITING_CALLS))),
+            fault_scope: FaultScope::of_instance(instance),
+            settings: ArcSwap::from_pointee(settings),
+            since: AtomicU64::new(registry.height()),
+            records,
+            registry,
+            clock,
+            random,
+            blocking,
+            logged: watch::Sender::new(0),
+            working: RetriedStep::new("telling of events"),
+            counts: Mutex::default(),
+        }
+    }
+
+    /// Works with other settings from now on.
+    pub fn set_settings(&self, settings: EventSettings) {
+        let before = self.settings.load_full();
+        if !before.wants_blocks() {
+            self.since.store(self.registry.height(), Ordering::Relaxed);
+        }
+        // Otherwise, what is being sent goes on as it was begun.
+        let is_other = (before.streams, before.retention, &before.receivers)
+            != (settings.streams, settings.retention, &settings.receivers);
+        self.settings.store(Arc::new(settings));
+        if !is_other {
+            return;
+        }
+        self.slot.cast(EventSenderMessage::SettingsChanged);
+    }
+
+    /// Wakes those who follow the log.
+    pub fn tell_logged(&self) {
+        self.logged.send_modify(|count| *count += 1);
+    }
+
+    /// What became of the webhooks to a receiver since the start.
+    pub fn counts(&self, receiver: &str) -> DeliveryCounts {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(receiver).copied().unwrap_or_default()
+    }
+
+    /// Counts what became of a webhook.
+    pub fn count(&self, receiver: &str, change: impl FnOnce(&mut DeliveryCounts)) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(counts.entry(receiver.to_owned()).or_default());
+    }
+}
+
+// Messages to the sender of events.
+
+/// A message to the sender of events.
+pub(crate) enum EventSenderMessage {
+    /// Look for what there is to do.
+    Work,
+    /// Something happened, or time has passed: look soon.
+    Wake,
+    /// An attempt has ended.
+    Sent { receiver: ReceiverKey, position: EventPosition, outcome: Result<(), SendFailure> },
+    /// Work with the new settings.
+    SettingsChanged,
+    /// Send the dead letters of a receiver again; says how many.
+    RetryDeadLetters(String, RpcReplyPort<Result<usize, EventError>>),
+    /// Remove the dead letters of a receiver; says how many.
+    DiscardDeadLetters(String, RpcReplyPort<Result<usize, EventError>>),
+    /// Answer, to show that the actor is not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+impl Ping for EventSenderMessage {
+    fn ping(reply: RpcReplyPort<()>) -> Self {
+        Self::Ping(reply)
+    }
+}
 
 /// The most dead letters that are handed out at a time.
 const MOST_DEAD_LETTERS: usize = 100;

@@ -9,26 +9,14 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`recorder`] | makes the record that is written with a cause |
+//! | [`handle`] | what callers use, with settings and errors; what the actor shares with it |
+//! | [`log`] | the record that is written with a cause; the log of events and applied blocks, written and read |
 //! | [`event_sender`] | the actor: the only writer of the log and of what receivers have got |
-//! | [`log_writer`] | puts unlogged events and applied blocks into the log |
-//! | [`receiver`] | how far one receiver is |
-//! | [`reading`] | reads events from the log |
-//! | [`handle`] | what callers use |
-//! | [`messages`], [`state`] | what handle and actor share |
-//! | [`settings`], [`transport`] | settings; who gets webhooks, and how they are posted |
-//! | [`error`] | errors |
+//! | [`receiver`] | who gets webhooks, how they are posted, and how far one receiver is |
 
-pub(crate) mod error;
 pub(crate) mod event_sender;
 pub(crate) mod handle;
-pub(crate) mod log_writer;
-pub(crate) mod messages;
-pub(crate) mod reading;
+pub(crate) mod log;
 pub(crate) mod receiver;
-pub(crate) mod recorder;
-pub(crate) mod settings;
-pub(crate) mod state;
 #[cfg(test)]
 mod tests;
-pub(crate) mod transport;

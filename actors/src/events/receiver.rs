@@ -1,5 +1,5 @@
-//! How far one receiver of webhooks is: what is being sent, what waits for another attempt, what
-//! has to be written.
+//! A receiver of webhooks: who it is, how it is posted to, and how far it is: what is being sent,
+//! what waits for another attempt, what has to be written.
 //!
 //! An event is sent for the first time in the order of the log, several at a time. One that was not
 //! accepted gets a record and waits for its next attempt; the others go on. The stored position of
@@ -8,15 +8,74 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use selfsame_protocol::events::delivery::wait_after;
+use futures_util::future::BoxFuture;
+use selfsame_protocol::events::delivery::{WebhookSecret, wait_after};
 use selfsame_protocol::events::record::{Cause, EventPosition, LogEntry};
-use selfsame_protocol::time::UnixMillis;
+use selfsame_protocol::events::{Audience, EventId, EventKind};
+use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_storage::{DeliveryRecord, ReceiverKey, ReceiverRecord, ReceiverWrite};
 
-use super::reading::{Read, ReadEvent};
-use super::transport::{ReceiverSettings, SendFailure};
+use super::log::{Read, ReadEvent};
 use crate::support::tasks::OwnedTask;
+
+// Who gets webhooks, and how they are posted.
+
+/// A receiver of webhooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiverSettings {
+    /// Its id. How far it is, is kept under this id.
+    pub id: String,
+    /// Where webhooks are posted.
+    pub url: String,
+    /// What webhooks are signed with: each with all of these.
+    pub secrets: Vec<WebhookSecret>,
+    /// The kinds of events that it gets.
+    pub kinds: Vec<EventKind>,
+    /// Whose events it gets.
+    pub audience: Audience,
+}
+
+impl ReceiverSettings {
+    /// Whether it gets an event.
+    pub fn wants(&self, kind: EventKind, app_id: Option<&str>) -> bool {
+        self.kinds.contains(&kind) && self.audience.may_see(kind, app_id)
+    }
+}
+
+/// A signed webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookMessage {
+    /// The header `webhook-id`.
+    pub id: EventId,
+    /// The header `webhook-timestamp`.
+    pub sent_at: UnixSeconds,
+    /// The header `webhook-signature`.
+    pub signature: String,
+    /// The body, in JSON.
+    pub body: String,
+}
+
+/// Why a webhook was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct SendFailure {
+    /// What went wrong, in words.
+    pub reason: String,
+    /// How long the receiver asks to wait.
+    pub retry_after: Option<Duration>,
+    /// Whether the receiver wants no more of this: there is no further attempt.
+    pub is_final: bool,
+}
+
+/// Posts webhooks. The daemon's implementation uses HTTP.
+pub trait WebhookTransport: Send + Sync + 'static {
+    /// Posts one webhook, within a time that the implementation bounds. Success means that the
+    /// receiver has accepted it. The future may be dropped at any moment.
+    fn post(&self, receiver: &ReceiverSettings, message: WebhookMessage)
+    -> BoxFuture<'static, Result<(), SendFailure>>;
+}
 
 /// The most webhooks that are sent to a receiver at a time.
 const AT_ONCE: usize = 8;

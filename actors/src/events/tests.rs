@@ -20,11 +20,9 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::handle::ReceiverStatus;
-use super::reading::{Read, ReadEvent};
-use super::receiver::{Ended, Receiver};
-use super::settings::EventSettings;
-use super::transport::{ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
+use super::handle::{EventSettings, ReceiverStatus};
+use super::log::{Read, ReadEvent};
+use super::receiver::{Ended, Receiver, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
 use crate::clock::ManualClock;
 use crate::{EventsHandle, Service, ServiceParts, Settings};
 

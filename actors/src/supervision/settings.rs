@@ -7,7 +7,7 @@ use selfsame_protocol::registry::RuleParameters;
 
 use crate::bridge::handle::BridgeSettings;
 use crate::chain::settings::ChainSettings;
-use crate::events::settings::EventSettings;
+use crate::events::handle::EventSettings;
 use crate::registry::limits::{AdmissionLimits, BatchLimits};
 use crate::sign_in::settings::SignInSettings;
 use crate::verification::settings::VerificationSettings;

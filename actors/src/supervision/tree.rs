@@ -15,7 +15,7 @@ use crate::bridge::message_bridge::{BridgeState, MessageBridge};
 use crate::chain::follower::Follower;
 use crate::chain::state::ChainState;
 use crate::events::event_sender::EventSender;
-use crate::events::state::EventsState;
+use crate::events::handle::EventsState;
 use crate::registry::batcher::Batcher;
 use crate::registry::request_tracker::RequestTracker;
 use crate::registry::state::RegistryState;

@@ -47,7 +47,7 @@ use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
 use super::state::{Measured, VerifierState};
 use crate::chain::handle::{ChainHandle, RootUse, Unseen};
 use crate::clock::Clock;
-use crate::events::recorder::EventRecorder;
+use crate::events::log::EventRecorder;
 use crate::registry::handle::RegistryHandle;
 use crate::support::notify::Announcer;
 use crate::support::slot::CallError;

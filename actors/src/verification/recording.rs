@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error::VerificationError;
 use crate::clock::Clock;
-use crate::events::recorder::EventRecorder;
+use crate::events::log::EventRecorder;
 use crate::support::notify::{Announcer, ServiceEvent};
 
 /// Number of locks that nullifiers share: enough that two unrelated nullifiers rarely share one.

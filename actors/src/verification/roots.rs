@@ -22,7 +22,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::chain::handle::{ChainHandle, Unseen};
 use crate::clock::Clock;
-use crate::events::recorder::EventRecorder;
+use crate::events::log::EventRecorder;
 use crate::registry::handle::RegistryHandle;
 
 /// The trusted roots: those of the configuration, as changed by the operator's stored decisions.

@@ -1,8 +1,7 @@
 //! The metrics of webhooks.
 
 use super::sink::Reporter;
-use crate::events::handle::EventsHandle;
-use crate::events::state::DeliveryCounts;
+use crate::events::handle::{DeliveryCounts, EventsHandle};
 
 /// Reports them, for each webhook of the settings.
 pub(super) fn report(events: &EventsHandle, reporter: &mut Reporter<'_>) {
