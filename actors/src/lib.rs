@@ -125,17 +125,17 @@ pub use sign_in::state::TOKEN_LIFETIME;
 pub use sign_in::stopped::revoke_stored_keys;
 pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest};
-pub use supervision::election::{Election, ElectionError, Leadership};
-pub use supervision::error::ServiceError;
-pub use supervision::heartbeat::ActorHealth;
+pub use supervision::health::ActorHealth;
+pub use supervision::leadership::{Election, ElectionError, Leadership};
 pub use supervision::metrics::{
     Metric, MetricKind, MetricSample, MetricUnit, MetricValue, MetricsSink, SourceLimitRefusals,
 };
-pub use supervision::parts::{ClusterParts, ServiceParts};
 pub use supervision::replication::{LeadError, ReplicaStatus};
 pub use supervision::service::Service;
 pub use supervision::service_actor::{ServiceActor, ServiceChild, ServiceMessage};
-pub use supervision::settings::{STUCK_AFTER, Settings, SupervisionSettings, UNREADY_AFTER};
+pub use supervision::start::{
+    ClusterParts, STUCK_AFTER, ServiceError, ServiceParts, Settings, SupervisionSettings, UNREADY_AFTER,
+};
 pub use support::notify::ServiceEvent;
 pub use support::replica::{AwaitError, LeaderConnection, LeaderError};
 pub use support::slot::ACTOR_SPANS;

@@ -15,10 +15,8 @@ use tokio::task::JoinHandle;
 
 use super::run::Run;
 use crate::clock::Clock;
-use crate::supervision::error::ServiceError;
-use crate::supervision::parts::{BlockingParts, ClusterParts, Parts};
 use crate::supervision::service::Service;
-use crate::supervision::settings::Settings;
+use crate::supervision::start::{BlockingParts, ClusterParts, Parts, ServiceError, Settings};
 use crate::support::notify::Announcer;
 use crate::support::replica::{ForwardedWrites, Forwarding, Freshness};
 use crate::support::tasks::Blocking;

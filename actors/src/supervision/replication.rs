@@ -10,16 +10,19 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use selfsame_protocol::encoding::{DecodeError, decode, encode};
 use selfsame_storage::{
-    AppliedEntry, GroupCommit, JournalEntry, Position, RecordKind, Replica, Store, StoreError, Term,
+    AppliedEntry, ForwardedDecision, GroupCommit, JournalEntry, Position, RecordKind, Replica, Store, StoreError, Term,
+    is_certainly_unwritten,
 };
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::{Instrument, Span};
 
-use super::election::Election;
+use super::leadership::Election;
 use crate::events::handle::EventsHandle;
+use crate::registry::forwarded::{decode_submission, encode_answer};
 use crate::registry::handle::RegistryHandle;
 use crate::registry::messages::{BatcherMessage, RequestTrackerMessage};
 use crate::registry::reader::Reader;
@@ -27,7 +30,7 @@ use crate::registry::state::RegistrySlots;
 use crate::sign_in::ids::TransactionId;
 use crate::sign_in::messages::SessionRegistryMessage;
 use crate::sign_in::state::SignInState;
-use crate::support::replica::Freshness;
+use crate::support::replica::{Answer, Freshness, Question, QuestionKind, decision_content};
 use crate::support::slot::{CallError, RESTART_PATIENCE, actor_span};
 use crate::support::tasks::{Blocking, RETRY_INTERVAL, RetriedStep};
 use crate::verification::handle::VerificationHandle;
@@ -58,7 +61,7 @@ pub enum LeadError {
 }
 
 /// What following a journal needs.
-pub(super) struct ReplicationParts {
+pub(crate) struct ReplicationParts {
     pub store: Store,
     pub replica: Arc<Replica>,
     pub reader: Arc<Reader>,
@@ -104,7 +107,7 @@ pub struct ReplicaStatus {
 
 /// What was seen of the journal and the election.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     end: Option<Position>,
     leader: Option<Result<String, String>>,
     unfit_until: Option<Instant>,
@@ -353,4 +356,52 @@ impl ReplicationParts {
             }
         }
     }
+}
+
+// What the leader answers the other replicas.
+
+/// The answer of a service that has no journal.
+pub(super) fn no_replica() -> Vec<u8> {
+    encode(&refusal("the service that was asked has no journal"))
+}
+
+/// Answers a message of another replica.
+pub(super) async fn answer(parts: &ReplicationParts, registry: &RegistryHandle, message: &[u8]) -> Vec<u8> {
+    // A message that arrives late, after another one began to lead, is refused by the journal.
+    let answer = match parts.replica.leading() {
+        Some(_) => decided(parts, registry, message).await,
+        None => Ok(refusal("the replica that was asked does not lead")),
+    };
+    encode(&answer.unwrap_or_else(|error| refusal(&format!("the question cannot be read: {error}"))))
+}
+
+async fn decided(parts: &ReplicationParts, registry: &RegistryHandle, message: &[u8]) -> Result<Answer, DecodeError> {
+    let Question { kind, content } = decode(message)?;
+    Ok(match kind {
+        QuestionKind::Write => {
+            let (decided, decision) = oneshot::channel();
+            parts.group_commit.decide_forwarded(&content, Box::new(move |outcome| drop(decided.send(outcome))))?;
+            match decision.await.unwrap_or(Err(StoreError::Panicked)) {
+                Ok(ForwardedDecision { decision, position, applied }) => {
+                    // The actors of this replica did not ask for this write, and some keep what it
+                    // changed. Callers may wait here for what it brings.
+                    if let Err(error) = parts.tell(applied).await {
+                        tracing::error!(%error, "what another replica has written cannot be read");
+                    }
+                    Answer::Answered { position: position.0, content: decision_content(decision) }
+                }
+                Err(error) => Answer::Failed { is_certain: is_certainly_unwritten(&error), reason: error.to_string() },
+            }
+        }
+        QuestionKind::Submit => {
+            let content = encode_answer(registry.submit_forwarded(decode_submission(&content)?).await);
+            // The store has the request, or what it is refused for.
+            Answer::Answered { position: parts.replica.position().0, content }
+        }
+    })
+}
+
+/// Nothing was done.
+fn refusal(reason: &str) -> Answer {
+    Answer::Failed { is_certain: true, reason: reason.to_owned() }
 }

@@ -17,18 +17,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use super::answering;
-use super::error::ServiceError;
-use super::guardian::Guardian;
-use super::heartbeat::{ActorHealth, Heartbeat};
+use super::health::{ActorHealth, Heartbeat, StoreWatch, silent_actors, tell_troubles};
 use super::leadership::{Candidate, LeadershipMessage};
-use super::parts::{BlockingParts, OpenedParts, Parts, ServiceParts};
-use super::replication::{LeadError, ReplicaStatus, Replication, ReplicationParts};
-use super::settings::Settings;
-use super::store_watch::StoreWatch;
-use super::supervisor::SupervisorMessage;
+use super::replication::{self, LeadError, ReplicaStatus, Replication, ReplicationParts};
+use super::start::{BlockingParts, OpenedParts, Parts, ServiceError, ServiceParts, Settings};
+use super::supervisor::{Guardian, SupervisorMessage};
 use super::tree::{OtherActors, Tree};
-use super::troubles::{silent_actors, tell_troubles};
 use crate::bridge::handle::BridgeHandle;
 use crate::bridge::message_bridge::BridgeState;
 use crate::chain::handle::ChainHandle;
@@ -436,8 +430,8 @@ impl Service {
     /// ([`crate::LeaderConnection`]).
     pub async fn answer_replica(&self, message: &[u8]) -> Vec<u8> {
         match &self.replication {
-            Some(replication) => answering::answer(replication.parts(), &self.registry, message).await,
-            None => answering::no_replica(),
+            Some(replication) => replication::answer(replication.parts(), &self.registry, message).await,
+            None => replication::no_replica(),
         }
     }
 

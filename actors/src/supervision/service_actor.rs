@@ -7,10 +7,9 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
 use tokio::sync::{broadcast, watch};
 
-use super::error::ServiceError;
-use super::heartbeat::ActorHealth;
-use super::parts::ServiceParts;
+use super::health::ActorHealth;
 use super::service::Service;
+use super::start::{ServiceError, ServiceParts};
 use super::supervisor::reason_of_end;
 use crate::support::notify::ServiceEvent;
 use crate::support::tasks::OwnedTask;

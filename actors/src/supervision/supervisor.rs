@@ -1,19 +1,22 @@
-//! A supervisor: starts its children in their order, and starts those again that end.
+//! Supervisors: one starts its children in their order, and starts those again that end; the guardian
+//! is the supervisor of a service that has no embedder's.
 //!
-//! It is built on the supervision events of ractor alone, so that it compiles with every set of
+//! They are built on the supervision events of ractor alone, so that they compile with every set of
 //! ractor's features.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use super::settings::SupervisionSettings;
+use super::start::{ServiceError, SupervisionSettings};
 use crate::support::notify::{Announcer, ServiceEvent};
 use crate::support::slot::actor_span;
 
@@ -240,5 +243,36 @@ pub(super) fn reason_of_end(event: SupervisionEvent) -> Option<String> {
         SupervisionEvent::ActorFailed(_, error) => Some(error.to_string()),
         SupervisionEvent::ActorTerminated(_, _, reason) => Some(reason.unwrap_or_else(|| "it was stopped".to_owned())),
         _ => None,
+    }
+}
+
+// The supervisor of a service that has no embedder's supervisor.
+
+/// The actor: reports why the root of the supervision tree ended. Nothing sends it a message.
+pub(super) struct Guardian;
+
+impl Actor for Guardian {
+    type Msg = Infallible;
+    type State = watch::Sender<Option<ServiceError>>;
+    type Arguments = watch::Sender<Option<ServiceError>>;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<Infallible>,
+        failed: Self::Arguments,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(failed)
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<Infallible>,
+        event: SupervisionEvent,
+        failed: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        if let Some(reason) = reason_of_end(event) {
+            failed.send_replace(Some(ServiceError::GaveUp { reason }));
+        }
+        Ok(())
     }
 }

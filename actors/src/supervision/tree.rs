@@ -9,7 +9,7 @@ use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use tracing::{Instrument, Span};
 
 use super::leadership::{Candidate, LeadershipActor};
-use super::settings::SupervisionSettings;
+use super::start::SupervisionSettings;
 use super::supervisor::{ChildSpec, Strategy, Supervisor, SupervisorArguments, SupervisorMessage};
 use crate::bridge::message_bridge::{BridgeState, MessageBridge};
 use crate::chain::follower::Follower;

@@ -19,7 +19,7 @@ use super::clients::{self, Answer, ClientLog, LiveService};
 use super::model::Planted;
 use super::{CLIENTS, DOMAIN, check_repeats, checks, finish_requests, play_and_count, settings};
 use crate::simulation::{FaultRates, Run, SeededRandom, SimulatedService, Simulation};
-use crate::supervision::parts::ClusterParts;
+use crate::supervision::start::ClusterParts;
 use crate::support::replica::{LeaderConnection, LeaderError};
 use crate::{RegistryHandle, Service};
 
