@@ -20,24 +20,14 @@
 //! ends processes, not machines. Work that a program gives to threads of its own, and input and
 //! output, are outside of a simulation.
 
-mod clock;
-mod events;
 mod faults;
-mod history;
-mod ledger;
 mod play;
-mod random;
 mod run;
 mod service;
 #[cfg(test)]
 mod tests;
 
-pub use clock::SimulatedClock;
-pub use events::EventLog;
-pub use faults::FaultRates;
-pub use history::Simulation;
-pub use ledger::{FaultyLedger, MemoryLedger};
-pub use play::{Failure, Played, find_failure, play_seeds};
-pub use random::SeededRandom;
-pub use run::Run;
+pub use faults::{FaultRates, FaultyLedger, MemoryLedger};
+pub use play::{Failure, Played, Simulation, find_failure, play_seeds};
+pub use run::{EventLog, Run, SeededRandom, SimulatedClock};
 pub use service::{NewService, SimulatedService};

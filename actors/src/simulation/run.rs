@@ -1,21 +1,21 @@
-//! One life of the process.
+//! One life of the process, and what all lives of a history share: the time, the random numbers, the
+//! log of what happens.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use ractor::registry::where_is;
 use selfsame_storage::{Committer, Ledger};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-use super::clock::SimulatedClock;
-use super::events::EventLog;
-use super::faults::{FaultRates, Faults};
-use super::ledger::FaultyLedger;
-use super::random::SeededRandom;
+use super::faults::{FaultRates, Faults, FaultyLedger};
+use crate::clock::{Clock, Random};
 
 /// The panic of a task.
 #[derive(Default)]
@@ -181,5 +181,159 @@ impl Run {
 impl std::fmt::Debug for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Run").field("number", &self.number).field("rates", &self.faults.rates).finish_non_exhaustive()
+    }
+}
+
+// The time of a simulation.
+
+/// The simulated time since the Unix epoch. During a run it passes as the paused time of the run's
+/// runtime does; between runs it stands still. Clones show the same time.
+#[derive(Clone, Debug)]
+pub struct SimulatedClock {
+    reading: Arc<Mutex<Reading>>,
+    /// How far this clock is ahead of the simulation's own.
+    ahead: Duration,
+}
+
+#[derive(Debug)]
+struct Reading {
+    /// The time at `since`; outside of a run the time that the clock stands at.
+    shown: Duration,
+    since: Option<Instant>,
+}
+
+impl Reading {
+    fn now(&self) -> Duration {
+        self.shown + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+impl SimulatedClock {
+    pub(super) fn stopped_at(shown: Duration) -> Self {
+        Self { reading: Arc::new(Mutex::new(Reading { shown, since: None })), ahead: Duration::ZERO }
+    }
+
+    /// A clock that is always `by` ahead of this one: that of another machine, which is set
+    /// otherwise.
+    #[must_use]
+    pub fn ahead_by(&self, by: Duration) -> Self {
+        Self { reading: Arc::clone(&self.reading), ahead: self.ahead + by }
+    }
+
+    /// Lets time pass during which the machine sleeps: the clock, and all that are ahead of it, go
+    /// forward, and timers do not. Records expire by the clock; actors delete what has expired when
+    /// their timers say so, so let some time pass after a jump.
+    pub fn jump(&self, by: Duration) {
+        self.reading().shown += by;
+    }
+
+    /// Goes on with the time of the runtime that this is called in.
+    pub(super) fn resume(&self) {
+        self.reading().since = Some(Instant::now());
+    }
+
+    /// Stands still from now on.
+    pub(super) fn stop(&self) {
+        let mut reading = self.reading();
+        reading.shown = reading.now();
+        reading.since = None;
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Duration {
+        self.reading().now() + self.ahead
+    }
+}
+
+// The random numbers of a simulation.
+
+/// A random number generator (SplitMix64) that repeats its numbers for the same seed. Clones draw
+/// from the same stream. It can be predicted, so it is for simulations only.
+#[derive(Clone, Debug)]
+pub struct SeededRandom(Arc<Mutex<u64>>);
+
+impl SeededRandom {
+    /// The stream of a seed.
+    pub fn from_seed(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(seed)))
+    }
+
+    /// The next number.
+    pub fn draw(&self) -> u64 {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`; 0 when `bound` is 0.
+    pub fn below(&self, bound: u64) -> u64 {
+        self.draw() % bound.max(1)
+    }
+
+    /// True once in `times` draws on average; never when `times` is 0.
+    pub fn once_in(&self, times: u64) -> bool {
+        times > 0 && self.below(times) == 0
+    }
+
+    /// One of the items.
+    ///
+    /// # Panics
+    /// When there is no item.
+    pub fn pick<'a, T>(&self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len() as u64) as usize]
+    }
+
+    /// A time below `bound`, in whole microseconds.
+    pub fn time_below(&self, bound: Duration) -> Duration {
+        Duration::from_micros(self.below(bound.as_micros().try_into().unwrap_or(u64::MAX)))
+    }
+
+    /// Lets a random simulated time pass: more than none, and at most `bound` or 1 µs. Tokio rounds
+    /// it up to whole milliseconds.
+    pub async fn pause(&self, bound: Duration) {
+        tokio::time::sleep(self.time_below(bound) + Duration::from_micros(1)).await;
+    }
+}
+
+impl Random for SeededRandom {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.draw().to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+// The log of a simulation.
+
+/// The events of a history in their order. Clones write to the same log.
+#[derive(Clone, Debug, Default)]
+pub struct EventLog(Arc<Mutex<Vec<String>>>);
+
+impl EventLog {
+    /// Notes an event. Leave out of it what differs between two plays of a seed, such as the unique
+    /// names of actors.
+    pub fn note(&self, event: impl Into<String>) {
+        self.lock().push(event.into());
+    }
+
+    /// The events so far.
+    pub fn events(&self) -> Vec<String> {
+        self.lock().clone()
+    }
+
+    /// How many events there are so far.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
