@@ -82,15 +82,12 @@ pub use bridge::handle::{
     BridgeError, BridgeHandle, BridgeSettings, BridgeStatistics, PolledResponse, RequestSealer, SealError,
 };
 pub use bridge::peers::BridgePeers;
-pub use chain::error::ChainError;
-pub use chain::handle::ChainHandle;
-pub use chain::node::{ChainNode, NodeError, Refusal};
-pub use chain::nodes::NodeStatus;
-pub use chain::settings::{
-    ChainSettings, CodeSettings, ContractPlace, FollowedOwner, Freshness, KeyContract, KeySourceSettings, OnUpgrade,
-    PartySourceSettings, RootSourceSettings, VerifierSettings,
+pub use chain::contracts::{
+    ChainError, ChainSettings, CodeSettings, ContractPlace, FollowedOwner, Freshness, KeyContract, KeySourceSettings,
+    OnUpgrade, PartySourceSettings, RootSourceSettings, VerifierSettings,
 };
-pub use chain::status::{ChainStatus, DeploymentStatus, KeyStatus, PartyStatus, SourceData, SourceStatus};
+pub use chain::handle::{ChainHandle, ChainStatus, DeploymentStatus, KeyStatus, PartyStatus, SourceData, SourceStatus};
+pub use chain::nodes::{ChainNode, NodeError, NodeStatus, Refusal};
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
 pub use events::handle::{
     DeadLetter, DeliveryCounts, EventError, EventPage, EventSettings, EventsHandle, ReceiverStatus,

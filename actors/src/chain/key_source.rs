@@ -15,16 +15,10 @@ use selfsame_protocol::chain::followed::{FollowedKeys, KeyOwner, Unavailable};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{ChainRecords, KeySourceRecord, StoreError};
 
-use super::code_watch::CodeWatch;
-use super::durable::durably;
-use super::error::ChainError;
-use super::location::Location;
-use super::node::Refusal;
-use super::nodes::Nodes;
-use super::place::Place;
-use super::progress::Progress;
-use super::settings::{FollowedOwner, KeyContract, KeySourceSettings};
-use super::verifier_source::VerifierSource;
+use super::contracts::{ChainError, FollowedOwner, KeyContract, KeySourceSettings};
+use super::deployment::{CodeWatch, Location, Place, VerifierSource};
+use super::follower::{Progress, durably};
+use super::nodes::{Nodes, Refusal};
 use crate::clock::Clock;
 
 /// The most keys that one round trip asks for.

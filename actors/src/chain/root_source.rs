@@ -16,17 +16,11 @@ use selfsame_protocol::tree::Root;
 use selfsame_protocol::{B256, Bytes};
 use selfsame_storage::{ChainRecords, KnownFrom, RootSourceWrite, StoreError};
 
-use super::code_watch::CodeWatch;
-use super::durable::durably;
-use super::error::ChainError;
-use super::first_block::{FirstBlock, missing_history};
-use super::location::Location;
+use super::contracts::{ChainError, RootSourceSettings};
+use super::deployment::{CodeWatch, Location, Place, VerifierSource};
+use super::follower::{Progress, Step, durably};
 use super::nodes::Nodes;
-use super::place::Place;
-use super::progress::{Progress, Step};
-use super::root_state::{RootState, Rule, unread};
-use super::settings::RootSourceSettings;
-use super::verifier_source::VerifierSource;
+use super::root_history::{FirstBlock, RootState, Rule, missing_history, unread};
 use crate::clock::Clock;
 
 /// The most blocks that one round trip asks for: a node that takes no batches answers one by one.

@@ -13,13 +13,14 @@ use selfsame_protocol::verification::Environment;
 use selfsame_protocol::verification::roots::RootAge;
 use selfsame_protocol::{Address, Bytes, U256};
 
-use super::error::ChainError;
+use super::contracts::{
+    ChainError, CodeSettings, ContractPlace, FollowedOwner, KeyContract, KeySourceSettings, RootSourceSettings,
+};
+use super::deployment::VerifierSource;
+use super::follower::Step;
 use super::key_source::KeySource;
-use super::node::NodeError;
-use super::progress::Step;
+use super::nodes::NodeError;
 use super::root_source::RootSource;
-use super::settings::{CodeSettings, ContractPlace, FollowedOwner, KeyContract, KeySourceSettings, RootSourceSettings};
-use super::verifier_source::VerifierSource;
 use fixture::*;
 
 mod deployment;

@@ -10,7 +10,7 @@ use super::health::ActorHealth;
 use super::replication::ReplicaStatus;
 use super::service::Service;
 use crate::bridge::handle::BridgeHandle;
-use crate::chain::status::{ChainStatus, SourceData, SourceStatus};
+use crate::chain::handle::{ChainStatus, SourceData, SourceStatus};
 use crate::events::handle::{DeliveryCounts, EventsHandle};
 use crate::registry::handle::{RegistryHandle, RegistryStatistics};
 use crate::registry::open_operations::RegistryMeasurements;

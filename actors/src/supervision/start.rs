@@ -13,7 +13,7 @@ use selfsame_storage::{
 use super::leadership::Election;
 use crate::bridge::handle::BridgeSettings;
 use crate::bridge::peers::BridgePeers;
-use crate::chain::settings::ChainSettings;
+use crate::chain::contracts::ChainSettings;
 use crate::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::events::handle::EventSettings;
 use crate::registry::limits::{AdmissionLimits, BatchLimits};

@@ -4,8 +4,8 @@ use selfsame_protocol::chain::deployment::{AcceptedCode, Deployment, UnacceptedC
 use selfsame_protocol::chain::followed::Unavailable;
 
 use super::*;
-use crate::chain::settings::{ChainSettings, OnUpgrade, VerifierSettings};
-use crate::chain::state::ChainState;
+use crate::chain::contracts::{ChainSettings, OnUpgrade, VerifierSettings};
+use crate::chain::follower::ChainState;
 
 const VERIFIER: Address = Address::repeat_byte(0xee);
 const OTHER: Address = Address::repeat_byte(0xc1);

@@ -18,14 +18,11 @@ use selfsame_protocol::{Address, B256, Bytes, U256, keccak256};
 use selfsame_storage::{ChainRecords, GroupCommit, OpenOptions, SourceId, Store};
 use tempfile::TempDir;
 
-use crate::chain::durable::durably;
-use crate::chain::error::ChainError;
-use crate::chain::node::{ChainNode, NodeError, Refusal};
-use crate::chain::nodes::Nodes;
-use crate::chain::progress::Step;
+use crate::chain::contracts::{ChainError, CodeSettings, ContractPlace, Freshness, RootSourceSettings};
+use crate::chain::deployment::VerifierSource;
+use crate::chain::follower::{Step, durably};
+use crate::chain::nodes::{ChainNode, NodeError, Nodes, Refusal};
 use crate::chain::root_source::RootSource;
-use crate::chain::settings::{CodeSettings, ContractPlace, Freshness, RootSourceSettings};
-use crate::chain::verifier_source::VerifierSource;
 use crate::clock::ManualClock;
 
 pub(super) const CHAIN: u64 = 480;

@@ -7,7 +7,7 @@ use selfsame_protocol::chain::contracts::Question;
 use tokio::time::Instant;
 
 use super::*;
-use crate::chain::node::Refusal;
+use crate::chain::nodes::Refusal;
 
 const REACH: Duration = Duration::from_secs(1800);
 
