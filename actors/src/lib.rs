@@ -106,20 +106,17 @@ pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitE
 pub use selfsame_protocol as protocol;
 pub use selfsame_storage as storage;
 pub use selfsame_storage::{CommitMeasurements, Histogram, HistogramSnapshot, StoreStatistics};
-pub use sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn};
-pub use sign_in::elsewhere::Given;
-pub use sign_in::error::SignInError;
-pub use sign_in::handle::{SignInHandle, SignInRefusals, SignInStatistics};
-pub use sign_in::ids::{InvalidTransactionId, TransactionId};
-pub use sign_in::progress::Progress;
+pub use sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn, Progress};
+pub use sign_in::handle::{
+    SignInClient, SignInError, SignInHandle, SignInLimits, SignInRefusals, SignInSettings, SignInStatistics,
+};
+pub use sign_in::keys::revoke_stored_keys;
+pub use sign_in::records::{Given, InvalidTransactionId, TOKEN_LIFETIME, TransactionId};
 pub use sign_in::sessions::{SessionCookie, SessionPerson, SessionSignIn};
-pub use sign_in::settings::{SignInClient, SignInLimits, SignInSettings};
 pub use sign_in::sign_in_actor::{
     AuthorizationCallError, OwnedSessionCookie, SignInActor, SignInCallError, SignInMessage,
 };
 pub use sign_in::signing_keys::{JwkParameters, KeyState, PublicJwk, SigningError};
-pub use sign_in::state::TOKEN_LIFETIME;
-pub use sign_in::stopped::revoke_stored_keys;
 pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest};
 pub use supervision::health::ActorHealth;

@@ -1,15 +1,24 @@
 //! The beginning of a sign-in: an authorization request is answered from the browser's session, or
-//! becomes a transaction that waits for a person's proof.
+//! becomes a transaction, which is bound to its browser and waits for a person's proof.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, REQUEST_TYPE, RequestForms, SignInRequest, SignedRequest};
+use selfsame_protocol::sign_in::records::{OpenedRequest, Transaction};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
+use selfsame_storage::Decision;
+use subtle::ConstantTimeEq;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
-use super::elsewhere::Given;
-use super::error::SignInError;
-use super::handle::SignInHandle;
+use super::handle::{SignInClient, SignInError, SignInHandle};
+use super::records::{Given, ReadRecord, SignInState, TransactionId, hash_of, write};
+use super::session_registry::SessionRegistryMessage;
+use super::signing_keys::{LoadedKeys, SigningError};
 use super::transactions::{NewTransaction, ProofRequest};
+use crate::support::slot::RESTART_PATIENCE;
 
 /// What comes of a valid authorization request.
 #[derive(Clone, Debug)]
@@ -109,5 +118,189 @@ impl SignInHandle {
         let transaction = self.begin(request, expected, *source, user_agent.as_deref()).await?;
         let asked = self.proof_request(transaction.id)?;
         Ok(Authorization::ProofRequested(Box::new(BegunSignIn { transaction, asked, target: target.clone() })))
+    }
+}
+
+// What ties a proof to the browser that began the sign-in: the signed proof request, and the
+// return URL of an answer from the browser's own device.
+
+impl SignInHandle {
+    /// Opens a transaction's proof request for an authenticator and returns it in its plain and its
+    /// signed form. The first call records `request` with the time; later calls return the same
+    /// request. Where a current proof is asked for, each call takes a challenge of the transaction,
+    /// and the request has its nonce; from the last challenge on, and for a legacy proof, it is
+    /// signed again only when the operator has revoked its key.
+    pub async fn open_request(&self, id: TransactionId, request: SignInRequest) -> Result<RequestForms, SignInError> {
+        let keys = self.state.signing_keys().await?;
+        let mut made: Option<OpenedRequest> = None;
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            let answered = value.answer.is_some();
+            let challenge = match answered {
+                // It gives no more challenges out.
+                true => value.open_challenges().next().unwrap_or_else(|| value.challenge(0)),
+                false => value.next_challenge(self.client_of(&value)?.proof),
+            };
+            let known = value.opened.as_ref();
+            if let Some(OpenedRequest { request, signed }) = known
+                && request.nonce == challenge.nonce
+                && keys.include_signer_of(signed)
+            {
+                return Ok(RequestForms { plain: request.clone(), answered, signed: signed.clone() });
+            }
+            let request = known.map_or(&request, |known| &known.request);
+            let request = SignInRequest { nonce: challenge.nonce, ..request.clone() };
+            let opened = match made.take() {
+                Some(opened) if opened.request == request => opened,
+                _ => {
+                    let signed = self.sign_request(Arc::clone(&keys), request.clone()).await?;
+                    OpenedRequest { request, signed }
+                }
+            };
+            let forms = RequestForms { plain: opened.request.clone(), answered, signed: opened.signed.clone() };
+            let is_first = value.opened_at.is_none();
+            let given = value.with_given(challenge, self.state.clock.unix_seconds());
+            let changed = Transaction { opened: Some(opened.clone()), ..given };
+            let written = self.state.write(vec![write(id.key(), Some(&stored), &changed, stored.expires_at)]).await?;
+            if written == Decision::Written {
+                if is_first {
+                    self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                }
+                return Ok(forms);
+            }
+            made = Some(opened);
+        }
+    }
+
+    async fn sign_request(&self, keys: Arc<LoadedKeys>, request: SignInRequest) -> Result<String, SignInError> {
+        let claims = SignedRequest { iss: self.provider().issuer.clone(), request };
+        let signed = self.state.blocking.run(move || keys.sign_as(REQUEST_TYPE, &claims)).await;
+        Ok(signed.map_err(|error| SigningError::Sign(error.to_string()))??)
+    }
+}
+
+/// Checks that the application lets a person answer this way.
+pub(super) fn check_mode(client: &SignInClient, mode: AnswerMode) -> Result<(), SignInRejection> {
+    if mode == AnswerMode::SameDevice || client.allows_cross_device {
+        return Ok(());
+    }
+    let detail = "this application takes proofs only from the device where the browser is; open the page's link there";
+    Err(SignInRejection::of("mode", ErrorKind::CrossDeviceDenied, detail))
+}
+
+/// Checks the secret of the return URL, where the answer came from the browser's own device. Only
+/// that device has got the URL, so a sign-in that a browser elsewhere began cannot be completed.
+pub(super) fn check_return(transaction: &Transaction, given: Option<&str>) -> Result<(), SignInRejection> {
+    let Some(expected) = &transaction.return_hash else { return Ok(()) };
+    if bool::from(hash_of(given.unwrap_or_default()).as_slice().ct_eq(expected.as_slice())) {
+        return Ok(());
+    }
+    let detail = "the proof came from the device where the sign-in was opened; it goes on there, at the address that \
+                  the authenticator opened";
+    Err(SignInRejection::of("return", ErrorKind::InvalidRequest, detail))
+}
+
+// The progress of a transaction: a caller that has its secret can wait for the answer.
+
+/// Where a transaction stands, for a caller that has its secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// No authenticator has opened the request yet.
+    Waiting,
+    /// An authenticator has opened the request, and the person has not answered yet.
+    Opened,
+    /// A proof was accepted, or the person refused: the caller can complete the transaction.
+    Answered,
+    /// A proof from the browser's own device was accepted: the caller can complete the transaction
+    /// with the return URL, which the authenticator opens.
+    AnsweredOnSameDevice,
+    /// The transaction was completed, has expired, or never existed.
+    Over,
+}
+
+impl Progress {
+    /// Whether the transaction waits for the person's answer.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Self::Waiting | Self::Opened)
+    }
+}
+
+impl SignInHandle {
+    /// Where a transaction stands, for a caller that has its secret.
+    pub fn progress(&self, id: TransactionId, secret: &str) -> Result<Progress, SignInError> {
+        let Some(ReadRecord { value, .. }) = self.state.get::<Transaction>(&id.key())? else {
+            return Ok(Progress::Over);
+        };
+        check_secret(&value, secret)?;
+        Ok(match value.answer {
+            _ if value.is_done => Progress::Over,
+            Some(_) if value.return_hash.is_some() => Progress::AnsweredOnSameDevice,
+            Some(_) => Progress::Answered,
+            None if value.opened_at.is_some() => Progress::Opened,
+            None => Progress::Waiting,
+        })
+    }
+
+    /// Waits while a transaction waits for its answer and its progress is still the one that the
+    /// caller has `seen`, or until `deadline`.
+    pub async fn follow(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        seen: Progress,
+        deadline: Instant,
+    ) -> Result<Progress, SignInError> {
+        // Only a caller that has the secret may become a follower.
+        let progress = self.progress(id, secret)?;
+        if progress != seen || !progress.is_waiting() {
+            return Ok(progress);
+        }
+        loop {
+            let mut follower = Follower::register(&self.state, id).await?;
+            loop {
+                let progress = self.progress(id, secret)?;
+                if progress != seen {
+                    return Ok(progress);
+                }
+                match timeout_at(deadline, follower.changes.changed()).await {
+                    Err(_) => return Ok(progress),
+                    Ok(Ok(())) => {}
+                    // The session registry stopped, so the follower registers again.
+                    Ok(Err(_)) => break,
+                }
+            }
+        }
+    }
+}
+
+/// Checks that the caller has the transaction's secret. For other callers the transaction does not
+/// exist.
+pub(super) fn check_secret(transaction: &Transaction, secret: &str) -> Result<(), SignInError> {
+    let is_owner: bool = hash_of(secret).as_slice().ct_eq(transaction.secret_hash.as_slice()).into();
+    if is_owner { Ok(()) } else { Err(SignInError::no_transaction("the transaction's secret is wrong")) }
+}
+
+/// A registered follower. Dropping it ends the registration.
+struct Follower {
+    state: Arc<SignInState>,
+    id: TransactionId,
+    changes: watch::Receiver<()>,
+}
+
+impl Follower {
+    /// The follower sees every change from now on. The caller registers first and then reads the
+    /// transaction.
+    async fn register(state: &Arc<SignInState>, id: TransactionId) -> Result<Self, SignInError> {
+        let changes = state.call(|reply| SessionRegistryMessage::Follow(id, reply), RESTART_PATIENCE).await?;
+        Ok(Self { state: Arc::clone(state), id, changes })
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        // The session registry counts receivers, so this receiver is dropped before the message is
+        // sent.
+        self.changes = watch::Sender::new(()).subscribe();
+        self.state.session_registry.cast(SessionRegistryMessage::Unfollow(self.id));
     }
 }

@@ -1,31 +1,243 @@
-//! Sign-in's handle, for authorization requests, answers, codes, tokens and keys.
+//! Sign-in's handle, for authorization requests, answers, codes, tokens and keys: its settings, its
+//! errors, and what concerns the provider as a whole.
 //!
-//! Every step that changes records is one compare-and-write of the records that it read: of two
-//! racing steps only one succeeds, and a successful step is durable. The steps are methods of the
-//! handle in files of their own: `transactions`, `binding`, `progress`, `sessions`, `grants` and
-//! `tokens`.
-//! This file has what they share, and what concerns the provider as a whole.
+//! The steps of a sign-in are methods of the handle in files of their own: `authorization`,
+//! `transactions`, `sessions` and `tokens`. This file has what they share.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use selfsame_protocol::client_secret::ClientSecret;
+use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::records::{SigningKey, UnknownKey};
-use selfsame_protocol::sign_in::{AuthorizationRequest, SigningAlgorithm};
-use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::{AuthorizationRequest, Client, SigningAlgorithm};
+use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::verification::directory::RelyingParty;
+use selfsame_protocol::verification::items::ItemError;
+use selfsame_protocol::verification::{Environment, ProofKind};
+use selfsame_storage::StoreError;
 
-use super::error::SignInError;
-use super::ids::TransactionId;
 use super::keys::{PUBLISHED_AFTER_RETIREMENT, rotation_due};
-use super::messages::{Rotation, SessionRegistryMessage};
-use super::settings::{SignInClient, SignInLimits};
-use super::signing_keys::{KeyState, PublicJwk};
-use super::state::{KEY_PATIENCE, SignInState};
+use super::records::{KEY_PATIENCE, SignInState, TransactionId};
+use super::session_registry::{Rotation, SessionRegistryMessage};
+use super::signing_keys::{KeyState, PublicJwk, SigningError};
+use crate::key_cipher::KeyCipher;
+use crate::support::replica::AwaitError;
+use crate::support::slot::CallError;
 use crate::support::source_limits::{FollowerLimits, FollowerPermit, TooManyRequests};
+use crate::verification::error::VerificationError;
 use crate::verification::handle::VerificationHandle;
+
+// Settings of sign-in.
+
+/// Settings of sign-in.
+#[derive(Clone, Debug)]
+pub struct SignInSettings {
+    /// The issuer, and the values of claims that come from the configuration.
+    pub provider: Provider,
+    /// The applications that end users can sign in to.
+    pub clients: Vec<SignInClient>,
+    /// How long an authorization request waits for an answer.
+    pub transaction_lifetime: Duration,
+    /// How long an authorization code can be used.
+    pub code_lifetime: Duration,
+    /// How long a signing key signs.
+    pub key_rotation: Duration,
+    /// The algorithm of the signing keys that are made. Keys that exist sign until they are rotated
+    /// out, whatever their algorithm is.
+    pub signing_algorithm: SigningAlgorithm,
+    /// Encrypts the private signing keys and the registry's key in the store; `None` stores them as
+    /// they are.
+    pub key_cipher: Option<Arc<KeyCipher>>,
+    /// How long a browser's session lasts.
+    pub session_lifetime: Duration,
+    /// Whether introspection answers an invalid token with status 200, as RFC 7662 says, instead of
+    /// 401.
+    pub answers_inactive_tokens_plainly: bool,
+    /// The limits, which can be changed while the service runs.
+    pub limits: SignInLimits,
+}
+
+/// Limits of sign-in. They can be changed while the service runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignInLimits {
+    /// Limit, by source address (IPv6 by /64), of sign-ins begun, followed or answered, of requests
+    /// to sign out, of completions that fail, of wrong client secrets, and of wrong codes and
+    /// tokens without a client secret; `None` is off.
+    pub per_source: Option<RateLimit>,
+    /// The most sign-ins that are begun within [`SignInSettings::transaction_lifetime`]. One source
+    /// address may begin a quarter of them (rounded up).
+    pub open_sign_ins: usize,
+    /// The most transactions that one source address (IPv6: a /64) follows at a time.
+    pub followers_per_source: usize,
+    /// Calls that may wait for the session registry's answer at a time.
+    pub waiting_calls: usize,
+}
+
+impl Default for SignInLimits {
+    fn default() -> Self {
+        Self { per_source: None, open_sign_ins: 1_000_000, followers_per_source: 256, waiting_calls: 4096 }
+    }
+}
+
+impl Default for SignInSettings {
+    /// No clients.
+    fn default() -> Self {
+        let text = str::to_owned;
+        Self {
+            provider: Provider {
+                issuer: text("http://127.0.0.1:8080"),
+                name: text("World ID User"),
+                given_name: text("World ID"),
+                family_name: text("User"),
+            },
+            clients: Vec::new(),
+            transaction_lifetime: Duration::from_secs(300),
+            code_lifetime: Duration::from_secs(60),
+            key_rotation: Duration::from_secs(30 * 24 * 3600),
+            signing_algorithm: SigningAlgorithm::default(),
+            key_cipher: None,
+            session_lifetime: Duration::from_secs(24 * 3600),
+            answers_inactive_tokens_plainly: false,
+            limits: SignInLimits::default(),
+        }
+    }
+}
+
+/// An application that end users can sign in to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInClient {
+    /// Its OAuth parameters, such as id and redirect URIs.
+    pub client: Client,
+    /// The name that end users see.
+    pub name: String,
+    /// The client secrets, any of which is accepted: two while a secret is changed. Empty for a
+    /// public client.
+    pub secrets: Vec<ClientSecret>,
+    /// The environment of the proofs that it accepts.
+    pub environment: Environment,
+    /// The kind of proof that it accepts. The two kinds give different subjects.
+    pub proof: ProofKind,
+    /// Whether a person may answer with an authenticator on another device than the browser.
+    pub allows_cross_device: bool,
+}
+
+impl SignInClient {
+    /// Whether one of `readings`, the ways to read the secret that a request carries, is one of the
+    /// client's secrets. All are compared, in constant time.
+    pub fn has_any_secret<T: AsRef<str>>(&self, readings: &[T]) -> bool {
+        ClientSecret::is_any(&self.secrets, readings)
+    }
+}
+
+// Why a step of a sign-in failed.
+
+/// Why a step of a sign-in failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The request is not valid.
+    #[error(transparent)]
+    Rejected(#[from] SignInRejection),
+    /// A code that has given a token was used again: the code or the client's secret is in other
+    /// hands, or the client is faulty. The token is revoked.
+    #[error(transparent)]
+    CodeReused(SignInRejection),
+    /// The proof does not hold.
+    #[error("{0}")]
+    Proof(ItemError),
+    /// The source address has used up its limit of requests that
+    /// [`SignInHandle::charge_source`](crate::SignInHandle::charge_source) counts.
+    #[error(transparent)]
+    TooMany(#[from] TooManyRequests),
+    /// The service cannot take the step now.
+    #[error("{reason}; try again in {retry_after}")]
+    Unavailable {
+        /// Why the service cannot take the step, for the client.
+        reason: String,
+        /// Time until another attempt may succeed. When too many sign-ins are open, time until one
+        /// of them no longer counts; otherwise [`RetryAfter::SOON`].
+        retry_after: RetryAfter,
+    },
+    /// The signing keys cannot be used.
+    #[error(transparent)]
+    Signing(#[from] SigningError),
+    /// The store could not be read or written. After a failed write the records may have been
+    /// written all the same.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl SignInError {
+    /// The error as a client gets it, without the details of a failure in the service.
+    pub fn to_rejection(&self) -> SignInRejection {
+        match self {
+            Self::Rejected(rejection) | Self::CodeReused(rejection) => rejection.clone(),
+            Self::Proof(failed) => {
+                let detail = format!("the proof is not accepted ({}): {failed}", failed.code());
+                SignInRejection::of("responses[0]", ErrorKind::InvalidRequest, detail)
+            }
+            Self::TooMany(_) | Self::Unavailable { .. } => {
+                SignInRejection::new(ErrorKind::TemporarilyUnavailable, self.to_string())
+            }
+            // Without the leader every sign-in is answered so; the status says it once.
+            Self::Store(StoreError::Replica(error)) if error.is_transient() => {
+                let detail = format!("{}; try again", error.for_clients());
+                SignInRejection::new(ErrorKind::TemporarilyUnavailable, detail)
+            }
+            Self::Store(_) => {
+                let detail = "the state cannot be read or written at the moment; try again";
+                SignInRejection::new(ErrorKind::TemporarilyUnavailable, detail)
+            }
+            Self::Signing(_) => SignInRejection::new(ErrorKind::ServerError, "tokens cannot be signed at the moment"),
+        }
+    }
+
+    /// The service cannot take the step now; a retry after [`RetryAfter::SOON`] may succeed.
+    pub(super) fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable { reason: reason.into(), retry_after: RetryAfter::SOON }
+    }
+
+    /// There is no such transaction, or the caller may not use it.
+    pub(super) fn no_transaction(reason: &'static str) -> Self {
+        let detail = "no such sign-in is under way; it may have expired";
+        SignInRejection::new(ErrorKind::NotFound, detail).with_reason(reason).into()
+    }
+
+    /// The transaction was answered before.
+    pub(super) fn already_answered() -> Self {
+        let detail = "this sign-in has been answered; begin another one";
+        SignInRejection::new(ErrorKind::InvalidRequest, detail).into()
+    }
+}
+
+impl From<AwaitError> for SignInError {
+    fn from(error: AwaitError) -> Self {
+        match error {
+            AwaitError::TooMany(error) => error.into(),
+            AwaitError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<CallError> for SignInError {
+    fn from(error: CallError) -> Self {
+        Self::unavailable(format!("the session registry cannot be asked ({error})"))
+    }
+}
+
+impl From<VerificationError> for SignInError {
+    fn from(error: VerificationError) -> Self {
+        match error {
+            VerificationError::Unavailable { reason } => Self::unavailable(reason),
+            VerificationError::Store(error) => error.into(),
+            error => SignInRejection::new(ErrorKind::InvalidRequest, error.to_string()).into(),
+        }
+    }
+}
 
 /// Sign-in, for front-ends and embedders. Cheap to clone. The handle stays valid when its actor
 /// restarts.

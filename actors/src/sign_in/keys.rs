@@ -1,5 +1,5 @@
 //! Changes of the signing keys: they are made at their first use, and rotated on a schedule and on
-//! an operator's command.
+//! an operator's command; those of a stopped service are revoked in its store.
 //!
 //! Making an RSA key takes a large part of a second, so each change runs in a task of its own. When
 //! the task ends, it sends a message to the session registry, which then publishes the stored keys.
@@ -7,18 +7,23 @@
 //! that starts publishes the stored keys too. So every stored change is published.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use selfsame_protocol::B256;
+use selfsame_protocol::encoding::decode;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
-use selfsame_storage::{Decision, RecordKey, RecordKind};
+use selfsame_storage::{
+    Decision, EmbeddedRecords, GroupCommit, RecordKey, RecordKind, RecordWrite, Records, Store, StoreError,
+};
 use tokio::sync::Mutex;
 use tracing::Instrument;
 
-use super::error::SignInError;
-use super::messages::{KeysChanged, Revocation, Rotation, SessionRegistryMessage};
+use super::handle::SignInError;
+use super::records::{ReadRecord, SignInState, TOKEN_LIFETIME, write};
+use super::session_registry::{KeysChanged, Revocation, Rotation, SessionRegistryMessage};
 use super::signing_keys::{LoadedKeys, SigningError, generate};
-use super::state::{ReadRecord, SignInState, TOKEN_LIFETIME, write};
+use crate::registry::head_signer;
 
 /// How long a key stays published after its retirement, in seconds: the lifetime of its tokens, and
 /// 60 s because tokens that were being signed at that moment end later.
@@ -231,6 +236,56 @@ async fn make_key(state: &SignInState) -> Result<SigningKey, SignInError> {
     Ok(made.map_err(|error| SigningError::Generate(error.to_string()))??)
 }
 
+// What can be done to the signing keys of a stopped service: a service does not start with keys
+// that it cannot decrypt.
+
+/// Removes all signing keys from a store that no service uses, also keys that cannot be decrypted;
+/// the service makes new ones when it needs them. With `end_sessions`, all sign-ins up to `now`
+/// end: their codes, access tokens and browser sessions are worth nothing. Blocks the thread.
+///
+/// With `registry_key`, the key that signs the registry's heads is removed, too. Clients that know
+/// it refuse the registry then.
+///
+/// Returns the ids of the removed signing keys.
+///
+/// # Errors
+/// The store cannot be read or written.
+pub fn revoke_stored_keys(
+    store: &Store,
+    now: UnixSeconds,
+    end_sessions: bool,
+    registry_key: bool,
+) -> Result<Vec<String>, StoreError> {
+    let (group_commit, committing) = GroupCommit::start(store.clone())?;
+    let revoked = revoke_all(&EmbeddedRecords::new(store.clone(), group_commit), now, end_sessions, registry_key);
+    // The last handle of the group commit is dropped, so its thread ends.
+    committing.join().map_err(|_| StoreError::Panicked)?;
+    revoked
+}
+
+fn revoke_all(
+    records: &dyn Records,
+    now: UnixSeconds,
+    end_sessions: bool,
+    registry_key: bool,
+) -> Result<Vec<String>, StoreError> {
+    let stored = records.get(&KEYS)?;
+    let damaged = |reason| StoreError::Damaged { family: "records", reason };
+    let keys = stored.as_ref().map(|stored| decode::<SigningKeys>(&stored.value)).transpose().map_err(damaged)?;
+    let keys = keys.unwrap_or_default();
+    let mut writes = vec![write(KEYS, stored.as_ref(), &keys.revoke_all(now, end_sessions), UnixSeconds::NEVER)];
+    if registry_key && let Some(before) = records.get(&head_signer::KEY)? {
+        writes.push(RecordWrite { key: head_signer::KEY, before: Some(before), after: None });
+    }
+    let (decided, decision) = channel();
+    records.compare_and_write(writes, Box::new(move |outcome| drop(decided.send(outcome))));
+    match decision.recv().unwrap_or(Err(StoreError::Panicked))? {
+        Decision::Written => Ok(keys.keys.into_iter().map(|key| key.id).collect()),
+        // Another writer uses the store, against this function's condition.
+        Decision::Changed => Err(StoreError::Closing),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use jsonwebtoken::Algorithm;
@@ -238,12 +293,12 @@ mod tests {
     use selfsame_storage::Records;
     use serde_json::{Map, json};
 
+    use super::super::handle::SignInSettings;
+    use super::super::records::SignInParts;
     use super::*;
     use crate::clock::{SystemClock, SystemRandom};
     use crate::key_cipher::KeyCipher;
     use crate::sign_in::memory_records::MemoryRecords;
-    use crate::sign_in::settings::SignInSettings;
-    use crate::sign_in::state::SignInParts;
     use crate::support::replica::CatchingUp;
     use crate::support::tasks::Blocking;
 

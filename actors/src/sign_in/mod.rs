@@ -1,40 +1,33 @@
 //! Sign-in: authorization requests, answers, codes, tokens, browser sessions and signing keys.
 //!
+//! Every step that changes records is one compare-and-write of the records that it read: of two
+//! racing steps only one succeeds, and a successful step is durable. The steps are methods of the
+//! handle, in the order of a sign-in:
+//!
 //! | module | what it holds |
 //! |---|---|
-//! | [`ids`] | the keys of records |
-//! | [`settings`], [`error`] | settings of sign-in; why a step fails |
-//! | [`key_cipher`] | the encryption of private keys in the store |
-//! | [`signing_keys`] | keys: loading, publishing and making them; a file for each algorithm |
-//! | [`messages`] | messages to the session registry |
-//! | [`state`] | what the session registry and the handle share |
-//! | [`limits`] | counts of open sign-ins |
-//! | [`unanswered`] | the count of sign-ins that expire unanswered |
-//! | [`keys`], [`stopped`] | changes of the signing keys: in a running service, in the store of a stopped one |
-//! | [`session_registry`] | the actor |
+//! | [`handle`] | settings; why a step fails; the handle, and what concerns the provider as a whole |
+//! | [`authorization`] | the beginning of a sign-in, its binding to a browser, and its progress |
+//! | [`transactions`] | answers of persons, and the completed transaction |
+//! | [`sessions`] | browser sessions |
+//! | [`tokens`] | codes and tokens |
+//! | [`records`] | the keys of records, and the records and settings that the session registry and the handle share |
+//! | [`open_sign_ins`] | the open sign-ins, counted, and those that expire unanswered |
+//! | [`session_registry`] | the actor, and the messages to it |
+//! | [`signing_keys`] | keys of each algorithm: loading, publishing and making them |
+//! | [`keys`] | changes of the signing keys: in a running service, in the store of a stopped one |
 //! | [`sign_in_actor`] | the handle as an actor, for other actors |
-//! | [`handle`] | sign-in's handle; its methods are also in `authorization`, `transactions`, `binding`, `progress`, `sessions`, `grants`, `tokens` |
 
 pub(crate) mod authorization;
-pub(crate) mod binding;
-pub(crate) mod elsewhere;
-pub(crate) mod error;
-pub(crate) mod grants;
 pub(crate) mod handle;
-pub(crate) mod ids;
 pub(crate) mod keys;
-pub(crate) mod limits;
 #[cfg(test)]
 pub(crate) mod memory_records;
-pub(crate) mod messages;
-pub(crate) mod progress;
+pub(crate) mod open_sign_ins;
+pub(crate) mod records;
 pub(crate) mod session_registry;
 pub(crate) mod sessions;
-pub(crate) mod settings;
 pub(crate) mod sign_in_actor;
 pub(crate) mod signing_keys;
-pub(crate) mod state;
-pub(crate) mod stopped;
 pub(crate) mod tokens;
 pub(crate) mod transactions;
-pub(crate) mod unanswered;

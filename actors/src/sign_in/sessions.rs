@@ -10,10 +10,8 @@ use selfsame_protocol::sign_in::records::{BrowserSession, ClientSession};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordWrite, StoreError};
 
-use super::error::SignInError;
-use super::handle::SignInHandle;
-use super::ids::session_key;
-use super::state::{ReadRecord, write};
+use super::handle::{SignInError, SignInHandle};
+use super::records::{ReadRecord, session_key, write};
 
 /// The session cookie of the caller that completes a transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]

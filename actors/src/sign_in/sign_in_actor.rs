@@ -12,12 +12,9 @@ use selfsame_storage::StoreError;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::authorization::{Authorization, AuthorizationError, AuthorizationOrigin};
-use super::elsewhere::Given;
-use super::error::SignInError;
-use super::handle::SignInHandle;
-use super::ids::TransactionId;
-use super::progress::Progress;
+use super::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, Progress};
+use super::handle::{SignInError, SignInHandle};
+use super::records::{Given, TransactionId};
 use super::sessions::SessionCookie;
 use super::signing_keys::PublicJwk;
 use super::tokens::{LiveToken, TokenResponse};

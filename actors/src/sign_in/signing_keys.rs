@@ -3,27 +3,30 @@
 //! A key is for one algorithm, which its stored public part tells. Keys of different algorithms can
 //! be published together. The settings choose the algorithm of the keys that are made.
 
-mod key_pair;
-mod p256_key;
-mod public_jwk;
-mod rsa_key;
 #[cfg(test)]
 mod tests;
 
-use jsonwebtoken::{Algorithm, EncodingKey, Header, Validation};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use p256::pkcs8::{DecodePrivateKey, EncodePrivateKey};
+use p256::{PublicKey, SecretKey};
+use rsa::pkcs1::{DecodeRsaPrivateKey, DecodeRsaPublicKey, EncodeRsaPrivateKey, EncodeRsaPublicKey};
+use rsa::rand_core::Error as RandomError;
+use rsa::rand_core::{CryptoRng, RngCore};
+use rsa::traits::PublicKeyParts;
+use rsa::{RsaPrivateKey, RsaPublicKey};
 use selfsame_protocol::sign_in::SigningAlgorithm;
 use selfsame_protocol::sign_in::browser_session::IdTokenHint;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
 use selfsame_protocol::time::UnixSeconds;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::clock::Random;
 use crate::key_cipher::{KeyCipher, is_encrypted};
-use key_pair::KeyPair;
-
-pub use public_jwk::{JwkParameters, PublicJwk};
 
 /// Why the signing keys cannot be used. Contains nothing of a private key.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -181,8 +184,8 @@ fn public_jwk(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<PublicJwk,
     let private_key = private_key(key, cipher)?;
     let private_key = private_key.as_ref().map(|private_key| private_key.as_slice());
     let parameters = match algorithm(key)? {
-        SigningAlgorithm::Rs256 => rsa_key::jwk_parameters(&key.public_key, private_key),
-        SigningAlgorithm::Es256 => p256_key::jwk_parameters(&key.public_key, private_key),
+        SigningAlgorithm::Rs256 => rsa_parameters(&key.public_key, private_key),
+        SigningAlgorithm::Es256 => p256_parameters(&key.public_key, private_key),
     };
     let parameters = parameters.ok_or_else(|| SigningError::Unreadable(key.id.clone()))?;
     Ok(PublicJwk::new(parameters, key.id.clone()))
@@ -197,8 +200,8 @@ pub(crate) fn generate(
     now: UnixSeconds,
 ) -> Result<SigningKey, SigningError> {
     let made = match algorithm {
-        SigningAlgorithm::Rs256 => rsa_key::make(random),
-        SigningAlgorithm::Es256 => p256_key::make(random),
+        SigningAlgorithm::Rs256 => make_rsa(random),
+        SigningAlgorithm::Es256 => make_p256(random),
     };
     let KeyPair { id, public_key, private_key } = made.map_err(SigningError::Generate)?;
     let private_key = match cipher {
@@ -210,4 +213,183 @@ pub(crate) fn generate(
     };
     let private_key = Some(private_key);
     Ok(SigningKey { id, public_key, private_key, published_at: now, promoted_at: None, retired_at: None })
+}
+
+// Published keys.
+
+/// The public part of a signing key: a member of a JWK set (RFC 7517).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PublicJwk {
+    /// The key type `kty`, and the members that it has.
+    #[serde(flatten)]
+    pub parameters: JwkParameters,
+    /// The key's id.
+    pub kid: String,
+    /// Always `sig`.
+    #[serde(rename = "use")]
+    pub usage: &'static str,
+    /// The algorithm that the key signs with.
+    pub alg: SigningAlgorithm,
+}
+
+/// The key type of a JWK, and the members that it has (RFC 7518, section 6).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kty")]
+pub enum JwkParameters {
+    /// An RSA key, for RS256.
+    #[serde(rename = "RSA")]
+    Rsa {
+        /// The modulus, in base64url.
+        n: String,
+        /// The public exponent, in base64url.
+        e: String,
+    },
+    /// A key on the curve P-256, for ES256.
+    #[serde(rename = "EC")]
+    Ec {
+        /// Always `P-256`.
+        crv: &'static str,
+        /// The coordinate x: 32 bytes, in base64url.
+        x: String,
+        /// The coordinate y: 32 bytes, in base64url.
+        y: String,
+    },
+}
+
+impl PublicJwk {
+    /// A key for signatures.
+    pub(super) fn new(parameters: JwkParameters, kid: String) -> Self {
+        let alg = match parameters {
+            JwkParameters::Rsa { .. } => SigningAlgorithm::Rs256,
+            JwkParameters::Ec { .. } => SigningAlgorithm::Es256,
+        };
+        Self { parameters, kid, usage: "sig", alg }
+    }
+
+    /// The key prepared for checking signatures, and the only algorithm that it is for. What the
+    /// header of a signed object says must not choose the algorithm: a public key that is taken for
+    /// the secret of HS256 lets everyone sign (RFC 8725, section 2.1).
+    pub(super) fn verifier(&self) -> Option<(Algorithm, DecodingKey)> {
+        match &self.parameters {
+            JwkParameters::Rsa { n, e } => Some((Algorithm::RS256, DecodingKey::from_rsa_components(n, e).ok()?)),
+            JwkParameters::Ec { x, y, .. } => Some((Algorithm::ES256, DecodingKey::from_ec_components(x, y).ok()?)),
+        }
+    }
+}
+
+impl JwkParameters {
+    /// A key on the curve P-256 with these coordinates in base64url.
+    pub(super) fn p256(x: String, y: String) -> Self {
+        Self::Ec { crv: "P-256", x, y }
+    }
+}
+
+// What the making of a key needs, whatever its algorithm is.
+
+/// A key that was made, in the encodings of a
+/// [`SigningKey`](selfsame_protocol::sign_in::records::SigningKey).
+pub(super) struct KeyPair {
+    /// The `kid`.
+    pub id: String,
+    pub public_key: Vec<u8>,
+    pub private_key: Zeroizing<Vec<u8>>,
+}
+
+/// The id of a key. It is a hash of the numbers that the public key consists of, so that equal keys
+/// have equal ids.
+pub(super) fn key_id(public_numbers: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(&Sha256::digest(public_numbers)[..16])
+}
+
+/// [`Random`] with the interface that the crates `rsa` and `p256` take.
+pub(super) struct RandomSource<'a>(pub &'a dyn Random);
+
+impl RngCore for RandomSource<'_> {
+    fn next_u32(&mut self) -> u32 {
+        let mut bytes = [0; 4];
+        self.0.fill(&mut bytes);
+        u32::from_le_bytes(bytes)
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        self.0.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    fn fill_bytes(&mut self, bytes: &mut [u8]) {
+        self.0.fill(bytes);
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), RandomError> {
+        self.0.fill(bytes);
+        Ok(())
+    }
+}
+
+/// In a service that makes real keys, [`Random`] is the operating system's cryptographic source.
+impl CryptoRng for RandomSource<'_> {}
+
+// Keys on the curve P-256, for ES256.
+
+/// The first byte of a point that is not compressed; the coordinates follow.
+const UNCOMPRESSED: u8 = 0x04;
+
+/// Bytes of a coordinate.
+const COORDINATE: usize = 32;
+
+/// The members of the JWK of a stored key; `None` when a part of the key cannot be read, the public
+/// part is not on the curve, or the private part belongs to another public one.
+pub(super) fn p256_parameters(public_key: &[u8], private_key: Option<&[u8]>) -> Option<JwkParameters> {
+    let public = PublicKey::from_sec1_bytes(public_key).ok()?;
+    if let Some(private_key) = private_key {
+        let private = SecretKey::from_pkcs8_der(private_key).ok()?;
+        if private.public_key() != public {
+            return None;
+        }
+    }
+    let (x, y) = public_key.strip_prefix(&[UNCOMPRESSED])?.split_at_checked(COORDINATE)?;
+    Some(JwkParameters::p256(URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y)))
+}
+
+/// Makes a key. The error says why it failed.
+pub(super) fn make_p256(random: &dyn Random) -> Result<KeyPair, String> {
+    // Draws again until the number is one of a private key: not 0, and below the curve's order.
+    let private = SecretKey::random(&mut RandomSource(random));
+    let public_key = private.public_key().to_sec1_bytes().into_vec();
+    Ok(KeyPair {
+        id: key_id(&public_key[1..]),
+        public_key,
+        private_key: private.to_pkcs8_der().map_err(|error| error.to_string())?.to_bytes(),
+    })
+}
+
+// RSA keys, for RS256.
+
+/// Bits of a key's modulus.
+const KEY_BITS: usize = 2048;
+
+/// The members of the JWK of a stored key; `None` when a part of the key cannot be read, or the
+/// private part belongs to another public one.
+pub(super) fn rsa_parameters(public_key: &[u8], private_key: Option<&[u8]>) -> Option<JwkParameters> {
+    let public = RsaPublicKey::from_pkcs1_der(public_key).ok()?;
+    if let Some(private_key) = private_key {
+        let private = RsaPrivateKey::from_pkcs1_der(private_key).ok()?;
+        if private.to_public_key() != public {
+            return None;
+        }
+    }
+    let encode = |number: Vec<u8>| URL_SAFE_NO_PAD.encode(number);
+    Some(JwkParameters::Rsa { n: encode(public.n().to_bytes_be()), e: encode(public.e().to_bytes_be()) })
+}
+
+/// Makes a key. Blocks the thread for a large part of a second. The error says why it failed.
+pub(super) fn make_rsa(random: &dyn Random) -> Result<KeyPair, String> {
+    let private = RsaPrivateKey::new(&mut RandomSource(random), KEY_BITS).map_err(|error| error.to_string())?;
+    let public = private.to_public_key();
+    Ok(KeyPair {
+        id: key_id(&public.n().to_bytes_be()),
+        public_key: public.to_pkcs1_der().map_err(|error| error.to_string())?.into_vec(),
+        private_key: private.to_pkcs1_der().map_err(|error| error.to_string())?.to_bytes(),
+    })
 }

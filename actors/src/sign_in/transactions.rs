@@ -21,16 +21,11 @@ use selfsame_protocol::{B256, U256};
 use selfsame_storage::{Decision, RecordWrite, StoreError};
 use serde_json::Value;
 
-use super::binding::{check_mode, check_return};
-use super::elsewhere::Given;
-use super::error::SignInError;
-use super::handle::SignInHandle;
-use super::ids::{TransactionId, hash_of};
-use super::messages::SessionRegistryMessage;
-use super::progress::{Progress, check_secret};
+use super::authorization::{Progress, check_mode, check_return, check_secret};
+use super::handle::{SignInClient, SignInError, SignInHandle};
+use super::records::{Given, ReadRecord, TransactionId, hash_of, write};
+use super::session_registry::SessionRegistryMessage;
 use super::sessions::SessionCookie;
-use super::settings::SignInClient;
-use super::state::{ReadRecord, write};
 use crate::support::slot::RESTART_PATIENCE;
 
 /// Greatest age of the root of a legacy proof for sign-in, in seconds, inclusive. The newest root

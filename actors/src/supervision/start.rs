@@ -17,7 +17,7 @@ use crate::chain::contracts::ChainSettings;
 use crate::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::events::handle::EventSettings;
 use crate::registry::limits::{AdmissionLimits, BatchLimits};
-use crate::sign_in::settings::SignInSettings;
+use crate::sign_in::handle::SignInSettings;
 use crate::sign_in::signing_keys::SigningError;
 use crate::support::notify::Announcer;
 use crate::support::replica::{ForwardedWrites, Forwarding, Freshness, LeaderConnection};

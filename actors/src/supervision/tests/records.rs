@@ -23,7 +23,7 @@ use selfsame_storage::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sign_in::messages::SessionRegistryMessage;
+use crate::sign_in::session_registry::SessionRegistryMessage;
 use crate::support::slot::Traced;
 use crate::{ClusterParts, CompletedTransaction, ConfiguredKey, SessionCookie, SignInClient};
 

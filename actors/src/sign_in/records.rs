@@ -1,7 +1,10 @@
-//! What the session registry and the handle share: the records, the settings, and the published
-//! keys and clients.
+//! The records of sign-in: their keys, what the session registry and the handle share to read and
+//! write them, and those that another replica may have written.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,25 +13,86 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ractor::RpcReplyPort;
+use selfsame_protocol::B256;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Decision, FaultScope, RecordKey, RecordWrite, Records, StoreError, StoredRecord};
+use selfsame_storage::{Decision, FaultScope, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord};
+use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::error::SignInError;
-use super::ids::TransactionId;
-use super::messages::SessionRegistryMessage;
-use super::settings::{SignInClient, SignInLimits, SignInSettings};
+use super::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings};
+use super::open_sign_ins::UnansweredSignIns;
+use super::session_registry::SessionRegistryMessage;
 use super::signing_keys::LoadedKeys;
-use super::unanswered::UnansweredSignIns;
 use crate::clock::{Clock, Random};
 use crate::support::notify::Announcer;
 use crate::support::replica::{CatchingUp, Freshness};
 use crate::support::slot::{CallError, Slot};
 use crate::support::source_limits::{FollowerLimits, SourceLimiter};
 use crate::support::tasks::Blocking;
+
+// The keys of sign-in's records: a transaction's id, or the hash of a secret.
+
+/// A transaction's public id: 128 random bits, written as 32 lower-case hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId(pub(super) [u8; 16]);
+
+/// A text that is not a transaction's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a transaction's id is 32 lower-case hex digits")]
+pub struct InvalidTransactionId;
+
+impl fmt::Display for TransactionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for TransactionId {
+    type Err = InvalidTransactionId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTransactionId> {
+        let is_canonical = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_canonical);
+        number.map(|number| Self(number.to_be_bytes())).ok_or(InvalidTransactionId)
+    }
+}
+
+impl TransactionId {
+    /// The transaction whose record has this key.
+    pub(crate) fn of_key(key: &RecordKey) -> Self {
+        let mut id = [0; 16];
+        id.copy_from_slice(&key.id[16..]);
+        Self(id)
+    }
+
+    /// The key of the transaction's record.
+    pub(super) fn key(self) -> RecordKey {
+        RecordKey { kind: RecordKind::Transaction, id: B256::left_padding_from(&self.0) }
+    }
+}
+
+/// SHA-256 of a secret: secrets are stored only as hashes.
+pub(super) fn hash_of(secret: &str) -> B256 {
+    B256::from(<[u8; 32]>::from(Sha256::digest(secret)))
+}
+
+/// The key of an authorization code's record.
+pub(super) fn code_key(code: &str) -> RecordKey {
+    RecordKey { kind: RecordKind::AuthorizationCode, id: hash_of(code) }
+}
+
+/// The key of a browser session's record.
+pub(super) fn session_key(secret: &str) -> RecordKey {
+    RecordKey { kind: RecordKind::BrowserSession, id: hash_of(secret) }
+}
+
+/// The key of an access token's record.
+pub(super) fn token_key(token_hash: B256) -> RecordKey {
+    RecordKey { kind: RecordKind::AccessToken, id: token_hash }
+}
 
 /// Lifetime of an access token and of an ID token, in seconds (interface description, section 8.1).
 pub const TOKEN_LIFETIME: u64 = 3600;
@@ -213,4 +277,64 @@ pub(super) fn write<T: Encoding>(
 
 fn by_id(clients: Vec<SignInClient>) -> HashMap<String, Arc<SignInClient>> {
     clients.into_iter().map(|client| (client.client.id.clone(), Arc::new(client))).collect()
+}
+
+// Records of sign-in that another replica may have written.
+//
+// A sign-in's page may be opened at one replica, answered at another one, and its code redeemed at
+// a third.
+
+/// Something that a caller has been given, perhaps by another replica.
+#[derive(Clone, Copy, Debug)]
+pub enum Given<'a> {
+    /// The id of a transaction.
+    Transaction(TransactionId),
+    /// An authorization code.
+    Code(&'a str),
+    /// An access token.
+    Token(&'a str),
+    /// The secret of a browser's session.
+    Session(&'a str),
+}
+
+impl SignInHandle {
+    /// Waits for the record of what a caller was given, when this replica lacks it. Returns at once
+    /// when there is one, and for a service that is alone. What no replica has is counted for
+    /// `source`, if it is known.
+    ///
+    /// # Errors
+    /// The store cannot be read; or the journal gave no answer, so it is not known whether there is
+    /// such a record; or the source has asked for too much that does not exist.
+    pub async fn await_given(&self, given: Given<'_>, source: Option<IpAddr>) -> Result<(), SignInError> {
+        let key: RecordKey = match given {
+            Given::Transaction(id) => id.key(),
+            Given::Code(code) => code_key(code),
+            Given::Token(token) => token_key(hash_of(token)),
+            Given::Session(secret) => session_key(secret),
+        };
+        let is_there = || self.state.records.get(&key).map(|record| record.is_some());
+        if !is_there()? {
+            let now = self.state.clock.now();
+            self.state.catching_up.find_for(source, now).await?;
+            if is_there()? {
+                self.state.catching_up.found(source);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_id_has_exactly_one_text() {
+        let id = TransactionId([0xab; 16]);
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(TransactionId::of_key(&id.key()), id);
+        for text in ["", "ab", &"AB".repeat(16), &"ab".repeat(17), &format!("+{}", "a".repeat(31)), &"é".repeat(16)] {
+            assert_eq!(text.parse::<TransactionId>(), Err(InvalidTransactionId), "{text:?}");
+        }
+    }
 }
