@@ -134,11 +134,12 @@ pub use support::notify::ServiceEvent;
 pub use support::replica::{AwaitError, LeaderConnection, LeaderError};
 pub use support::slot::ACTOR_SPANS;
 pub use support::source_limits::{FollowerPermit, TooManyRequests};
-pub use verification::checker::{PairingChecker, ProofChecker};
-pub use verification::error::VerificationError;
 pub use verification::handle::{
     VerdictKey, Verification, VerificationHandle, VerificationRefusals, VerifierMeasurements, VerifierStatistics,
 };
 pub use verification::recording::SeenNullifier;
-pub use verification::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
+pub use verification::refusals::VerificationError;
+pub use verification::settings::{
+    ConfiguredKey, PairingChecker, ProofChecker, VerificationLimits, VerificationSettings,
+};
 pub use verification::verification_actor::{VerificationActor, VerificationCallError, VerificationMessage};

@@ -531,7 +531,7 @@ const CODES: [(&str, &[&str]); 3] = [
         &[
             "protocol/src/verification/directory.rs",
             "protocol/src/verification/items.rs",
-            "actors/src/verification/error.rs",
+            "actors/src/verification/refusals.rs",
             "src/verification/error.rs",
         ],
     ),

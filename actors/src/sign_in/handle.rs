@@ -29,8 +29,8 @@ use crate::key_cipher::KeyCipher;
 use crate::support::replica::AwaitError;
 use crate::support::slot::CallError;
 use crate::support::source_limits::{FollowerLimits, FollowerPermit, TooManyRequests};
-use crate::verification::error::VerificationError;
 use crate::verification::handle::VerificationHandle;
+use crate::verification::refusals::VerificationError;
 
 // Settings of sign-in.
 

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::start::{ServiceError, SupervisionSettings};
 use crate::support::notify::{Announcer, ServiceEvent};
 use crate::support::slot::MonitoredSlot;
-use crate::verification::state::VerifierState;
+use crate::verification::pool::VerifierState;
 
 /// Time from one question to the next.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);

@@ -41,7 +41,7 @@ use crate::support::replica::CatchingUp;
 use crate::support::slot::{Slot, actor_span};
 use crate::support::tasks::RetriedStep;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
-use crate::verification::state::VerifierState;
+use crate::verification::pool::VerifierState;
 
 /// How long [`Service::stop`] waits for an actor, which may be stuck, and again for handles that
 /// other parts of the process still hold.

@@ -23,8 +23,7 @@ use crate::sign_in::records::SignInState;
 use crate::sign_in::session_registry::SessionRegistry;
 use crate::support::notify::Announcer;
 use crate::support::slot::{MonitoredSlot, Ping, Slot, actor_span};
-use crate::verification::pool::VerifierPool;
-use crate::verification::state::VerifierState;
+use crate::verification::pool::{VerifierPool, VerifierState};
 
 /// An actor of the tree: how its supervisor starts it, and where it is reached.
 struct Child {

@@ -37,14 +37,12 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::callers::ApplicationLimiter;
-use super::error::VerificationError;
-use super::messages::{Job, VerifierPoolMessage};
-use super::permits::{Origin, Permits, ProofPermit};
+use super::pool::{Job, Measured, VerifierPoolMessage, VerifierState};
+use super::queue::{Origin, Permits, ProofPermit};
 use super::recording::{NullifierRecorder, ProvedAction, Recorded, RecordingResult, SeenNullifier};
+use super::refusals::{ApplicationLimiter, VerificationError};
 use super::roots::{RootList, TrustedDataAt, TrustedDataError};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
-use super::state::{Measured, VerifierState};
 use crate::chain::handle::{ChainHandle, RootUse, Unseen};
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;

@@ -18,7 +18,7 @@ use selfsame_storage::{Decision, StoreError, VerificationRecords, VerificationWr
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::error::VerificationError;
+use super::refusals::VerificationError;
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;
 use crate::support::notify::{Announcer, ServiceEvent};

@@ -1,15 +1,15 @@
-//! Settings of verification.
+//! Settings of verification, and what checks whether proofs hold.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use selfsame_protocol::groth16::PreparedKey;
+use selfsame_protocol::groth16::{Claim, InputCountError, PreparedKey};
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::verification::directory::Directory;
 use selfsame_protocol::verification::roots::TrustedRoot;
 use selfsame_protocol::verification::{Environment, ProofKind};
 
-use super::checker::{PairingChecker, ProofChecker};
+use crate::clock::Random;
 
 /// The verification key of a kind of proof in an environment.
 #[derive(Clone)]
@@ -88,5 +88,41 @@ impl std::fmt::Debug for VerificationSettings {
             .field("queue", &self.queue)
             .field("keys", &keys)
             .finish_non_exhaustive()
+    }
+}
+
+// Checks whether proofs hold.
+
+/// Checks which of several proofs of one key hold. Runs on a worker's thread. When it panics, the
+/// callers get the error that their proofs were not checked.
+pub trait ProofChecker: Send + Sync + 'static {
+    /// Returns whether each claim holds, in the claims' order.
+    ///
+    /// # Errors
+    /// When a claim has another number of public inputs than the key.
+    fn which_hold(
+        &self,
+        key: &PreparedKey,
+        claims: &[Claim],
+        random: &dyn Random,
+    ) -> Result<Vec<bool>, InputCountError>;
+}
+
+/// Checks the pairing equation of Groth16.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PairingChecker;
+
+impl ProofChecker for PairingChecker {
+    fn which_hold(
+        &self,
+        key: &PreparedKey,
+        claims: &[Claim],
+        random: &dyn Random,
+    ) -> Result<Vec<bool>, InputCountError> {
+        key.which_hold(claims, &mut || {
+            let mut bytes = [0; 16];
+            random.fill(&mut bytes);
+            u128::from_le_bytes(bytes)
+        })
     }
 }

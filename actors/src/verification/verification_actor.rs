@@ -13,8 +13,8 @@ use selfsame_storage::StoreError;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::error::VerificationError;
 use super::handle::{Verification, VerificationHandle};
+use super::refusals::VerificationError;
 
 /// A request for proof verification, with a port for its answer.
 ///
