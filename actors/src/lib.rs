@@ -96,13 +96,13 @@ pub use events::receiver::{ReceiverSettings, SendFailure, WebhookMessage, Webhoo
 pub use key_cipher::KeyCipher;
 // What the signatures of this crate name.
 pub use ractor;
-pub use registry::following::FollowedBlock;
+pub use registry::blocks::FollowedBlock;
 pub use registry::handle::{HeightError, LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};
 pub use registry::head_signer::HeadSigningError;
 pub use registry::limits::{AdmissionLimits, BatchLimits};
-pub use registry::open_operations::RegistryMeasurements;
+pub use registry::open_requests::RegistryMeasurements;
 pub use registry::registry_actor::{ReadError, RegistryActor, RegistryMessage};
-pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
+pub use registry::submit::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_protocol as protocol;
 pub use selfsame_storage as storage;
 pub use selfsame_storage::{CommitMeasurements, Histogram, HistogramSnapshot, StoreStatistics};

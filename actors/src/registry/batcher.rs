@@ -14,9 +14,9 @@ use selfsame_storage::{LedgerError, ReplicaError, StoreError};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::blocks::BLOCKS_AHEAD;
 use super::limits::BatchLimits;
 use super::messages::{BatcherMessage, SealedBlock};
-use super::own_blocks::BLOCKS_AHEAD;
 use super::reader::Reads;
 use super::state::Sealer;
 use crate::support::slot::{Opened, Traced};

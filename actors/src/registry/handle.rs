@@ -1,8 +1,5 @@
 //! The registry's handle, for writing and reading.
 
-mod receipts;
-mod submitting;
-
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -25,11 +22,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::head_signer::{HeadSigner, HeadSigningError};
 use super::limits::AdmissionLimits;
 use super::messages::RequestTrackerMessage;
-use super::open_operations::RegistryMeasurements;
+use super::open_requests::RegistryMeasurements;
 use super::publication::Publication;
 use super::reader::{Reader, Reads};
-use super::request_progress::RequestProgress;
 use super::state::RegistryState;
+use super::waiters::RequestProgress;
 use crate::support::replica::{AwaitError, CatchingUp, Forwarding, NotCaughtUp};
 use crate::support::slot::Slot;
 use crate::support::source_limits::{SourceLimiter, TooManyRequests};
@@ -117,21 +114,22 @@ pub enum HeightError {
 /// actors restart.
 #[derive(Clone)]
 pub struct RegistryHandle {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    reader: Arc<Reader>,
-    request_tracker: Arc<Slot<RequestTrackerMessage>>,
-    per_source: SourceLimiter,
+/// What the clones of a handle share.
+pub(super) struct Inner {
+    pub(super) reader: Arc<Reader>,
+    pub(super) request_tracker: Arc<Slot<RequestTrackerMessage>>,
+    pub(super) per_source: SourceLimiter,
     /// Receipts that are computed. Apart from the requests, so that reading does not use up their
     /// limit.
-    receipts_per_source: SourceLimiter,
+    pub(super) receipts_per_source: SourceLimiter,
     /// The steps that make the registry read-only while they fail.
-    steps: [Arc<RetriedStep>; 2],
-    group_commit: GroupCommit,
+    pub(super) steps: [Arc<RetriedStep>; 2],
+    pub(super) group_commit: GroupCommit,
     /// Takes requests to the replica that leads, while it is another one.
-    forwarding: Option<Arc<Forwarding>>,
+    pub(super) forwarding: Option<Arc<Forwarding>>,
     catching_up: CatchingUp,
     head_signer: HeadSigner,
     /// Permits for work that reads much, one per core.
@@ -139,9 +137,9 @@ struct Inner {
     /// Reads what is not in memory.
     reading_disk: BoundedBlocking,
     /// Recovers signatures.
-    recovering: BoundedBlocking,
+    pub(super) recovering: BoundedBlocking,
     /// The blocks that were last read for receipts, newest first.
-    receipts: Mutex<VecDeque<(u64, Arc<BlockReceipts>)>>,
+    pub(super) receipts: Mutex<VecDeque<(u64, Arc<BlockReceipts>)>>,
 }
 
 impl RegistryHandle {

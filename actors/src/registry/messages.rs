@@ -7,7 +7,7 @@ use selfsame_protocol::ledger::{Block, RequestId};
 use selfsame_protocol::registry::RecoveredSigner;
 use selfsame_storage::{LedgerError, StoreError, SweepPosition};
 
-use super::submission::{Submission, SubmitError};
+use super::submit::{Submission, SubmitError};
 use crate::support::slot::Ping;
 
 /// A message to the tree maintainer.

@@ -19,22 +19,18 @@
 //! | [`registry_actor`] | the handle as an actor, for other actors |
 
 pub(crate) mod batcher;
-pub(crate) mod following;
-pub(crate) mod forwarded;
+mod blocks;
 pub(crate) mod handle;
 pub(crate) mod head_signer;
 pub(crate) mod limits;
 pub(crate) mod messages;
-pub(crate) mod open_operations;
-mod own_blocks;
+pub(crate) mod open_requests;
 pub(crate) mod publication;
 pub(crate) mod reader;
-mod recovered_signers;
 pub(crate) mod registry_actor;
-mod request_progress;
 pub(crate) mod request_tracker;
 pub(crate) mod state;
-pub(crate) mod submission;
+pub(crate) mod submit;
 pub(crate) mod tree_maintainer;
 pub(crate) mod waiters;
 mod wakeup;

@@ -13,12 +13,11 @@ use selfsame_storage::{
     StoreStatistics,
 };
 
+use super::blocks::OwnBlocks;
 use super::limits::AdmissionLimits;
-use super::open_operations::OpenOperations;
-use super::own_blocks::OwnBlocks;
+use super::open_requests::{OpenOperations, RecoveredSigners};
 use super::publication::Publication;
-use super::recovered_signers::RecoveredSigners;
-use super::request_progress::{BlockHashes, RequestProgress};
+use super::waiters::{BlockHashes, RequestProgress};
 use crate::clock::Clock;
 use crate::support::tasks::Blocking;
 

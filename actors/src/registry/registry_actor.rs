@@ -12,7 +12,7 @@ use selfsame_storage::StoreError;
 use tokio::time::Instant;
 
 use super::handle::{RegistryHandle, WaitError};
-use super::submission::{Submission, SubmitError};
+use super::submit::{Submission, SubmitError};
 
 /// The longest wait for a final state.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);

@@ -21,12 +21,11 @@ use selfsame_storage::{IdempotencyKey, IdempotencyRecord, StoreError};
 use tracing::{Instrument, Span};
 
 use super::messages::{RequestTrackerMessage, SweepProgress};
-use super::open_operations::log_step;
+use super::open_requests::{hash_operation, log_step};
 use super::reader::Reads;
-use super::recovered_signers::hash_operation;
-use super::request_progress::RequestProgress;
 use super::state::Admitter;
-use super::submission::{RateLimitScope, Submission, SubmitError};
+use super::submit::{RateLimitScope, Submission, SubmitError};
+use super::waiters::RequestProgress;
 use crate::support::slot::{Opened, Traced};
 use crate::support::source_limits::RateLimiter;
 use crate::support::tasks::RETRY_INTERVAL;

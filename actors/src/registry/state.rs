@@ -27,14 +27,13 @@ use selfsame_storage::{
 use tokio::sync::oneshot;
 use tracing::Span;
 
+use super::blocks::{OwnBlock, OwnBlocks};
 use super::limits::{AdmissionLimits, BatchLimits};
 use super::messages::{BatcherMessage, RequestTrackerMessage, SealedBlock, SweepProgress, TreeMaintainerMessage};
-use super::open_operations::OpenOperations;
-use super::own_blocks::{OwnBlock, OwnBlocks};
+use super::open_requests::{OpenOperations, RecoveredSigners};
 use super::publication::Publication;
 use super::reader::{Counters, Reader};
-use super::recovered_signers::RecoveredSigners;
-use super::request_progress::BlockHashes;
+use super::waiters::BlockHashes;
 use super::wakeup::Wakeup;
 use crate::clock::{Clock, Random};
 use crate::support::notify::{Announcer, ServiceEvent};

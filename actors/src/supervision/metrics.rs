@@ -13,7 +13,7 @@ use crate::bridge::handle::BridgeHandle;
 use crate::chain::handle::{ChainStatus, SourceData, SourceStatus};
 use crate::events::handle::{DeliveryCounts, EventsHandle};
 use crate::registry::handle::{RegistryHandle, RegistryStatistics};
-use crate::registry::open_operations::RegistryMeasurements;
+use crate::registry::open_requests::RegistryMeasurements;
 use crate::sign_in::handle::SignInHandle;
 use crate::verification::handle::{VerdictKey, VerificationHandle, VerifierMeasurements, VerifierStatistics};
 
