@@ -15,21 +15,15 @@ use futures_util::future::join_all;
 use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::deployment::RegisteredParty;
 use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
-use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::events::EventKind;
-use selfsame_protocol::events::record::VerificationEvent;
 use selfsame_protocol::groth16::{EncodedClaim, PreparedKey};
-use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::net::network_of;
-use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{
     ActionKey, AdmissionError, Admitted, Directory, PartyStanding, RelyingParty,
 };
-use selfsame_protocol::verification::identity::SessionProof;
 use selfsame_protocol::verification::items::{ItemError, check_items};
 use selfsame_protocol::verification::request::{MOST_RESPONSES, Proofs, RequestForm, VerificationRequest};
-use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::rp_signature::{RpSignature, check_signature};
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_storage::{HistogramSnapshot, StoreError, VerificationRecords};
@@ -39,17 +33,20 @@ use tokio::time::{Instant, timeout_at};
 
 use super::pool::{Job, Measured, VerifierPoolMessage, VerifierState};
 use super::queue::{Origin, Permits, ProofPermit};
-use super::recording::{NullifierRecorder, ProvedAction, Recorded, RecordingResult, SeenNullifier};
+use super::recording::{
+    NullifierRecorder, ProvedAction, Recorded, RecordingResult, SeenNullifier, results, session_proofs,
+    verification_event, verified_nullifiers,
+};
 use super::refusals::{ApplicationLimiter, VerificationError};
-use super::roots::{RootList, TrustedDataAt, TrustedDataError};
+use super::roots::{RootList, TrustedDataAt, TrustedDataError, unknown_roots};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
-use crate::chain::handle::{ChainHandle, RootUse, Unseen};
+use crate::chain::handle::{ChainHandle, Unseen};
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;
 use crate::registry::handle::RegistryHandle;
 use crate::support::notify::Announcer;
 use crate::support::slot::CallError;
-use crate::support::source_limits::{SourceLimiter, TooManyRequests};
+use crate::support::source_limits::SourceLimiter;
 use crate::support::tasks::Blocking;
 
 /// A request of which at least one proof verified.
@@ -115,20 +112,6 @@ pub struct VerdictKey {
 /// proofs for up to a second.
 const MOST_LOOKING: usize = 32;
 
-/// How many requests the limits of their sources refused since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VerificationRefusals {
-    /// Verification requests, by [`VerificationLimits::per_source`].
-    pub per_source: u64,
-    /// Verification requests of applications that showed their secret, by
-    /// [`VerificationLimits::per_application`].
-    pub per_application: u64,
-    /// Verification requests whose source has its share of [`VerificationSettings::queue`].
-    pub queue: u64,
-    /// Answers to sign-ins whose source has its share of the places for sign-in.
-    pub sign_in_queue: u64,
-}
-
 /// The outcome of a proof's checks: verified, or why not.
 pub(crate) type Verdict = Result<(), ItemError>;
 
@@ -145,29 +128,30 @@ struct PermittedClaim {
 /// its actors restart.
 #[derive(Clone)]
 pub struct VerificationHandle {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
+/// What the clones of a handle share.
+pub(super) struct Inner {
     verifier: Arc<VerifierState>,
-    registry: RegistryHandle,
-    chain: ChainHandle,
-    clock: Arc<dyn Clock>,
-    blocking: Blocking,
+    pub(super) registry: RegistryHandle,
+    pub(super) chain: ChainHandle,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) blocking: Blocking,
     keys: Vec<ConfiguredKey>,
     directory: ArcSwap<Directory>,
-    roots: RootList,
+    pub(super) roots: RootList,
     recorder: NullifierRecorder,
-    events: EventRecorder,
-    limits: ArcSwap<VerificationLimits>,
-    per_source: SourceLimiter,
-    per_application: ApplicationLimiter,
+    pub(super) events: EventRecorder,
+    pub(super) limits: ArcSwap<VerificationLimits>,
+    pub(super) per_source: SourceLimiter,
+    pub(super) per_application: ApplicationLimiter,
     /// One permit for each proof that waits or is checked. A request takes all of its permits or
     /// none. Each permit is released when the work for its proof ends, even when the caller no
     /// longer waits.
-    permits: Arc<Permits>,
+    pub(super) permits: Arc<Permits>,
     /// Permits for the proofs that answer sign-ins, which other proofs must not keep out.
-    sign_in_permits: Arc<Permits>,
+    pub(super) sign_in_permits: Arc<Permits>,
     /// Permits for the requests that are prepared at a time, one per worker: a legacy proof against
     /// an unknown root is decoded, which takes a tenth of a millisecond.
     preparing: Arc<Semaphore>,
@@ -551,56 +535,6 @@ impl VerificationHandle {
         verdicts.map_err(|error| VerificationError::unavailable(format!("the proofs were not checked: {error}")))
     }
 
-    /// Counts proofs of a source address (IPv6: its /64), or refuses them. A front-end calls this
-    /// before [`VerificationHandle::verify`]; an embedder may omit it.
-    pub fn charge_source(&self, source: IpAddr, proofs: usize) -> Result<(), TooManyRequests> {
-        self.inner.per_source.charge_many(source, proofs, self.inner.clock.now())
-    }
-
-    /// Takes back one proof that [`VerificationHandle::charge_source`] has counted, when its
-    /// request is refused by the limit after all.
-    pub fn refund_source(&self, source: IpAddr) {
-        self.inner.per_source.refund(source);
-    }
-
-    /// The application with an id, when one of `readings`, the ways to read the secret that a
-    /// caller shows, is one of its secrets.
-    pub fn authenticate<T: AsRef<str>>(&self, app_id: &str, readings: &[T]) -> Option<Arc<RelyingParty>> {
-        self.application(app_id).filter(|party| ClientSecret::is_any(&party.secrets, readings))
-    }
-
-    /// Counts proofs of an application that has shown its secret, or refuses them: in place of
-    /// [`VerificationHandle::charge_source`].
-    pub fn charge_application(&self, app_id: &str, proofs: usize) -> Result<(), TooManyRequests> {
-        self.inner.per_application.charge(app_id, proofs, self.inner.clock.now())
-    }
-
-    /// Takes back one proof that [`VerificationHandle::charge_application`] has counted, when its
-    /// request is refused by the limit after all.
-    pub fn refund_application(&self, app_id: &str) {
-        self.inner.per_application.refund(app_id);
-    }
-
-    /// Counts the proofs of a request for its application, when that has signed it; `false` when it
-    /// counts for its source ([`VerificationHandle::charge_source`]): it is not signed by the
-    /// application, its nonce has counted before, or the application is at its limit.
-    pub async fn charge_signer(&self, party: &Arc<RelyingParty>, given: RpSignature, proofs: usize) -> bool {
-        let Some(signing) = party.signing else { return false };
-        let limiter = &self.inner.per_application;
-        if limiter.has_counted(&party.app_id, given.request.nonce, self.inner.clock.now()) {
-            return false;
-        }
-        let now = self.inner.clock.unix_seconds();
-        let check = move || check_signature(Some(signing), Some(&given), now).is_ok();
-        let is_signed = self.inner.blocking.run(check).await.unwrap_or(false);
-        is_signed && limiter.charge_signed(&party.app_id, given.request.nonce, proofs, self.inner.clock.now())
-    }
-
-    /// Whether verification requests have limits by source address.
-    pub fn limits_sources(&self) -> bool {
-        self.inner.limits.load().per_source.is_some()
-    }
-
     /// Changes the limits, from the next request on.
     pub fn set_limits(&self, limits: VerificationLimits) {
         self.inner.per_source.set(limits.per_source);
@@ -611,17 +545,6 @@ impl VerificationHandle {
     /// Changes relying parties, actions and issuers, from the next request on.
     pub fn set_directory(&self, directory: Directory) {
         self.inner.directory.store(Arc::new(directory));
-    }
-
-    /// The requests that the limits of their sources refused.
-    pub fn source_refusals(&self) -> VerificationRefusals {
-        let Inner { per_source, per_application, permits, sign_in_permits, .. } = &*self.inner;
-        VerificationRefusals {
-            per_source: per_source.refused(),
-            per_application: per_application.refused(),
-            queue: permits.refused_of_source(),
-            sign_in_queue: sign_in_permits.refused_of_source(),
-        }
     }
 
     /// Statistics of the verifier.
@@ -663,133 +586,4 @@ impl VerificationHandle {
     pub fn warm_up(&self) {
         self.inner.keys.iter().for_each(|configured| configured.key.warm_up());
     }
-
-    /// The trusted roots.
-    pub fn trusted_roots(&self) -> Arc<TrustedRoots> {
-        self.inner.roots.published()
-    }
-
-    /// Reads the operator's decisions about roots again, which another replica has written.
-    pub(crate) fn reload_root_decisions(&self) -> Result<(), StoreError> {
-        self.inner.roots.publish_stored()
-    }
-
-    /// Replaces the roots of the configuration. A root that was removed by command stays removed.
-    ///
-    /// # Errors
-    /// The stored decisions cannot be read; the old roots stay.
-    pub fn set_configured_roots(&self, roots: Vec<TrustedRoot>) -> Result<(), StoreError> {
-        self.inner.roots.set_configured(roots)
-    }
-
-    /// Trusts a root from now on, durably. A root that is trusted already gets the new time and the
-    /// new identifiers. The work is spawned, so it continues when the caller is cancelled.
-    pub async fn trust_root(&self, root: TrustedRoot) -> Result<(), StoreError> {
-        let inner = Arc::clone(&self.inner);
-        let window = inner.registry.rules().root_validity_window;
-        let adding =
-            tokio::spawn(async move { inner.roots.add(root, inner.clock.as_ref(), window, &inner.events).await });
-        adding.await.unwrap_or(Err(StoreError::Panicked))
-    }
-
-    /// Takes a root back: no proof against it passes from now on, also after a restart, and also
-    /// when the configuration lists the root, or the registry or a chain has it. Returns whether it
-    /// could be trusted. The work is spawned, so it continues when the caller is cancelled.
-    pub async fn remove_root(&self, root: RootKey) -> Result<bool, StoreError> {
-        let inner = Arc::clone(&self.inner);
-        let removing = tokio::spawn(async move {
-            let (registry, is_current) = (inner.registry.clone(), root.kind == ProofKind::Current);
-            let work = move || Ok::<_, StoreError>(is_current && registry.has_root(root.root)?);
-            let of_registry = inner.blocking.run(work).await;
-            let may_be_of_others = !inner.chain.is_empty() || of_registry.unwrap_or(Err(StoreError::Panicked))?;
-            inner.roots.remove(root, may_be_of_others).await
-        });
-        removing.await.unwrap_or(Err(StoreError::Panicked))
-    }
-}
-
-/// The roots of the items that failed because their root is unknown; all roots, when followed data
-/// could not decide.
-fn unknown_roots(
-    proofs: &Proofs,
-    checked: &Result<Vec<Result<EncodedClaim, ItemError>>, Unavailable>,
-) -> HashSet<(RootUse, Root)> {
-    let roots: Vec<(RootUse, Root)> = match proofs {
-        Proofs::Legacy { items, .. } => {
-            items.iter().map(|item| (RootUse::Legacy(item.identifier), item.merkle_root)).collect()
-        }
-        Proofs::Uniqueness { items, .. } | Proofs::Session { items, .. } => {
-            items.iter().map(|item| (RootUse::Current, item.root)).collect()
-        }
-    };
-    let is_unknown = |index: &usize| match checked {
-        Ok(items) => items[*index].as_ref().is_err_and(ItemError::is_unknown_root),
-        Err(_) => true,
-    };
-    (0..roots.len()).filter(is_unknown).map(|index| roots[index]).collect()
-}
-
-/// What receivers of events are told of a request, but its nullifier.
-fn verification_event(
-    party: &RelyingParty,
-    environment: Environment,
-    request: &VerificationRequest,
-    results: &[ItemResult],
-) -> VerificationEvent {
-    let nonce = match &request.proofs {
-        Proofs::Legacy { .. } => None,
-        Proofs::Uniqueness { nonce, .. } | Proofs::Session { nonce, .. } => Some(*nonce),
-    };
-    let session_id = match &request.proofs {
-        Proofs::Session { session_id, .. } => session_id.text.clone(),
-        Proofs::Legacy { .. } | Proofs::Uniqueness { .. } => String::new(),
-    };
-    let verified = results.iter().filter(|result| result.success);
-    VerificationEvent {
-        app_id: party.app_id.clone(),
-        rp_id: party.rp_id,
-        environment,
-        kind: request.proofs.kind(),
-        action: request.proofs.action().unwrap_or_default().to_owned(),
-        session_id,
-        nonce,
-        identifiers: verified.map(|result| result.identifier.clone()).collect(),
-        nullifier: None,
-        user_presence_completed: request.user_presence_completed,
-    }
-}
-
-fn results(proofs: &Proofs, verdicts: &[Verdict]) -> Vec<ItemResult> {
-    let session_id = match proofs {
-        Proofs::Session { session_id, .. } => Some(&session_id.text),
-        Proofs::Legacy { .. } | Proofs::Uniqueness { .. } => None,
-    };
-    let result = |((identifier, nullifier), verdict): ((&str, Nullifier), &Verdict)| match verdict {
-        Ok(()) => ItemResult::verified(identifier.to_owned(), nullifier, session_id.cloned()),
-        Err(failure) => ItemResult::failed(identifier.to_owned(), failure),
-    };
-    proofs.identifiers_and_nullifiers().into_iter().zip(verdicts).map(result).collect()
-}
-
-/// The nullifiers of the verified items, each once, in the items' order.
-fn verified_nullifiers(proofs: &Proofs, results: &[ItemResult]) -> Vec<Nullifier> {
-    let mut verified = Vec::new();
-    for ((_, nullifier), result) in proofs.identifiers_and_nullifiers().into_iter().zip(results) {
-        if result.success && !verified.contains(&nullifier) {
-            verified.push(nullifier);
-        }
-    }
-    verified
-}
-
-/// The verified proofs of a session.
-fn session_proofs(
-    app_id: &str,
-    environment: Environment,
-    proofs: &Proofs,
-    results: &[ItemResult],
-) -> Vec<SessionProof> {
-    let Proofs::Session { nonce, .. } = proofs else { return Vec::new() };
-    let proof = |nullifier| SessionProof::new(app_id, environment, *nonce, nullifier);
-    verified_nullifiers(proofs, results).into_iter().map(proof).collect()
 }

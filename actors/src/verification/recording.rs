@@ -1,5 +1,6 @@
 //! Recording of nullifiers and signed nonces: each verification of a nullifier is counted exactly
-//! once and each nonce is used once, even when many requests with the same ones race.
+//! once and each nonce is used once, even when many requests with the same ones race. What is told of
+//! a request: its results, and its event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,15 +10,19 @@ use selfsame_protocol::events::EventKind;
 use selfsame_protocol::events::record::{RecordedEvent, VerificationEvent, VerifiedNullifier};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
-use selfsame_protocol::verification::directory::ActionKey;
+use selfsame_protocol::verification::Environment;
+use selfsame_protocol::verification::answer::ItemResult;
+use selfsame_protocol::verification::directory::{ActionKey, RelyingParty};
 use selfsame_protocol::verification::identity::{
     ActionRecord, MaxVerificationsReached, NullifierKey, SessionProof, count_verification,
 };
+use selfsame_protocol::verification::request::{Proofs, VerificationRequest};
 use selfsame_protocol::verification::rp_signature::{CLOCK_TOLERANCE, SignedNonce, SignedRequest};
 use selfsame_storage::{Decision, StoreError, VerificationRecords, VerificationWrite};
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use super::handle::Verdict;
 use super::refusals::VerificationError;
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;
@@ -254,4 +259,71 @@ fn recording_result(write: &VerificationWrite) -> RecordingResult {
         }),
         is_reuse: write.nullifiers.iter().any(|(_, before, _)| before.is_some()),
     }
+}
+
+// The results of a request, and what receivers of events are told of it.
+
+pub(super) fn results(proofs: &Proofs, verdicts: &[Verdict]) -> Vec<ItemResult> {
+    let session_id = match proofs {
+        Proofs::Session { session_id, .. } => Some(&session_id.text),
+        Proofs::Legacy { .. } | Proofs::Uniqueness { .. } => None,
+    };
+    let result = |((identifier, nullifier), verdict): ((&str, Nullifier), &Verdict)| match verdict {
+        Ok(()) => ItemResult::verified(identifier.to_owned(), nullifier, session_id.cloned()),
+        Err(failure) => ItemResult::failed(identifier.to_owned(), failure),
+    };
+    proofs.identifiers_and_nullifiers().into_iter().zip(verdicts).map(result).collect()
+}
+
+/// What receivers of events are told of a request, but its nullifier.
+pub(super) fn verification_event(
+    party: &RelyingParty,
+    environment: Environment,
+    request: &VerificationRequest,
+    results: &[ItemResult],
+) -> VerificationEvent {
+    let nonce = match &request.proofs {
+        Proofs::Legacy { .. } => None,
+        Proofs::Uniqueness { nonce, .. } | Proofs::Session { nonce, .. } => Some(*nonce),
+    };
+    let session_id = match &request.proofs {
+        Proofs::Session { session_id, .. } => session_id.text.clone(),
+        Proofs::Legacy { .. } | Proofs::Uniqueness { .. } => String::new(),
+    };
+    let verified = results.iter().filter(|result| result.success);
+    VerificationEvent {
+        app_id: party.app_id.clone(),
+        rp_id: party.rp_id,
+        environment,
+        kind: request.proofs.kind(),
+        action: request.proofs.action().unwrap_or_default().to_owned(),
+        session_id,
+        nonce,
+        identifiers: verified.map(|result| result.identifier.clone()).collect(),
+        nullifier: None,
+        user_presence_completed: request.user_presence_completed,
+    }
+}
+
+/// The nullifiers of the verified items, each once, in the items' order.
+pub(super) fn verified_nullifiers(proofs: &Proofs, results: &[ItemResult]) -> Vec<Nullifier> {
+    let mut verified = Vec::new();
+    for ((_, nullifier), result) in proofs.identifiers_and_nullifiers().into_iter().zip(results) {
+        if result.success && !verified.contains(&nullifier) {
+            verified.push(nullifier);
+        }
+    }
+    verified
+}
+
+/// The verified proofs of a session.
+pub(super) fn session_proofs(
+    app_id: &str,
+    environment: Environment,
+    proofs: &Proofs,
+    results: &[ItemResult],
+) -> Vec<SessionProof> {
+    let Proofs::Session { nonce, .. } = proofs else { return Vec::new() };
+    let proof = |nullifier| SessionProof::new(app_id, environment, *nonce, nullifier);
+    verified_nullifiers(proofs, results).into_iter().map(proof).collect()
 }

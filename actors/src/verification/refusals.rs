@@ -1,20 +1,24 @@
-//! Why a verification request is not answered with success, and who is held to the limits of one.
+//! Why a verification request is not answered with success, who is held to the limits of one, and the
+//! limits as the handle counts by them.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use selfsame_protocol::U256;
+use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::answer::ItemResult;
-use selfsame_protocol::verification::directory::{AdmissionError, OtherSignal};
+use selfsame_protocol::verification::directory::{AdmissionError, OtherSignal, RelyingParty};
 use selfsame_protocol::verification::identity::MaxVerificationsReached;
 use selfsame_protocol::verification::items::OTHER_ENVIRONMENT;
-use selfsame_protocol::verification::rp_signature::{RpSignatureError, SignedNonce};
+use selfsame_protocol::verification::rp_signature::{RpSignature, RpSignatureError, SignedNonce, check_signature};
 use selfsame_storage::StoreError;
 
+use super::handle::{Inner, VerificationHandle};
 use crate::support::source_limits::{RateLimiter, TooManyRequests};
 
 /// Why a verification request is not answered with success.
@@ -237,6 +241,85 @@ impl Limited {
         windows.check(&key, proofs, now)?;
         windows.charge(key, proofs, now);
         Ok(())
+    }
+}
+
+// The limits of the handle, by source address and by application.
+
+/// How many requests the limits of their sources refused since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerificationRefusals {
+    /// Verification requests, by [`crate::VerificationLimits::per_source`].
+    pub per_source: u64,
+    /// Verification requests of applications that showed their secret, by
+    /// [`crate::VerificationLimits::per_application`].
+    pub per_application: u64,
+    /// Verification requests whose source has its share of [`crate::VerificationSettings::queue`].
+    pub queue: u64,
+    /// Answers to sign-ins whose source has its share of the places for sign-in.
+    pub sign_in_queue: u64,
+}
+
+impl VerificationHandle {
+    /// Counts proofs of a source address (IPv6: its /64), or refuses them. A front-end calls this
+    /// before [`VerificationHandle::verify`]; an embedder may omit it.
+    pub fn charge_source(&self, source: IpAddr, proofs: usize) -> Result<(), TooManyRequests> {
+        self.inner.per_source.charge_many(source, proofs, self.inner.clock.now())
+    }
+
+    /// Takes back one proof that [`VerificationHandle::charge_source`] has counted, when its
+    /// request is refused by the limit after all.
+    pub fn refund_source(&self, source: IpAddr) {
+        self.inner.per_source.refund(source);
+    }
+
+    /// The application with an id, when one of `readings`, the ways to read the secret that a
+    /// caller shows, is one of its secrets.
+    pub fn authenticate<T: AsRef<str>>(&self, app_id: &str, readings: &[T]) -> Option<Arc<RelyingParty>> {
+        self.application(app_id).filter(|party| ClientSecret::is_any(&party.secrets, readings))
+    }
+
+    /// Counts proofs of an application that has shown its secret, or refuses them: in place of
+    /// [`VerificationHandle::charge_source`].
+    pub fn charge_application(&self, app_id: &str, proofs: usize) -> Result<(), TooManyRequests> {
+        self.inner.per_application.charge(app_id, proofs, self.inner.clock.now())
+    }
+
+    /// Takes back one proof that [`VerificationHandle::charge_application`] has counted, when its
+    /// request is refused by the limit after all.
+    pub fn refund_application(&self, app_id: &str) {
+        self.inner.per_application.refund(app_id);
+    }
+
+    /// Counts the proofs of a request for its application, when that has signed it; `false` when it
+    /// counts for its source ([`VerificationHandle::charge_source`]): it is not signed by the
+    /// application, its nonce has counted before, or the application is at its limit.
+    pub async fn charge_signer(&self, party: &Arc<RelyingParty>, given: RpSignature, proofs: usize) -> bool {
+        let Some(signing) = party.signing else { return false };
+        let limiter = &self.inner.per_application;
+        if limiter.has_counted(&party.app_id, given.request.nonce, self.inner.clock.now()) {
+            return false;
+        }
+        let now = self.inner.clock.unix_seconds();
+        let check = move || check_signature(Some(signing), Some(&given), now).is_ok();
+        let is_signed = self.inner.blocking.run(check).await.unwrap_or(false);
+        is_signed && limiter.charge_signed(&party.app_id, given.request.nonce, proofs, self.inner.clock.now())
+    }
+
+    /// Whether verification requests have limits by source address.
+    pub fn limits_sources(&self) -> bool {
+        self.inner.limits.load().per_source.is_some()
+    }
+
+    /// The requests that the limits of their sources refused.
+    pub fn source_refusals(&self) -> VerificationRefusals {
+        let Inner { per_source, per_application, permits, sign_in_permits, .. } = &*self.inner;
+        VerificationRefusals {
+            per_source: per_source.refused(),
+            per_application: per_application.refused(),
+            queue: permits.refused_of_source(),
+            sign_in_queue: sign_in_permits.refused_of_source(),
+        }
     }
 }
 

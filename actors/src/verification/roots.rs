@@ -1,6 +1,8 @@
 //! The roots that proofs may be made against: the registry's own, those of the configuration, those
-//! that the operator added and did not remove, and those that are followed from chains.
+//! that the operator added and did not remove, and those that are followed from chains; and the calls
+//! of the handle that read and change them.
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -9,10 +11,12 @@ use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::events::EventKind;
 use selfsame_protocol::events::record::{RecordedEvent, TrustedRootEvent};
+use selfsame_protocol::groth16::EncodedClaim;
 use selfsame_protocol::number;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
-use selfsame_protocol::verification::items::TrustedData;
+use selfsame_protocol::verification::items::{ItemError, TrustedData};
+use selfsame_protocol::verification::request::Proofs;
 use selfsame_protocol::verification::roots::{
     RootAge, RootDecision, RootKey, TrustedRoot, TrustedRoots, UntrustedRoot,
 };
@@ -20,7 +24,8 @@ use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_storage::{StoreError, UnloggedKey, VerificationRecords};
 use tokio::sync::{Mutex, oneshot};
 
-use crate::chain::handle::{ChainHandle, Unseen};
+use super::handle::VerificationHandle;
+use crate::chain::handle::{ChainHandle, RootUse, Unseen};
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;
 use crate::registry::handle::RegistryHandle;
@@ -216,4 +221,72 @@ impl TrustedData for TrustedDataAt<'_> {
             _ => Ok(None),
         }
     }
+}
+
+// The trusted roots as callers of the handle read and change them.
+
+impl VerificationHandle {
+    /// The trusted roots.
+    pub fn trusted_roots(&self) -> Arc<TrustedRoots> {
+        self.inner.roots.published()
+    }
+
+    /// Reads the operator's decisions about roots again, which another replica has written.
+    pub(crate) fn reload_root_decisions(&self) -> Result<(), StoreError> {
+        self.inner.roots.publish_stored()
+    }
+
+    /// Replaces the roots of the configuration. A root that was removed by command stays removed.
+    ///
+    /// # Errors
+    /// The stored decisions cannot be read; the old roots stay.
+    pub fn set_configured_roots(&self, roots: Vec<TrustedRoot>) -> Result<(), StoreError> {
+        self.inner.roots.set_configured(roots)
+    }
+
+    /// Trusts a root from now on, durably. A root that is trusted already gets the new time and the
+    /// new identifiers. The work is spawned, so it continues when the caller is cancelled.
+    pub async fn trust_root(&self, root: TrustedRoot) -> Result<(), StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let window = inner.registry.rules().root_validity_window;
+        let adding =
+            tokio::spawn(async move { inner.roots.add(root, inner.clock.as_ref(), window, &inner.events).await });
+        adding.await.unwrap_or(Err(StoreError::Panicked))
+    }
+
+    /// Takes a root back: no proof against it passes from now on, also after a restart, and also
+    /// when the configuration lists the root, or the registry or a chain has it. Returns whether it
+    /// could be trusted. The work is spawned, so it continues when the caller is cancelled.
+    pub async fn remove_root(&self, root: RootKey) -> Result<bool, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let removing = tokio::spawn(async move {
+            let (registry, is_current) = (inner.registry.clone(), root.kind == ProofKind::Current);
+            let work = move || Ok::<_, StoreError>(is_current && registry.has_root(root.root)?);
+            let of_registry = inner.blocking.run(work).await;
+            let may_be_of_others = !inner.chain.is_empty() || of_registry.unwrap_or(Err(StoreError::Panicked))?;
+            inner.roots.remove(root, may_be_of_others).await
+        });
+        removing.await.unwrap_or(Err(StoreError::Panicked))
+    }
+}
+
+/// The roots of the items that failed because their root is unknown; all roots, when followed data
+/// could not decide.
+pub(super) fn unknown_roots(
+    proofs: &Proofs,
+    checked: &Result<Vec<Result<EncodedClaim, ItemError>>, Unavailable>,
+) -> HashSet<(RootUse, Root)> {
+    let roots: Vec<(RootUse, Root)> = match proofs {
+        Proofs::Legacy { items, .. } => {
+            items.iter().map(|item| (RootUse::Legacy(item.identifier), item.merkle_root)).collect()
+        }
+        Proofs::Uniqueness { items, .. } | Proofs::Session { items, .. } => {
+            items.iter().map(|item| (RootUse::Current, item.root)).collect()
+        }
+    };
+    let is_unknown = |index: &usize| match checked {
+        Ok(items) => items[*index].as_ref().is_err_and(ItemError::is_unknown_root),
+        Err(_) => true,
+    };
+    (0..roots.len()).filter(is_unknown).map(|index| roots[index]).collect()
 }
