@@ -96,12 +96,13 @@ pub use events::receiver::{ReceiverSettings, SendFailure, WebhookMessage, Webhoo
 pub use key_cipher::KeyCipher;
 // What the signatures of this crate name.
 pub use ractor;
+pub use registry::batcher::BatchLimits;
 pub use registry::blocks::FollowedBlock;
 pub use registry::handle::{HeightError, LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};
 pub use registry::head_signer::HeadSigningError;
-pub use registry::limits::{AdmissionLimits, BatchLimits};
 pub use registry::open_requests::RegistryMeasurements;
 pub use registry::registry_actor::{ReadError, RegistryActor, RegistryMessage};
+pub use registry::request_tracker::AdmissionLimits;
 pub use registry::submit::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_protocol as protocol;
 pub use selfsame_storage as storage;

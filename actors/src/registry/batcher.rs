@@ -5,22 +5,23 @@
 //! request is final as soon as the disk and the hash allow.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use selfsame_protocol::ledger::Block;
-use selfsame_protocol::time::ClockStep;
-use selfsame_storage::{LedgerError, ReplicaError, StoreError};
+use selfsame_protocol::ledger::{Block, Entry, Seal};
+use selfsame_protocol::time::{ClockGuard, ClockStep, UnixSeconds};
+use selfsame_storage::{GroupCommit, Ledger, LedgerError, ReplicaError, StoreError};
 use tokio::time::Instant;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
-use super::blocks::BLOCKS_AHEAD;
-use super::limits::BatchLimits;
+use super::blocks::{BLOCKS_AHEAD, OwnBlock};
 use super::messages::{BatcherMessage, SealedBlock};
-use super::reader::Reads;
-use super::state::Sealer;
-use crate::support::slot::{Opened, Traced};
-use crate::support::tasks::RETRY_INTERVAL;
+use super::reader::{Reader, Reads};
+use super::wakeup::Wakeup;
+use crate::support::slot::{Opened, Slot, Traced, actor_span};
+use crate::support::tasks::{Blocking, RETRY_INTERVAL, RetriedStep, SerialBlocking};
 
 /// A block of at most this many operations is a sign of little load: a wait would have gained
 /// little.
@@ -54,6 +55,170 @@ impl SealError {
 impl From<StoreError> for SealError {
     fn from(error: StoreError) -> Self {
         Self::Ledger(error.into())
+    }
+}
+
+/// Limits of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// The most operations in a block, inclusive.
+    pub max_operations: usize,
+    /// How long the first request of a block waits for others, at least, before the batcher seals
+    /// it: while it has little to do.
+    pub min_wait: Duration,
+    /// How long the first request of a block waits for others, at most, unless blocks wait to be
+    /// applied.
+    pub max_wait: Duration,
+}
+
+impl Default for BatchLimits {
+    fn default() -> Self {
+        Self { max_operations: 1024, min_wait: Duration::ZERO, max_wait: Duration::from_millis(5) }
+    }
+}
+
+/// The right to append blocks to the ledger.
+pub(crate) struct Sealer {
+    pub reader: Arc<Reader>,
+    pub wakeup: Arc<Wakeup>,
+    pub limits: BatchLimits,
+    /// Runs the sealing, one block after the other.
+    pub work: SerialBlocking,
+    pub step: Arc<RetriedStep>,
+    clock_guard: Mutex<ClockGuard>,
+    ledger: Arc<dyn Ledger>,
+    attempts: AtomicU64,
+    /// Dropped last, as in [`Reader`].
+    group_commit: GroupCommit,
+}
+
+impl Sealer {
+    /// The right to append to `ledger`. The sealing runs on `blocking`.
+    pub fn new(
+        reader: Arc<Reader>,
+        wakeup: Arc<Wakeup>,
+        limits: BatchLimits,
+        blocking: Blocking,
+        ledger: Arc<dyn Ledger>,
+        group_commit: GroupCommit,
+    ) -> Self {
+        let clock_guard = Mutex::new(ClockGuard::new(reader.clock.now(), reader.clock.passed()));
+        Self {
+            reader,
+            wakeup,
+            limits,
+            work: SerialBlocking::new(blocking),
+            step: Arc::new(RetriedStep::new("sealing a block")),
+            clock_guard,
+            ledger,
+            attempts: 0.into(),
+            group_commit,
+        }
+    }
+
+    /// The time for a block that follows one of the time `last_block`.
+    ///
+    /// # Errors
+    /// The clock was set far forward.
+    pub fn block_time(&self, last_block: UnixSeconds) -> Result<UnixSeconds, ClockStep> {
+        let mut guard = self.clock_guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let clock = &self.reader.clock;
+        let (now, passed) = (clock.now(), clock.passed());
+        guard.check(now, passed, last_block)?;
+        Ok(UnixSeconds(now.as_secs()))
+    }
+
+    /// The ledger's last block, which the next one is linked to. Blocks the thread.
+    ///
+    /// # Errors
+    /// [`StoreError::LedgerDiverged`] when the ledger does not have the last applied block: a block
+    /// that is sealed on this end would be taken for one that was applied long ago.
+    pub fn head(&self) -> Result<Seal, StoreError> {
+        let applied = self.reader.publication.snapshot().tip().seal;
+        let head = self.ledger.head();
+        // A block of this service was sealed on an end that had been compared.
+        if head != applied && !self.reader.own_blocks.has(&head) {
+            self.reader.check_ledger_has(&applied)?;
+        }
+        Ok(head)
+    }
+
+    /// Hands a block, whose sealing began at `started`, to the ledger ([`Ledger::append`]); the
+    /// batcher gets the outcome as a message. `sequences` are those of the block's requests.
+    /// Returns the number of this attempt. May block the thread.
+    pub fn append(&self, block: Block, sequences: Vec<u64>, started: std::time::Instant) -> u64 {
+        let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        let ended = move |appended| BatcherMessage::Sealed(SealedBlock { attempt, appended });
+        let told = Told { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(ended)) };
+        let (reader, block) = (Arc::clone(&self.reader), Arc::new(block));
+        let appended = {
+            let block = Arc::clone(&block);
+            move |appended: Result<(), LedgerError>| {
+                // This is not in the batcher's task.
+                let _entered = actor_span(&Span::none(), told.slot.name()).entered();
+                // Here and not by the batcher: the block may be applied before it has the message.
+                if appended.is_ok() {
+                    reader.own_blocks.keep(OwnBlock { block: Arc::clone(&block), sequences });
+                    reader.operations.seal_seconds.observe_duration(started.elapsed());
+                    reader.operations.record_sealed(told.slot.name(), &block);
+                    let height = block.header.height;
+                    reader.note_ledger_height(height);
+                    tracing::debug!(height, operations = block.header.count, "sealed a block");
+                }
+                told.tell(appended);
+            }
+        };
+        self.ledger.append(&block, &self.group_commit, Box::new(appended));
+        attempt
+    }
+
+    /// Whether this service seals blocks, or another replica does.
+    pub fn leads(&self) -> bool {
+        self.group_commit.leads()
+    }
+
+    /// Tells the batcher when everything that was handed in until now is durable or refused.
+    pub fn settle(&self) {
+        let settled = |_: Result<(), LedgerError>| BatcherMessage::Settled;
+        let told = Told { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(settled)) };
+        self.group_commit.settle(Box::new(move |result| told.tell(result.map_err(LedgerError::from))));
+    }
+
+    /// Up to `limit` queued requests with sequence numbers above `after`, in order.
+    pub fn queued_after(&self, after: u64, limit: usize) -> Result<Vec<(u64, Entry)>, StoreError> {
+        self.reader.store.queued_after(after, limit)
+    }
+
+    /// The greatest sequence number that was ever given to a request.
+    pub fn last_sequence(&self) -> Result<u64, StoreError> {
+        self.reader.store.last_sequence()
+    }
+}
+
+/// Tells the batcher the outcome of what was handed in. When it is dropped without an outcome, as
+/// by a committing thread that panics, it tells an error.
+struct Told {
+    slot: Arc<Slot<BatcherMessage>>,
+    message: Option<MessageOf>,
+}
+
+type MessageOf = Box<dyn FnOnce(Result<(), LedgerError>) -> BatcherMessage + Send>;
+
+impl Told {
+    fn tell(mut self, outcome: Result<(), LedgerError>) {
+        self.send(outcome);
+    }
+
+    fn send(&mut self, outcome: Result<(), LedgerError>) {
+        if let Some(message) = self.message.take() {
+            self.slot.cast(message(outcome));
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.send(Err(StoreError::Panicked.into()));
     }
 }
 

@@ -22,7 +22,6 @@ pub(crate) mod batcher;
 mod blocks;
 pub(crate) mod handle;
 pub(crate) mod head_signer;
-pub(crate) mod limits;
 pub(crate) mod messages;
 pub(crate) mod open_requests;
 pub(crate) mod publication;

@@ -14,9 +14,9 @@ use selfsame_storage::{
 };
 
 use super::blocks::OwnBlocks;
-use super::limits::AdmissionLimits;
 use super::open_requests::{OpenOperations, RecoveredSigners};
 use super::publication::Publication;
+use super::request_tracker::AdmissionLimits;
 use super::waiters::{BlockHashes, RequestProgress};
 use crate::clock::Clock;
 use crate::support::tasks::Blocking;

@@ -6,27 +6,30 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::ids::LeafIndex;
-use selfsame_protocol::ledger::{Entry, RequestId};
+use selfsame_protocol::ledger::{Entry, IdPlace, RequestId};
 use selfsame_protocol::net::network_of;
+use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::registry::{self, Lock, Operation, Overlay, RecoveredSigner};
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::{B256, keccak256};
-use selfsame_storage::{IdempotencyKey, IdempotencyRecord, StoreError};
+use selfsame_storage::{GroupCommit, IdempotencyKey, IdempotencyRecord, OnDurable, RequestWriter, StoreError};
+use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
 use super::messages::{RequestTrackerMessage, SweepProgress};
 use super::open_requests::{hash_operation, log_step};
-use super::reader::Reads;
-use super::state::Admitter;
+use super::reader::{Reader, Reads};
 use super::submit::{RateLimitScope, Submission, SubmitError};
 use super::waiters::RequestProgress;
-use crate::support::slot::{Opened, Traced};
+use super::wakeup::Wakeup;
+use crate::clock::Random;
+use crate::support::slot::{Opened, Slot, Traced};
 use crate::support::source_limits::RateLimiter;
 use crate::support::tasks::RETRY_INTERVAL;
 
@@ -39,6 +42,131 @@ const SWEEP_BATCH: usize = 1000;
 
 /// The answer to a submission.
 type Admitted = Result<RequestId, SubmitError>;
+
+/// Limits of admission. They can be changed while the service runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdmissionLimits {
+    /// The most open requests. Further requests are refused.
+    pub queue_length: usize,
+    /// Calls that may wait for one actor's answer at a time.
+    pub waiting_calls: usize,
+    /// Clients that may wait for final states at a time.
+    pub status_waiters: usize,
+    /// Limit of requests by source address (IPv6 by /64); `None` is off.
+    pub per_source: Option<RateLimit>,
+    /// Limit of accepted requests by account; `None` is off.
+    pub per_leaf_index: Option<RateLimit>,
+    /// How long the record of a final request is kept.
+    pub request_retention: Duration,
+    /// How long an idempotency key stands for its request.
+    pub idempotency_retention: Duration,
+}
+
+impl Default for AdmissionLimits {
+    fn default() -> Self {
+        let day = Duration::from_secs(24 * 3600);
+        Self {
+            queue_length: 100_000,
+            waiting_calls: 4096,
+            status_waiters: 10_000,
+            per_source: None,
+            per_leaf_index: None,
+            request_retention: day,
+            idempotency_retention: day,
+        }
+    }
+}
+
+/// The right to admit requests and to delete expired ones.
+pub(crate) struct Admitter {
+    pub reader: Arc<Reader>,
+    pub slot: Arc<Slot<RequestTrackerMessage>>,
+    batcher: Arc<Wakeup>,
+    random: Arc<dyn Random>,
+    /// That of the last request id.
+    last_id: Mutex<IdPlace>,
+    writer: RequestWriter,
+}
+
+impl Admitter {
+    /// The right of the request tracker in `slot`, with what wakes the batcher.
+    pub fn new(
+        reader: Arc<Reader>,
+        slot: Arc<Slot<RequestTrackerMessage>>,
+        batcher: Arc<Wakeup>,
+        random: Arc<dyn Random>,
+        group_commit: GroupCommit,
+    ) -> Self {
+        let writer = RequestWriter::new(reader.store.clone(), group_commit);
+        Self { reader, slot, batcher, random, last_id: Mutex::default(), writer }
+    }
+
+    /// A new request's id, which comes after those that this has made before.
+    pub fn new_request_id(&self) -> RequestId {
+        let mut random = [0; 8];
+        self.random.fill(&mut random);
+        let mut last = self.last_id.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = last.next(self.reader.clock.unix_millis());
+        RequestId::from_place(*last, random)
+    }
+
+    /// See [`RequestWriter::admit`].
+    pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: OnDurable) {
+        self.writer.admit(sequence, entry, idempotency, durable);
+    }
+
+    /// See [`RequestWriter::after_admitted`].
+    pub fn after_admitted(&self, durable: OnDurable) {
+        self.writer.after_admitted(durable);
+    }
+
+    /// Marks admitted requests up to `sequence` as durable, and wakes the batcher.
+    pub fn mark_durable(&self, sequence: u64) {
+        self.batcher.mark_durable(&self.reader.publication, sequence);
+    }
+
+    /// Whether this service admits requests, or another replica does.
+    pub fn leads(&self) -> bool {
+        self.writer.leads()
+    }
+
+    /// Waits until everything that was handed in is durable or refused.
+    pub async fn settle(&self) {
+        let (settled, settling) = oneshot::channel();
+        self.after_admitted(Box::new(move |_| settled.send(()).unwrap_or_default()));
+        // Commits may fail at the moment. The store then shows which requests were written.
+        let _ = settling.await;
+    }
+
+    /// Every open request with its sequence number, and the greatest sequence number in the store.
+    pub fn load(&self) -> Result<(Vec<(u64, Entry)>, u64), StoreError> {
+        Ok((self.reader.store.open_requests()?, self.reader.store.last_sequence()?))
+    }
+
+    /// The record of an idempotency key, also when its retention is over.
+    pub fn idempotency(&self, key_hash: &B256) -> Result<Option<IdempotencyRecord>, StoreError> {
+        self.reader.store.idempotency(key_hash)
+    }
+
+    /// Deletes final requests and idempotency keys whose retention is over, at most `limit` of each
+    /// after `swept`. Returns the position of the sweep; `None` when no expired record was left.
+    /// Blocks the thread.
+    pub fn sweep(
+        &self,
+        mut swept: SweepProgress,
+        limit: usize,
+        is_in_use: impl Fn(&B256) -> bool,
+    ) -> Result<Option<SweepProgress>, StoreError> {
+        let now = self.reader.clock.unix_seconds();
+        let limits = **self.reader.limits.load();
+        let requests_before = now.minus(limits.request_retention.as_secs());
+        let keys_before = now.minus(limits.idempotency_retention.as_secs());
+        let has_swept = self.writer.sweep_requests(requests_before, self.reader.ledger.as_ref(), limit)?;
+        let keys = self.writer.sweep_idempotency_keys(keys_before, swept.keys, limit, is_in_use)?;
+        swept.keys = keys.or(swept.keys);
+        Ok((has_swept || keys.is_some()).then_some(swept))
+    }
+}
 
 /// The actor.
 pub(crate) struct RequestTracker;
