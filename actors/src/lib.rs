@@ -136,10 +136,10 @@ pub use support::replica::{AwaitError, LeaderConnection, LeaderError};
 pub use support::slot::ACTOR_SPANS;
 pub use support::source_limits::{FollowerPermit, TooManyRequests};
 pub use verification::handle::{
-    VerdictKey, Verification, VerificationHandle, VerificationRefusals, VerifierMeasurements, VerifierStatistics,
+    VerdictKey, Verification, VerificationHandle, VerifierMeasurements, VerifierStatistics,
 };
 pub use verification::recording::SeenNullifier;
-pub use verification::refusals::VerificationError;
+pub use verification::refusals::{VerificationError, VerificationRefusals};
 pub use verification::settings::{
     ConfiguredKey, PairingChecker, ProofChecker, VerificationLimits, VerificationSettings,
 };

@@ -106,6 +106,8 @@ pub enum SealError {
     },
 }
 
+// The handle.
+
 /// How long another replica may take, besides the time that its caller waits for a change.
 const PEER_PATIENCE: Duration = Duration::from_secs(5);
 

@@ -147,6 +147,8 @@ impl BridgeState {
     }
 }
 
+// The actor.
+
 /// Time between two sweeps. Without messages, nothing else removes what has expired.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 

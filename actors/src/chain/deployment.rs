@@ -130,6 +130,9 @@ impl Location {
     }
 }
 
+// Watches the code that a contract runs: an upgrade changes what its answers mean, and shows in
+// none of them.
+
 /// How often the code is read, in seconds of the chain.
 const CODE_INTERVAL: u64 = 600;
 

@@ -354,6 +354,8 @@ impl Contract {
     }
 }
 
+// The actor.
+
 /// The longest time that a step may take.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 

@@ -100,6 +100,8 @@ pub enum NodeError {
     },
 }
 
+// The nodes of a chain.
+
 /// For how long a node is not asked that cannot be reached, or does not say which chain it is of.
 const PAUSE: Duration = Duration::from_secs(5);
 

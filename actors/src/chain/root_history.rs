@@ -113,6 +113,12 @@ pub(super) fn unread(settings: &RootSourceSettings) -> FollowedRoots {
     }
 }
 
+// Looks for the first block whose logs are read: the first one of the time that roots are kept
+// for.
+//
+// Nodes do not keep all old blocks. That a node does not give a block can also be the failure of a
+// moment, so the search goes on as if it were true, and asks again about the block at the end.
+
 /// How often the nodes must deny a block before it counts as one that they do not keep, and for how
 /// long, in seconds.
 const DENIALS: u32 = 5;

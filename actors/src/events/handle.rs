@@ -244,6 +244,8 @@ impl Ping for EventSenderMessage {
     }
 }
 
+// The handle.
+
 /// The most dead letters that are handed out at a time.
 const MOST_DEAD_LETTERS: usize = 100;
 

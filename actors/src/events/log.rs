@@ -67,6 +67,8 @@ impl EventRecorder {
     }
 }
 
+// Puts unlogged events and applied blocks into the log.
+
 /// The most unlogged events, and the most blocks, of one write.
 const EVENTS_OF_A_WRITE: usize = 128;
 const BLOCKS: u64 = 256;

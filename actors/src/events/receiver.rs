@@ -77,6 +77,8 @@ pub trait WebhookTransport: Send + Sync + 'static {
     -> BoxFuture<'static, Result<(), SendFailure>>;
 }
 
+// How far a receiver is.
+
 /// The most webhooks that are sent to a receiver at a time.
 const AT_ONCE: usize = 8;
 

@@ -16,8 +16,8 @@ use selfsame_storage::{GroupCommit, Ledger, LedgerError, ReplicaError, StoreErro
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
+use super::actors::{BatcherMessage, SealedBlock};
 use super::blocks::{BLOCKS_AHEAD, OwnBlock};
-use super::messages::{BatcherMessage, SealedBlock};
 use super::reader::{Reader, Reads};
 use super::wakeup::Wakeup;
 use crate::support::slot::{Opened, Slot, Traced, actor_span};

@@ -19,13 +19,12 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::actors::{RegistryState, RequestTrackerMessage};
 use super::head_signer::{HeadSigner, HeadSigningError};
-use super::messages::RequestTrackerMessage;
 use super::open_requests::RegistryMeasurements;
 use super::publication::Publication;
 use super::reader::{Reader, Reads};
 use super::request_tracker::AdmissionLimits;
-use super::state::RegistryState;
 use super::waiters::RequestProgress;
 use crate::support::replica::{AwaitError, CatchingUp, Forwarding, NotCaughtUp};
 use crate::support::slot::Slot;

@@ -22,7 +22,7 @@ use selfsame_storage::{GroupCommit, IdempotencyKey, IdempotencyRecord, OnDurable
 use tokio::sync::oneshot;
 use tracing::{Instrument, Span};
 
-use super::messages::{RequestTrackerMessage, SweepProgress};
+use super::actors::{RequestTrackerMessage, SweepProgress};
 use super::open_requests::{hash_operation, log_step};
 use super::reader::{Reader, Reads};
 use super::submit::{RateLimitScope, Submission, SubmitError};

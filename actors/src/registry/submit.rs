@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::handle::RegistryHandle;
-use crate::registry::messages::RequestTrackerMessage;
+use crate::registry::actors::RequestTrackerMessage;
 use crate::support::replica::{Forwarding, QuestionKind};
 use crate::support::slot::{CallError, RESTART_PATIENCE};
 use crate::support::source_limits::TooManyRequests;

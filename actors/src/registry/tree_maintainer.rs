@@ -9,9 +9,8 @@ use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, apply_block
 use selfsame_storage::{AllCores, BlockWriter, GroupCommit, StoreError};
 use tracing::Instrument;
 
-use super::messages::{BatcherMessage, RequestTrackerMessage, TreeMaintainerMessage};
+use super::actors::{BatcherMessage, RegistrySlots, RequestTrackerMessage, TreeMaintainerMessage};
 use super::reader::Reader;
-use super::state::RegistrySlots;
 use crate::support::notify::{Announcer, ServiceEvent};
 use crate::support::slot::{Opened, Slot, Traced};
 use crate::support::tasks::{Blocking, RETRY_INTERVAL, RetriedStep, SerialBlocking};

@@ -60,6 +60,8 @@ impl Default for BlockHashes {
     }
 }
 
+// Clients that wait for a request to become final.
+
 /// The clients that wait for a final state. Their number is bounded.
 pub(crate) struct Waiters {
     waiting: Mutex<Waiting>,

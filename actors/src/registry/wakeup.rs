@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::messages::BatcherMessage;
+use super::actors::BatcherMessage;
 use super::publication::Publication;
 use crate::support::slot::Slot;
 use crate::sync::{AtomicBool, Ordering};

@@ -239,6 +239,8 @@ impl From<VerificationError> for SignInError {
     }
 }
 
+// The handle.
+
 /// Sign-in, for front-ends and embedders. Cheap to clone. The handle stays valid when its actor
 /// restarts.
 #[derive(Clone)]

@@ -94,6 +94,8 @@ pub(super) fn token_key(token_hash: B256) -> RecordKey {
     RecordKey { kind: RecordKind::AccessToken, id: token_hash }
 }
 
+// What the session registry and the handle share.
+
 /// Lifetime of an access token and of an ID token, in seconds (interface description, section 8.1).
 pub const TOKEN_LIFETIME: u64 = 3600;
 

@@ -83,6 +83,8 @@ impl Ping for SessionRegistryMessage {
     }
 }
 
+// The actor.
+
 /// Time between two sweeps, which delete expired records, rotate due keys and correct their times.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 

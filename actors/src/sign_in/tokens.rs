@@ -137,6 +137,8 @@ impl SignInHandle {
     }
 }
 
+// The exchange of codes for tokens, and the lookup of access tokens.
+
 /// The answer of the token endpoint.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct TokenResponse {

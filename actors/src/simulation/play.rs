@@ -123,6 +123,8 @@ impl Simulation {
     }
 }
 
+// Plays many seeds.
+
 /// How many of the last events a [`Failure`] shows.
 const SHOWN: usize = 60;
 

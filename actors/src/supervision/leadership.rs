@@ -63,6 +63,8 @@ pub trait Leadership: Send + Sync + 'static {
     fn resign(&self) -> BoxFuture<'_, ()>;
 }
 
+// The actor of a replica.
+
 /// A replica with more entries than this to apply does not stand for election: no client could
 /// write until it has applied them.
 const MOST_BEHIND: u64 = 1000;

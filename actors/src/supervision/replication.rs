@@ -22,10 +22,9 @@ use tracing::{Instrument, Span};
 
 use super::leadership::Election;
 use crate::events::handle::EventsHandle;
+use crate::registry::actors::{BatcherMessage, RegistrySlots, RequestTrackerMessage};
 use crate::registry::handle::RegistryHandle;
-use crate::registry::messages::{BatcherMessage, RequestTrackerMessage};
 use crate::registry::reader::Reader;
-use crate::registry::state::RegistrySlots;
 use crate::registry::submit::{decode_submission, encode_answer};
 use crate::sign_in::records::{SignInState, TransactionId};
 use crate::sign_in::session_registry::SessionRegistryMessage;

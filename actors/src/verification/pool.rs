@@ -217,6 +217,8 @@ impl WorkerRecord {
     }
 }
 
+// The pool.
+
 /// The most failed workers within [`RESTART_WINDOW`] that the pool replaces. At the next failure
 /// within the window the pool itself fails.
 const MAX_RESTARTS: usize = 20;

@@ -137,6 +137,8 @@ impl Drop for ProofPermit {
     }
 }
 
+// The order in which waiting proofs are checked.
+
 /// The most proofs that are checked together. Larger batches would hardly lower the cost of a
 /// proof, and a false proof would delay more others.
 const LARGEST_BATCH: usize = 64;

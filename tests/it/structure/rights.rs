@@ -1,7 +1,7 @@
 //! The rights of the registry's actors. A right to change a stored thing is a type, and its actor
 //! is the only one that has it.
 //!
-//! Two files only name a right: that of its actor, and `registry/state.rs`, which makes each right
+//! Two files only name a right: that of its actor, and `registry/actors.rs`, which makes each right
 //! once and hands it to the service that starts the actors. The writers of the store are private
 //! fields of a right, so that no other file can use them.
 
@@ -15,7 +15,7 @@ const RIGHTS: [(&str, &str); 3] =
     [("Admitter", "registry/request_tracker"), ("Sealer", "registry/batcher"), ("Applier", "registry/tree_maintainer")];
 
 /// The file that makes the rights.
-const ASSEMBLER: &str = "registry/state";
+const ASSEMBLER: &str = "registry/actors";
 
 /// What changes the store or the ledger: only rights have it.
 const WRITERS: [&str; 2] = ["RequestWriter", "BlockWriter"];
@@ -79,8 +79,8 @@ fn only_its_actor_has_a_right() {
 fn planted(file: &str, text: &str) -> Vec<String> {
     let files = [
         ("lib", "mod registry; mod other;"),
-        ("registry/mod", "mod state; mod request_tracker; mod batcher; mod tree_maintainer;"),
-        ("registry/state", "use super::request_tracker::Admitter;\nfn new() { Admitter::new(RequestWriter::new()) }"),
+        ("registry/mod", "mod actors; mod request_tracker; mod batcher; mod tree_maintainer;"),
+        ("registry/actors", "use super::request_tracker::Admitter;\nfn new() { Admitter::new(RequestWriter::new()) }"),
         ("registry/request_tracker", "pub struct Admitter { pub reader: Reader, writer: RequestWriter }"),
         ("registry/batcher", "pub struct Sealer { pub work: Work, ledger: Arc<dyn Ledger>, commit: GroupCommit }"),
         ("registry/tree_maintainer", "pub struct Applier { pub reader: Reader, writer: BlockWriter }"),

@@ -83,7 +83,7 @@ pub(crate) mod database {
 }
 
 /// As in `actors/src/registry`.
-pub(crate) mod messages {
+pub(crate) mod actors {
     #[derive(Debug, PartialEq, Eq)]
     pub(crate) enum BatcherMessage {
         Wake,

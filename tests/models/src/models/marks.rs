@@ -8,7 +8,7 @@ use loom::thread;
 
 use crate::planted::{Fault, assert_found};
 use crate::queue::Intake;
-use crate::registry::messages::BatcherMessage;
+use crate::registry::actors::BatcherMessage;
 use crate::registry::publication::Publication;
 use crate::registry::wakeup::Wakeup;
 use crate::stand_ins::Snapshot;

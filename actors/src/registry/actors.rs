@@ -1,4 +1,5 @@
-//! The registry's state, split by right. Each actor is started with the type that has its right.
+//! The registry's actors as the rest of the service sees them: the messages to them, their slots, and
+//! the state, which gives each of them its right.
 //!
 //! | type | the right | its holder |
 //! |---|---|---|
@@ -14,23 +15,111 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use selfsame_protocol::registry::RuleParameters;
-use selfsame_storage::{GroupCommit, Ledger, LedgerReader, Store, StoreError};
+use ractor::RpcReplyPort;
+use selfsame_protocol::ledger::{Block, RequestId};
+use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
+use selfsame_storage::{GroupCommit, Ledger, LedgerError, LedgerReader, Store, StoreError, SweepPosition};
 
 use super::batcher::{BatchLimits, Sealer};
 use super::blocks::OwnBlocks;
-use super::messages::{BatcherMessage, RequestTrackerMessage, TreeMaintainerMessage};
 use super::open_requests::{OpenOperations, RecoveredSigners};
 use super::publication::Publication;
 use super::reader::{Counters, Reader};
 use super::request_tracker::{AdmissionLimits, Admitter};
+use super::submit::{Submission, SubmitError};
 use super::tree_maintainer::Applier;
 use super::waiters::BlockHashes;
 use super::wakeup::Wakeup;
 use crate::clock::{Clock, Random};
 use crate::support::notify::Announcer;
-use crate::support::slot::Slot;
+use crate::support::slot::{Ping, Slot};
 use crate::support::tasks::Blocking;
+
+// Messages to the registry's actors.
+
+/// A message to the tree maintainer.
+pub(crate) enum TreeMaintainerMessage {
+    /// The ledger has blocks that are not applied yet.
+    Follow,
+    /// Applying failed a while ago; retry.
+    Retry,
+    /// Some time has passed: look at the ledger without a notification, and whether it still has
+    /// what was applied.
+    Look,
+    /// Answer, to show that the actor is not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+/// A message to the batcher.
+pub(crate) enum BatcherMessage {
+    /// There may be requests to seal: a request became durable, a block was applied, or the time
+    /// that a request may wait is over.
+    Wake,
+    /// Sealing failed a while ago; retry.
+    Retry,
+    /// What a predecessor handed in is durable or refused.
+    Settled,
+    /// This replica is about to lead: read the queue again.
+    Reload(RpcReplyPort<Result<(), StoreError>>),
+    /// An attempt to seal a block ended.
+    Sealed(SealedBlock),
+    /// Answer, to show that the actor is not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+/// How an attempt to seal a block ended.
+pub(crate) struct SealedBlock {
+    /// The number of the attempt.
+    pub attempt: u64,
+    /// The outcome of the append.
+    pub appended: Result<(), LedgerError>,
+}
+
+/// A message to the request tracker.
+pub(crate) enum RequestTrackerMessage {
+    /// Check a submission, and make it durable when it is admitted. The signer is what its
+    /// signature recovers to.
+    Admit(Box<Submission>, RecoveredSigner, RpcReplyPort<Result<RequestId, SubmitError>>),
+    /// A block was applied: its requests are final and hold no locks any more.
+    Applied(Arc<Block>),
+    /// This replica is about to lead: read the open requests again.
+    Reload(RpcReplyPort<Result<(), StoreError>>),
+    /// The commit that admitted a request failed.
+    NotDurable(RequestId),
+    /// Delete expired requests and idempotency keys.
+    Sweep,
+    /// Continue a sweep after the last record that it looked at.
+    ContinueSweep(SweepProgress),
+    /// Answer, to show that the actor is not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+/// The last idempotency key that a sweep looked at; `None` before the first. How far requests are
+/// deleted is in the store.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SweepProgress {
+    pub keys: Option<SweepPosition>,
+}
+
+impl Ping for TreeMaintainerMessage {
+    fn ping(reply: RpcReplyPort<()>) -> Self {
+        Self::Ping(reply)
+    }
+}
+
+impl Ping for BatcherMessage {
+    fn ping(reply: RpcReplyPort<()>) -> Self {
+        Self::Ping(reply)
+    }
+}
+
+impl Ping for RequestTrackerMessage {
+    fn ping(reply: RpcReplyPort<()>) -> Self {
+        Self::Ping(reply)
+    }
+}
+
+// The slots of the actors, and the state.
 
 /// The slots of the registry's actors.
 #[derive(Clone)]
