@@ -29,10 +29,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use selfsame_storage::StoreError;
+use selfsame_storage::faults::{Step, take_fault};
+
 pub use selfsame_storage::faults::{
     Coverage, Fault, FaultKind, FaultPoint, FaultScope, PointCoverage, UnknownFault, coverage,
 };
-use selfsame_storage::faults::{Step, take_fault};
 
 /// Time between two looks whether a fault has struck, or a stall has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);

@@ -11,9 +11,7 @@ use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
 use crate::facts::{delete_journal, put_restoration};
 use crate::schema::family;
-use crate::schema::records::RecordKind;
-use crate::schema::registry::AppliedTip;
-use crate::schema::restoration::{Confirmation, Restoration};
+use crate::schema::records::{AppliedTip, Confirmation, RecordKind, Restoration};
 use crate::store::Store;
 
 /// Records that a restored copy must not keep. Each stands for something that is used once or can

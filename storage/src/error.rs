@@ -8,9 +8,8 @@ use selfsame_protocol::encoding::DecodeError;
 use selfsame_protocol::time::UnixSeconds;
 
 use crate::journal::ReplicaError;
-use crate::schema::family::REBUILT;
-use crate::schema::layout::Layout;
-use crate::schema::restoration::Restoration;
+use crate::schema::family::{Layout, REBUILT};
+use crate::schema::records::Restoration;
 
 /// An error of the store. Cloneable, because one failed group commit answers many requests.
 #[derive(Clone, Debug, thiserror::Error)]

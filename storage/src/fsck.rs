@@ -4,28 +4,16 @@
 //! |---|---|
 //! | this one | the parts of a check, and the comparison with the blocks |
 //! | [`rebuilding`] | checks the blocks, and makes what follows from them |
-//! | [`recorded`] | compares the records of requests in applied blocks |
-//! | [`decoding`] | checks that every record can be read and decoded |
-//! | [`fingerprint`] | compares two sets of records without their order |
-//! | [`places`] | names what is wrong with the indexes of the blocks |
-//! | [`requests`] | checks the queue, and that no accepted request is lost |
-//! | [`expiries`] | checks the families that say when records expire |
-//! | [`head`] | checks that the store still has the history of a head that was kept outside of it |
+//! | [`checks`] | checks every record, the indexes of the blocks, the queue, requests, expiries, a head kept outside |
+//! | [`report`] | reads on all cores, and says what was found |
 //!
 //! A check works on all cores: the families are cut into ranges of keys, which are read at the same
 //! time, and the blocks are applied one after the other meanwhile. The findings have the same order
 //! on every machine.
 
-mod decoding;
-mod expiries;
-mod fingerprint;
-mod head;
-mod places;
-mod reading;
+mod checks;
 mod rebuilding;
-mod recorded;
 mod report;
-mod requests;
 #[cfg(test)]
 mod tests;
 
@@ -36,16 +24,13 @@ use rayon::ThreadPoolBuilder;
 
 use crate::error::StoreError;
 use crate::progress::{Counter, Phase, Progress, Together, ensure_wanted};
-use crate::room::ensure_room;
 use crate::schema::family;
-use crate::scratch::{ScratchFolder, remove_abandoned};
+use crate::scratch::{ScratchFolder, ensure_room, remove_abandoned};
 use crate::store::Store;
-
-use fingerprint::RecordHasher;
-use reading::{Merge, Reading, find};
+use checks::{RecordHasher, Subject};
 use rebuilding::History;
-use recorded::Subject;
-use report::Findings;
+use report::{Findings, Merge, Reading, find};
+
 pub use report::FsckReport;
 
 const READING: Phase = Phase { name: "reading records", unit: "records" };
@@ -88,8 +73,8 @@ fn check(store: &Store, scratch: &Path, progress: &dyn Progress) -> Result<FsckR
     let reading = Reading { store, ranges: &ranges, counter: &counter };
     let ((mut findings, read, expiries), history) = together.join(
         || {
-            let (findings, read) = decoding::check(reading, &hasher)?;
-            let expiries = expiries::check(reading)?;
+            let (findings, read) = checks::check_decoding(reading, &hasher)?;
+            let expiries = checks::check_expiries(reading)?;
             counter.finish();
             Ok((findings, read, expiries))
         },
@@ -105,17 +90,17 @@ fn check(store: &Store, scratch: &Path, progress: &dyn Progress) -> Result<FsckR
     let has_places = is_whole && read.places == places;
     if is_whole {
         if !has_hashes || read.block_hashes != blocks {
-            findings.append(places::check_hashes(reading)?);
+            findings.append(checks::check_hashes(reading)?);
         }
         if !has_places {
-            findings.append(places::check(reading, blocks)?);
+            findings.append(checks::check_places(reading, blocks)?);
         }
         for family in family::DERIVED {
             findings.append(compare(reading, &rebuilt, family)?);
         }
     }
     let others = has_places.then(|| read.requests.saturating_sub(recorded));
-    let (requests, queued) = requests::check(reading, &subject, others)?;
+    let (requests, queued) = checks::check_requests(reading, &subject, others)?;
     findings.append(requests);
     findings.append(expiries);
     counter.finish();

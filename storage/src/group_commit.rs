@@ -9,7 +9,6 @@
 //! sealed blocks. A store that is the [`Replica`] of a journal therefore differs only here: a group
 //! is durable when the journal has it as an entry, and the batch is written without a sync.
 
-mod forwarding;
 mod group;
 #[cfg(feature = "fault-injection")]
 mod manual;
@@ -24,21 +23,21 @@ use futures_executor::block_on;
 use selfsame_protocol::encoding::{DecodeError, encode};
 use selfsame_protocol::ledger::{Block, RequestId, Seal};
 
+use crate::applied_blocks::append_changes;
 use crate::database::Changes;
 use crate::error::StoreError;
 use crate::histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 use crate::journal::{Position, ReplicaError, Term};
-use crate::recorded::append_changes;
 use crate::replica::{Appending, AppliedEntry, LARGEST_ENTRY, Pending, Replica};
 use crate::schema::journal::{JournalItem, SealedBlock};
 use crate::store::{Store, StoreClaim};
-use forwarding::{decode_write, encode_write};
-use group::{Group, Job, Outcome, Parent};
+use group::{Group, Job, Outcome, Parent, decode_write, encode_write};
 use queue::{Intake, Queue};
 
-pub use forwarding::{Forward, ForwardedDecision, OnForwarded, is_certainly_unwritten};
 pub(crate) use group::{Conditions, Write};
-pub use group::{Decision, OnAppended, OnDecided, OnDurable};
+pub use group::{
+    Decision, Forward, ForwardedDecision, OnAppended, OnDecided, OnDurable, OnForwarded, is_certainly_unwritten,
+};
 #[cfg(feature = "fault-injection")]
 pub use manual::{ManualOutcome, commit_at_once};
 

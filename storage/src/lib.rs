@@ -35,11 +35,8 @@ macro_rules! fault_point {
 
 mod applied_blocks;
 mod backup;
-mod chain;
 mod database;
-mod embedded_ledger;
 mod error;
-mod events;
 mod facts;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
@@ -47,25 +44,20 @@ pub mod faults;
 mod faults;
 mod fsck;
 mod group_commit;
-mod hashing;
 mod healing;
 mod histogram;
-mod info;
 mod journal;
 mod ledger;
 mod log_check;
-mod membership;
 mod migration;
 mod progress;
 mod reached;
 mod rebuild;
 mod recent;
-mod recorded;
 mod records;
 mod replica;
 mod requests;
 mod resources;
-mod room;
 mod schema;
 mod scratch;
 mod sealed_head;
@@ -75,14 +67,10 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod upper_pages;
-mod verification;
 
-pub use applied_blocks::BlockWriter;
+pub use applied_blocks::{AllCores, BlockWriter};
 pub use backup::StoreSummary;
-pub use chain::{ChainRecords, RootSourceWrite};
-pub use embedded_ledger::EmbeddedLedger;
 pub use error::{LedgerError, StoreError};
-pub use events::{EventRecords, LogWrite, ReceiverWrite};
 pub use facts::Membership;
 pub use faults::FaultScope;
 pub use fsck::{FsckReport, fsck};
@@ -92,28 +80,27 @@ pub use group_commit::{
 };
 #[cfg(feature = "fault-injection")]
 pub use group_commit::{Committer, ManualOutcome, TakenGroup, commit_at_once};
-pub use hashing::AllCores;
 pub use healing::Healing;
 pub use histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
-pub use info::{FamilyInfo, StoreStatistics};
 pub use journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term};
 #[cfg(feature = "fault-injection")]
 pub use journal::{JournalCall, JournalFault, MemoryJournal};
-pub use ledger::{Ledger, LedgerReader};
+pub use ledger::{EmbeddedLedger, Ledger, LedgerReader};
 pub use progress::{NoProgress, Phase, Progress};
 pub use reached::Reached;
 pub use rebuild::{RebuildReport, rebuild};
-pub use records::{EmbeddedRecords, RecordWrite, Records};
+pub use records::{
+    ChainRecords, EmbeddedRecords, EventRecords, LogWrite, ReceiverWrite, RecordWrite, Records, RootSourceWrite,
+    VerificationRecords, VerificationWrite,
+};
 pub use replica::{AppliedEntry, Replica};
 pub use requests::{RequestWriter, SweepPosition};
 pub use resources::Resources;
-pub use schema::chain::{DeploymentRecord, KeySourceRecord, KnownFrom, RootSourceRecord, SourceId};
-pub use schema::events::{DeliveryRecord, LogProgress, ReceiverKey, ReceiverRecord, UnloggedKey};
-pub use schema::layout::{Layout, SCHEMA_DRAFT, SCHEMA_VERSION};
-pub use schema::records::{RecordKey, RecordKind, StoredRecord};
-pub use schema::registry::{AppliedBlock, AppliedTip, Place};
-pub use schema::requests::{IdempotencyKey, IdempotencyRecord, RequestFailure, RequestRecord};
-pub use schema::restoration::{Confirmation, Restoration};
+pub use schema::family::{Layout, SCHEMA_DRAFT, SCHEMA_VERSION};
+pub use schema::records::{
+    AppliedBlock, AppliedTip, Confirmation, DeliveryRecord, DeploymentRecord, IdempotencyKey, IdempotencyRecord,
+    KeySourceRecord, KnownFrom, LogProgress, Place, ReceiverKey, ReceiverRecord, RecordKey, RecordKind, RequestFailure,
+    RequestRecord, Restoration, RootSourceRecord, SourceId, StoredRecord, UnloggedKey,
+};
 pub use snapshot::{Snapshot, SnapshotReads};
-pub use store::{MemoryDisk, OpenOptions, Store, StoreClaim, replaced_store};
-pub use verification::{VerificationRecords, VerificationWrite};
+pub use store::{FamilyInfo, MemoryDisk, OpenOptions, Store, StoreClaim, StoreStatistics, replaced_store};

@@ -32,8 +32,7 @@ use crate::database::{Changes, Database};
 use crate::error::StoreError;
 use crate::facts::{self, MIGRATION_KEY};
 use crate::faults::FaultScope;
-use crate::schema::family;
-use crate::schema::layout::Layout;
+use crate::schema::family::{self, Layout};
 
 /// Records that are changed in one write.
 const BATCH: usize = 10_000;

@@ -11,14 +11,12 @@ use std::path::{Path, PathBuf};
 
 use selfsame_protocol::ledger::{Seal, apply_block_with, recover_signers};
 
-use crate::applied_blocks::BlockWriter;
+use crate::applied_blocks::{AllCores, BlockWriter, put_indexes};
 use crate::database::{Changes, Database};
 use crate::error::StoreError;
 use crate::faults::FaultScope;
-use crate::hashing::AllCores;
 use crate::migration::sync_folder;
 use crate::progress::{Counter, Phase, Progress, ensure_wanted};
-use crate::recorded::put_indexes;
 use crate::schema::family;
 use crate::store::{Store, has_store, replaced_store};
 
@@ -197,7 +195,7 @@ mod tests {
     use super::*;
     use crate::database::RecordSource;
     use crate::fsck::fsck;
-    use crate::schema::requests::SweptRequests;
+    use crate::schema::records::SweptRequests;
     use crate::store::OpenOptions;
     use crate::tests::{DOMAIN, admit, commit, folder, request_id, seal};
     use crate::{EmbeddedLedger, NoProgress, Place, RequestFailure, RequestRecord};
@@ -311,7 +309,7 @@ mod tests {
                 changes.delete(&family::RESULTS, &2);
                 changes.delete(&family::ACCOUNTS, &LeafIndex(2));
                 let entry = crate::tests::entry(2);
-                changes.put(&family::QUEUE, &2, &crate::schema::requests::QueuedEntry { entry });
+                changes.put(&family::QUEUE, &2, &crate::schema::records::QueuedEntry { entry });
             }),
             ("a final state is another one", |store, changes| {
                 let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");

@@ -28,16 +28,15 @@ use futures_util::stream::BoxStream;
 use selfsame_protocol::encoding::{DecodeError, decode};
 use selfsame_protocol::ledger::{Block, Entry, Seal};
 
+use crate::applied_blocks::{admission_changes, append_changes};
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::facts::{self, LastEntry, Synced};
 use crate::journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term, entry_digest};
 use crate::reached::Reached;
-use crate::recorded::{admission_changes, append_changes};
 use crate::schema::family;
 use crate::schema::journal::{Admitted, JournalItem, SealedBlock, SealedEntries, decode_entry};
-use crate::schema::records::RecordKey;
-use crate::schema::registry::AppliedTip;
+use crate::schema::records::{AppliedTip, RecordKey};
 use crate::store::Store;
 
 /// The most bytes of an entry. Engines take values of one to one and a half megabytes.

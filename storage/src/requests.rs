@@ -4,15 +4,16 @@ use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Entry, RequestId};
 use selfsame_protocol::time::UnixSeconds;
 
+use crate::applied_blocks::admission_changes;
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::group_commit::{GroupCommit, OnDurable, Write};
 use crate::ledger::LedgerReader;
-use crate::recorded::admission_changes;
 use crate::schema::family;
 use crate::schema::journal::{Admitted, JournalItem};
-use crate::schema::registry::AppliedTip;
-use crate::schema::requests::{IdempotencyKey, IdempotencyRecord, QueuedEntry, RequestRecord, SweptRequests};
+use crate::schema::records::{
+    AppliedTip, IdempotencyKey, IdempotencyRecord, QueuedEntry, RequestRecord, SweptRequests,
+};
 use crate::store::Store;
 
 impl Store {

@@ -1,4 +1,5 @@
-//! Folders for a check's second store, which are removed when the check has ended in any way.
+//! Folders for a check's second store, which are removed when the check has ended in any way, and
+//! the room that a disk needs before something is written.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
@@ -91,6 +92,24 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
     }
 }
 
+// Whether a disk has room for what is about to be written.
+
+/// Checks that the file system of a folder has room for so many bytes, for a process without
+/// special rights.
+///
+/// # Errors
+/// [`StoreError::NoRoom`], with both numbers; [`StoreError::Folder`] when the file system cannot
+/// be asked.
+pub(crate) fn ensure_room(folder: &Path, needed: u64) -> Result<(), StoreError> {
+    let found = rustix::fs::statvfs(folder)
+        .map_err(|error| StoreError::Folder { path: folder.to_owned(), reason: error.to_string() })?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    if free < needed {
+        return Err(StoreError::NoRoom { folder: folder.to_owned(), needed, free });
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +150,24 @@ mod tests {
         assert_eq!(names(parent.path()).len(), 1, "a folder in use stays");
         drop(scratch);
         assert_eq!(names(parent.path()), Vec::<String>::new());
+    }
+
+    mod room {
+        use super::super::*;
+
+        #[test]
+        fn too_little_room_is_refused_with_both_numbers() {
+            let folder = tempfile::tempdir().expect("a folder for temporary files");
+            ensure_room(folder.path(), 0).expect("nothing always has room");
+            let error = ensure_room(folder.path(), u64::MAX).expect_err("too little room");
+            let StoreError::NoRoom { needed, free, .. } = error else { panic!("{error}") };
+            assert!(needed == u64::MAX && free > 0 && free < needed, "{free}");
+            let text = error.to_string();
+            let path = folder.path().display();
+            let expected = format!("needs {needed} bytes in {path}, where {free} bytes are free; make room, or name");
+            assert!(text.contains(&expected), "{text}");
+            let missing = ensure_room(&folder.path().join("none"), 0).expect_err("no such folder");
+            assert!(matches!(missing, StoreError::Folder { .. }), "{missing}");
+        }
     }
 }

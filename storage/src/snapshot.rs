@@ -18,7 +18,7 @@ use crate::database::{PinnedReads, ReadFrom, RecordSource};
 use crate::error::StoreError;
 use crate::recent::Recent;
 use crate::schema::family;
-use crate::schema::registry::AppliedTip;
+use crate::schema::records::AppliedTip;
 use crate::store::Store;
 use crate::upper_pages::UpperPages;
 

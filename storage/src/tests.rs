@@ -19,9 +19,9 @@ use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::identity::{NullifierKey, NullifierRecord};
 use tempfile::TempDir;
 
+use crate::applied_blocks::admission_changes;
 use crate::database::{Changes, Database};
 use crate::facts::{MIGRATION_KEY, put_layout};
-use crate::recorded::admission_changes;
 use crate::schema::family;
 use crate::*;
 

@@ -10,17 +10,14 @@ use selfsame_protocol::encoding::Encoding;
 use selfsame_protocol::ledger::{Block, Seal, apply_block_with, recover_signers};
 use selfsame_protocol::registry::RecoveredSigner;
 
-use super::fingerprint::{Fingerprint, RecordHasher};
-use super::reading::{Merge, find};
-use super::recorded::{RecordedRequests, Subject};
-use super::report::Findings;
-use crate::applied_blocks::BlockWriter;
+use super::checks::{Fingerprint, RecordHasher, RecordedRequests, Subject};
+use super::report::{Findings, Merge, find};
+use crate::applied_blocks::{AllCores, BlockWriter};
 use crate::database::Changes;
 use crate::error::StoreError;
-use crate::hashing::AllCores;
 use crate::progress::{Phase, Together, ensure_wanted};
 use crate::schema::family;
-use crate::schema::registry::Place;
+use crate::schema::records::Place;
 use crate::store::Store;
 
 const APPLYING: Phase = Phase { name: "applying blocks", unit: "blocks" };

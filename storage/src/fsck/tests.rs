@@ -13,14 +13,14 @@ use selfsame_protocol::tree::Root;
 use tempfile::TempDir;
 
 use super::*;
+use crate::applied_blocks::admission_changes;
 use crate::database::{Changes, RecordSource};
 use crate::ledger::LedgerReader;
-use crate::recorded::admission_changes;
 use crate::requests::RequestWriter;
-use crate::schema::chain::SourceId;
-use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
-use crate::schema::registry::{AppliedBlock, AppliedTip};
-use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord, SweptRequests};
+use crate::schema::records::{
+    AppliedBlock, AppliedTip, IdempotencyRecord, QueuedEntry, RecordKey, RecordKind, RequestRecord, SourceId,
+    StoredRecord, SweptRequests,
+};
 use crate::tests::{admit, commit, create, entry, folder, open, request_id, seal};
 use crate::{EmbeddedLedger, EmbeddedRecords, GroupCommit, NoProgress, Place, Records, RequestFailure};
 

@@ -1,5 +1,6 @@
-//! Column families: the kinds of records, and their keys.
+//! Column families: the kinds of records, and their keys; the layout of all of them.
 
+use std::fmt;
 use std::marker::PhantomData;
 
 use selfsame_protocol::chain::deployment::ContractCode;
@@ -14,13 +15,13 @@ use selfsame_protocol::tree::{Page, PageId, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::identity::{ActionRecord, NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::roots::{RootDecision, RootKey};
-use selfsame_protocol::{Address, B256};
+use selfsame_protocol::{Address, B256, encode_fields};
 
-use super::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
-use super::events::{DeliveryRecord, LogProgress, ReceiverKey, ReceiverRecord, UnloggedKey};
-use super::records::{RecordKey, StoredRecord};
-use super::registry::{AppliedBlock, AppliedTip, Place};
-use super::requests::{IdempotencyRecord, QueuedEntry, RequestRecord, SweptRequests};
+use super::records::{
+    AppliedBlock, AppliedTip, DeliveryRecord, DeploymentRecord, IdempotencyRecord, KeySourceRecord, LogProgress, Place,
+    QueuedEntry, ReceiverKey, ReceiverRecord, RecordKey, RequestRecord, RootSourceRecord, SourceId, StoredRecord,
+    SweptRequests, UnloggedKey,
+};
 
 /// A column family with the types of its keys and values. Keys are canonical encodings, so numbers
 /// sort by value.
@@ -212,3 +213,39 @@ pub(crate) const WITH_MEMORY_FILTER: [&str; 4] = [ACCOUNTS.name, ADDRESSES.name,
 /// memory, which took a sixth of the processor time of proofs (docs/benchmarks.md, "Ten million
 /// accounts").
 pub(crate) const IN_PROOFS: [&str; 2] = [ACCOUNTS.name, TREE_PAGES.name];
+
+// The layout of a store's records: a store says it, and a program reads no other.
+
+/// Version of the layout. Releases count from 1; until the first one it is 0.
+pub const SCHEMA_VERSION: u32 = 0;
+
+/// Number of the layout among those of its version that were not released; 0 for a released one.
+/// Every change of what is stored raises it: a key, a value, a family, an entry of the journal.
+pub const SCHEMA_DRAFT: u32 = 3;
+
+/// The layout of a store, as the store says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Its version.
+    pub schema: u32,
+    /// Its draft. `None` in stores of the builds that did not count drafts yet: no released program
+    /// made them.
+    pub draft: Option<u32>,
+}
+
+encode_fields!(Layout { schema, draft });
+
+impl Layout {
+    /// The layout of this program.
+    pub const PRESENT: Self = Self { schema: SCHEMA_VERSION, draft: Some(SCHEMA_DRAFT) };
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "schema {}", self.schema)?;
+        match self.draft {
+            None | Some(0) => Ok(()),
+            Some(draft) => write!(f, ", draft {draft}"),
+        }
+    }
+}

@@ -13,7 +13,7 @@ use super::family::{
     ACTIONS, DELIVERIES, EVENT_LOG, EVENT_LOG_PROGRESS, EVENT_RECEIVERS, NULLIFIERS, RECORD_EXPIRIES, RECORDS,
     TRUSTED_ROOTS, UNLOGGED_EVENTS,
 };
-use super::requests::IdempotencyKey;
+use super::records::IdempotencyKey;
 
 /// The first byte of an entry.
 const VERSION: u8 = 1;

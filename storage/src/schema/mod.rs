@@ -4,22 +4,10 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`family`] | the column families with the types of their keys and values |
-//! | [`requests`] | requests in the queue, their states, idempotency keys |
-//! | [`registry`] | applied blocks, and where a request stands in the ledger |
-//! | [`records`] | sign-in's records, the registry's key and used nonces, each with an expiry |
-//! | [`chain`] | what is followed from chains, and how far |
-//! | [`events`] | events, how far they are told, what was not accepted |
-//! | [`layout`] | the number of the layout of all of these |
+//! | [`family`] | the column families with the types of their keys and values; the number of their layout |
+//! | [`records`] | requests, applied blocks, sign-in's records, events, followed chains, the mark of a restored store |
 //! | [`journal`] | what an entry of the journal says |
-//! | [`restoration`] | that a store was restored from a backup |
 
-pub(crate) mod chain;
-pub(crate) mod events;
 pub(crate) mod family;
 pub(crate) mod journal;
-pub(crate) mod layout;
 pub(crate) mod records;
-pub(crate) mod registry;
-pub(crate) mod requests;
-pub(crate) mod restoration;

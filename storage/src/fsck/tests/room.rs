@@ -9,12 +9,11 @@ use selfsame_protocol::registry::{CreateAccount, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
 
 use super::check;
-use crate::fsck::fingerprint::RecordHasher;
-use crate::fsck::recorded::Subject;
+use crate::applied_blocks::admission_changes;
+use crate::fsck::checks::{RecordHasher, Subject};
 use crate::fsck::{CACHE, rebuilding};
 use crate::ledger::LedgerReader;
 use crate::progress::Together;
-use crate::recorded::admission_changes;
 use crate::tests::{commit, folder, open};
 use crate::{EmbeddedLedger, NoProgress, Store};
 
