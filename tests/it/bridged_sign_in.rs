@@ -17,7 +17,7 @@ use selfsame_protocol::signature::SecretKey;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
-use selfsame_wallet::bridge::{BridgeClient, connector};
+use selfsame_wallet::bridge::{self, BridgeClient};
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ impl BridgedClient {
     }
 
     fn wallet(&self, page: &BridgedPage) -> BridgeClient {
-        BridgeClient::new(connector::parse(&page.link).expect("a connector URI")).expect("a client")
+        BridgeClient::new(bridge::parse(&page.link).expect("a connector URI")).expect("a client")
     }
 
     /// The answer of `person`'s wallet to a request.
@@ -392,7 +392,7 @@ async fn a_refusal_is_not_lost_when_the_store_fails() {
     let link = text.split("href=\"").find(|rest| rest.contains("/connect?t=wld")).expect("a link");
     let link = link.split('"').next().expect("an end").replace("&amp;", "&");
     let path = text.split("data-complete=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a path");
-    let wallet = BridgeClient::new(connector::parse(&link).expect("a connector URI")).expect("a client");
+    let wallet = BridgeClient::new(bridge::parse(&link).expect("a connector URI")).expect("a client");
     wallet.answer(&json!({"error_code": "user_rejected"}), &mut random()).await.expect("handed over");
     let get = async |path: &str| {
         let request = http.get(format!("{}{path}", process.sign_in)).header("Cookie", &cookie);
@@ -462,7 +462,7 @@ async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
     assert!(text.contains(&page.link.replace('&', "&amp;")), "the address can be copied: {text}");
 
     // A page of any application can put any text there.
-    let own = connector::parse(&page.link).expect("a connector URI");
+    let own = bridge::parse(&page.link).expect("a connector URI");
     let hostile = json!({
         "app_id": "app_<script>", "action": "<b>vote</b>", "signal": "0x0", "verification_level": "orb",
     });
@@ -521,7 +521,7 @@ async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
 async fn the_page_of_a_connector_uri_names_an_application_only_when_its_party_has_signed() {
     let client = BridgedClient::start(ProofKind::Current).await;
     let page = client.page().await;
-    let own = connector::parse(&page.link).expect("a connector URI");
+    let own = bridge::parse(&page.link).expect("a connector URI");
     let genuine: Value = serde_json::from_slice(&client.wallet(&page).fetch().await.expect("a request")).expect("JSON");
     let mut unsigned = genuine.clone();
     unsigned.as_object_mut().expect("an object").remove("proof_request");

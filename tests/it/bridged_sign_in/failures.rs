@@ -95,7 +95,7 @@ async fn the_audit_trail_names_the_failure_of_a_wallet() {
         let text = page.text().await.expect("text");
         let link = text.split("href=\"").find(|rest| rest.contains("/connect?t=wld")).expect("a link");
         let link = link.split('"').next().expect("an end").replace("&amp;", "&");
-        let connector = selfsame_wallet::bridge::connector::parse(&link).expect("a connector URI");
+        let connector = selfsame_wallet::bridge::parse(&link).expect("a connector URI");
         let wallet = selfsame_wallet::bridge::BridgeClient::new(connector).expect("a client");
         wallet.answer(&json!({"error": code}), &mut random()).await.expect("handed over");
         until(format!("{reason} in the audit trail"), async || {

@@ -7,7 +7,6 @@ use selfsame_protocol::time::UnixSeconds;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::connector;
 use crate::keys::AuthenticatorKey;
 
 mod answers;
@@ -47,7 +46,7 @@ fn read(value: &Value) -> Result<BridgeRequest, Rejection> {
 #[test]
 fn requests_of_the_client_kits_are_decrypted_with_the_key_of_their_connector_uri() {
     for Recorded { client, name, uri, message, text } in recorded() {
-        let connector = connector::parse(&uri).unwrap_or_else(|error| panic!("{client}, {name}: {error}"));
+        let connector = super::parse(&uri).unwrap_or_else(|error| panic!("{client}, {name}: {error}"));
         assert_eq!(connector.bridge, "http://127.0.0.1:48085", "{client}, {name}");
         assert_eq!(connector.key.open(&message).as_deref(), Ok(text.as_bytes()), "{client}, {name}");
         let request = BridgeRequest::read(text.as_bytes()).unwrap_or_else(|error| panic!("{client}, {name}: {error}"));

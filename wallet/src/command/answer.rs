@@ -12,14 +12,11 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::Environment;
 use serde_json::Value;
 
-use super::error::CommandError;
-use super::options::{DaemonOptions, GuardOptions, Options};
 use super::prove::Prover;
-use super::terminal::{ask, has_terminal, instant};
+use super::{CommandError, DaemonOptions, GuardOptions, Options, ask, has_terminal, instant};
 use crate::Random;
 use crate::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
-use crate::bridge::return_url::return_url;
-use crate::bridge::{BridgeClient, BridgeError, connector};
+use crate::bridge::{self, BridgeClient, BridgeError, return_url};
 use crate::file::WalletFile;
 use crate::guard::GuardError;
 use crate::prove::ProveError;
@@ -82,7 +79,7 @@ pub async fn answer(
     if !command.yes && !command.refuse && !has_terminal() {
         return Err(CommandError::NoTerminal);
     }
-    let bridge = BridgeClient::new(connector::parse(&command.uri)?)?;
+    let bridge = BridgeClient::new(bridge::parse(&command.uri)?)?;
     let mut prover = match command.refuse {
         true => None,
         false => Some(Prover::connect(options, &command.daemon, command.guard, &wallet).await?),

@@ -4,38 +4,33 @@
 //! agent has a wallet file of its own, made by `wallet new`, so that it can act afterwards.
 
 mod answer;
-mod error;
-mod options;
 mod prove;
-mod sign_in;
-mod terminal;
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use alloy_primitives::Address;
+use selfsame_protocol::bridge::wire::Rejection;
 use selfsame_protocol::ids::{LeafIndex, PubkeyId};
 use selfsame_protocol::indexer::PendingRecoveryAgentResponse;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{address, number};
 
-use answer::Answer;
-use options::{DaemonOptions, Options};
-use prove::Prove;
-use sign_in::SignIn;
-use terminal::instant;
-
-pub use error::CommandError;
-
 use crate::Random;
 use crate::account::{AccountError, Registry, Report};
-use crate::client::Client;
-use crate::file::{Services, WalletFile};
-use crate::head::{CheckedHead, LONGEST_WALK, check_head};
-use crate::keys::AuthenticatorKey;
-use crate::operations::{AccountState, Step, create_account};
-use crate::operator::Operator;
+use crate::bridge::{BridgeError, ConnectorError};
+use crate::client::{Client, ClientError};
+use crate::file::{FileError, Services, WalletFile};
+use crate::guard::{Guard, GuardError};
+use crate::head::{CheckedHead, HeadCheckError, LONGEST_WALK, check_head};
+use crate::keys::{AuthenticatorKey, SeedError};
+use crate::operations::{AccountState, OperationError, Step, create_account};
+use crate::operator::{Operator, OperatorError};
+use crate::prove::ProveError;
+use crate::sign_in::RequestError;
+use answer::Answer;
+use prove::{Prove, SignIn};
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
 const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
@@ -158,7 +153,7 @@ pub async fn run(
     let WalletCommand { options, action } = command;
     match action {
         Action::New(daemon) => new(&options, daemon, random, out),
-        Action::SignIn(command) => sign_in::sign_in(&options, command, random, clocks.unix, out).await,
+        Action::SignIn(command) => prove::sign_in(&options, command, random, clocks.unix, out).await,
         Action::Answer(command) => answer::answer(&options, command, random, clocks.unix, out).await,
         Action::Prove(command) => prove::prove(&options, command, random, (clocks.unix)(), out).await,
         Action::Show { leaf_index } => show(&options, leaf_index, out).await,
@@ -345,4 +340,222 @@ async fn describe_account(
         writeln!(out, "recovery agent {pending_recovery_agent:#x} can take office from {from} on")?;
     }
     Ok(())
+}
+
+// The options that several commands have.
+
+const DEFAULT_OPERATOR: &str = "http://127.0.0.1:8084";
+const DEFAULT_DATA: &str = "selfsame-data";
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The wallet file that acts: one authenticator's keys.
+    #[arg(long, global = true, env = "WALLET_FILE", value_name = "FILE", default_value = "selfsame-wallet.json")]
+    pub wallet: PathBuf,
+    /// The gateway [default: the wallet file's; for a new wallet http://127.0.0.1:8082].
+    #[arg(long, global = true, env = "WALLET_GATEWAY", value_name = "URL")]
+    pub gateway: Option<String>,
+    /// The indexer [default: the wallet file's; for a new wallet http://127.0.0.1:8083].
+    #[arg(long, global = true, env = "WALLET_INDEXER", value_name = "URL")]
+    pub indexer: Option<String>,
+    /// How long to wait for an operation to become final.
+    #[arg(long, global = true, value_name = "DURATION", default_value = "1m")]
+    pub timeout: humantime::Duration,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DaemonOptions {
+    /// The daemon's operator interface: with --dev it trusts the root of the wallet's own tree; it
+    /// serves the simulator's seed [default: the wallet file's, otherwise http://127.0.0.1:8084].
+    #[arg(long, env = "WALLET_OPERATOR", value_name = "URL")]
+    pub operator: Option<String>,
+    /// The daemon's data folder, which holds the operator's token [default: the wallet file's,
+    /// otherwise selfsame-data].
+    #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR")]
+    pub data: Option<PathBuf>,
+}
+
+impl DaemonOptions {
+    /// The operator interface: that of the command line, else that of the wallet file.
+    pub fn operator<'a>(&'a self, wallet: &'a WalletFile) -> &'a str {
+        self.operator.as_deref().or(wallet.operator.as_deref()).unwrap_or(DEFAULT_OPERATOR)
+    }
+
+    /// The data folder, chosen in the same way.
+    pub fn data<'a>(&'a self, wallet: &'a WalletFile) -> &'a Path {
+        self.data.as_deref().or(wallet.data.as_deref()).unwrap_or(Path::new(DEFAULT_DATA))
+    }
+}
+
+/// How the wallet remembers the nullifiers that it gives.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct GuardOptions {
+    /// Give a nullifier however often it was given. Without this option the wallet gives it for ten
+    /// minutes and then not for a year, like the wallets that people have.
+    #[arg(long)]
+    no_guard: bool,
+    /// Forget first which nullifiers were given, as an installation that lost its memory.
+    #[arg(long, conflicts_with = "no_guard")]
+    forget: bool,
+}
+
+impl GuardOptions {
+    /// The guard of a wallet's installation; `None` without one.
+    ///
+    /// # Errors
+    /// [`GuardError::Memory`].
+    pub fn open(self, wallet: &WalletFile) -> Result<Option<Guard>, GuardError> {
+        if self.no_guard {
+            return Ok(None);
+        }
+        let mut guard = Guard::open(wallet.path())?;
+        if self.forget {
+            guard.forget()?;
+        }
+        Ok(Some(guard))
+    }
+}
+
+// Why a command of the wallet failed.
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// A wallet file cannot be created or read: this wallet's, or the new wallet's.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The random bytes for a new wallet are not a valid seed.
+    #[error("no wallet can be made: {0}")]
+    Seed(#[from] SeedError),
+    /// Reading an account, or building, submitting or verifying an operation failed. Holds every
+    /// [`ClientError`] and [`OperationError`] too.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    /// The registry's signed head does not continue the history that the wallet has seen, or is not
+    /// valid.
+    #[error(transparent)]
+    Head(#[from] HeadCheckError),
+    /// The proof for a verification request or a sign-in cannot be made.
+    #[error(transparent)]
+    Prove(#[from] ProveError),
+    /// The wallet has no account, so there is no person to prove.
+    #[error(
+        "{address:#x} is not, or no longer, an authenticator of an account, so this wallet proves nothing; make an account \
+         with `selfsame wallet create-account --wallet {}`, or add this wallet to one with `selfsame wallet insert \
+         --new-wallet {}` and a wallet of that account (asked: the indexer at {indexer})",
+        wallet.display(), wallet.display()
+    )]
+    NoAccount {
+        /// The wallet's address.
+        address: Address,
+        /// Path of the wallet file.
+        wallet: PathBuf,
+        /// Base address of the indexer that was asked.
+        indexer: String,
+    },
+    /// The daemon has no simulator, which makes current proofs.
+    #[error(
+        "the daemon at {operator} has no simulator, so that no current proof can be made; set verifier.keys.staging.current \
+         = \"simulator\" there, or name another daemon with --operator"
+    )]
+    NoSimulator {
+        /// The operator interface that was asked.
+        operator: String,
+    },
+    /// The daemon's simulation has no relying party of the application.
+    #[error(
+        "the daemon at {operator} has no application {app_id}; add it to [[apps]] there, or name the daemon that has it \
+         with --operator"
+    )]
+    OtherDaemon {
+        /// Id of the application that was asked for.
+        app_id: String,
+        /// The operator interface that was asked.
+        operator: String,
+    },
+    /// The nullifier was given before, or the memory of the nullifiers that were given fails.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    /// The root of a legacy proof cannot be added to the daemon's trusted roots.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// The sign-in request cannot be trusted.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The text is not a connector URI that the wallet can use.
+    #[error(transparent)]
+    Connector(#[from] ConnectorError),
+    /// A request was not fetched from its bridge, or the answer not handed over.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    /// The request of an application is not answered with a proof.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// An option that a connector URI has no place for.
+    #[error(
+        "{option} does not belong to a connector URI: the request there is signed by no issuer, and its answer says \
+         nothing about the device; leave {option} out"
+    )]
+    NotOfConnector {
+        /// The option.
+        option: &'static str,
+    },
+    /// The command would have to ask, and there is no terminal.
+    #[error("the wallet asks before it answers, and there is no terminal; give --yes to answer without being asked")]
+    NoTerminal,
+    /// A line of the command's output cannot be written, or the answer to a question cannot be
+    /// read.
+    #[error("the terminal cannot be used: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl From<ClientError> for CommandError {
+    fn from(error: ClientError) -> Self {
+        AccountError::from(error).into()
+    }
+}
+
+impl From<OperationError> for CommandError {
+    fn from(error: OperationError) -> Self {
+        AccountError::from(error).into()
+    }
+}
+
+// Asking the person at the terminal, and writing times for people.
+
+/// Whether there is a person to ask.
+pub fn has_terminal() -> bool {
+    io::stdin().is_terminal()
+}
+
+/// Asks the person at the terminal; only `y` and `yes` are consent.
+pub fn ask(question: &str, out: &mut dyn Write) -> Result<bool, CommandError> {
+    write!(out, "{question} [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// A time as a date (RFC 3339); after the year 9999 as Unix seconds.
+pub fn instant(time: UnixSeconds) -> String {
+    const YEAR_10000: UnixSeconds = UnixSeconds(253_402_300_800);
+    if time < YEAR_10000 {
+        humantime::format_rfc3339_seconds(UNIX_EPOCH + time.since_epoch()).to_string()
+    } else {
+        format!("{time} (Unix seconds)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_printed_as_dates_up_to_the_year_9999() {
+        assert_eq!(instant(UnixSeconds(0)), "1970-01-01T00:00:00Z");
+        assert_eq!(instant(UnixSeconds(253_402_300_799)), "9999-12-31T23:59:59Z");
+        assert_eq!(instant(UnixSeconds(253_402_300_800)), "253402300800 (Unix seconds)");
+        assert_eq!(instant(UnixSeconds::NEVER), "18446744073709551615 (Unix seconds)");
+    }
 }
