@@ -32,7 +32,7 @@ fi
 # CONTRIBUTING.md has the command with one.
 echo "packages"
 if ! packaging=$(cargo package --no-verify --allow-dirty \
-    --package selfsame-protocol --package selfsame-storage --package selfsame-actors 2>&1) ||
+    --package selfsame-lanes --package selfsame-protocol --package selfsame-storage --package selfsame-actors 2>&1) ||
     grep --quiet '^warning' <<<"$packaging"; then
     echo "$packaging" >&2
     exit 1

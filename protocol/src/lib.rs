@@ -42,7 +42,6 @@ pub mod groth16;
 pub mod ids;
 pub mod indexer;
 pub mod json;
-pub mod lanes;
 pub mod ledger;
 pub mod net;
 pub mod number;
@@ -59,5 +58,7 @@ pub mod trace;
 pub mod trace_context;
 pub mod tree;
 pub mod verification;
+
+pub use selfsame_lanes as lanes;
 
 pub use alloy_primitives::{Address, B256, Bytes, U256, keccak256};

@@ -1,5 +1,5 @@
-//! Records of services beside the registry: sign-in's, verification's, those of events and of followed
-//! chains. Each has a type that is its only writer.
+//! Records of services beside the registry: sign-in's, verification's, those of events and of
+//! followed chains. Each has a type that is its only writer.
 
 use std::collections::HashSet;
 use std::sync::mpsc::channel;

@@ -29,11 +29,17 @@ struct ProductCrate {
 }
 
 /// The crates, each after those that it uses.
-const CRATES: [ProductCrate; 5] = [
+const CRATES: [ProductCrate; 6] = [
+    ProductCrate {
+        folder: "protocol/lanes",
+        name: "selfsame-lanes",
+        uses: &[],
+        refused: &["rocksdb", "ractor", "tokio", "hyper"],
+    },
     ProductCrate {
         folder: "protocol",
         name: "selfsame-protocol",
-        uses: &[],
+        uses: &["selfsame-lanes"],
         refused: &["rocksdb", "ractor", "tokio", "hyper"],
     },
     ProductCrate {

@@ -11,8 +11,8 @@
 //! neighbours are. Halving the batch until each false proof is found would be cheaper for one false
 //! proof, and several times as expensive for many.
 //!
-//! A batch is computed in eight lanes where the processor can ([`crate::lanes`]), which makes it so
-//! cheap that a smaller batch pays. Elsewhere, the lines of the proofs' own points of G2 are
+//! A batch is computed in eight lanes where the processor can ([`selfsame_lanes`]), which makes it
+//! so cheap that a smaller batch pays. Elsewhere, the lines of the proofs' own points of G2 are
 //! computed once for the batch and for the checks alone.
 
 use ark_bn254::{Bn254, Fq12, Fr, G1Affine, G1Projective, G2Affine};
@@ -25,7 +25,7 @@ use ark_ff::{AdditiveGroup, One};
 use super::key::{Coefficient, PreparedKey};
 use super::lanes;
 use super::proof::{Proof, ProofError, ProofWords};
-use crate::lanes::LANES;
+use selfsame_lanes::LANES;
 
 /// The fewest proofs that are checked as a batch without lanes. The final exponentiation and the
 /// pairings with the key's points are a large part of the cost of a smaller batch; when it fails,

@@ -414,7 +414,7 @@ fn batches_have_the_same_verdicts_in_lanes_and_in_scalars() {
         assert_eq!(key.which_hold_in_scalars(&claims, &mut coefficients(count)), Ok(expected.clone()));
         assert_eq!(key.which_hold(&claims, &mut coefficients(count)), Ok(expected));
         let points = check::Points::of(&claims);
-        let (product, c) = crate::lanes::Instructions::run(crate::lanes::Portable, points.batch(&drawn));
+        let (product, c) = selfsame_lanes::Instructions::run(selfsame_lanes::Portable, points.batch(&drawn));
         assert_eq!(key.is_batch_good(&claims, &drawn, product, c), bad.is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! The session of a browser: its stored form, which the holder of its cookie alone can read, and the
-//! requests that may end it (OpenID Connect RP-Initiated Logout 1.0).
+//! The session of a browser: its stored form, which the holder of its cookie alone can read, and
+//! the requests that may end it (OpenID Connect RP-Initiated Logout 1.0).
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};

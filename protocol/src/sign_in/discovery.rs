@@ -1,5 +1,5 @@
-//! The discovery document (OpenID Connect Discovery 1.0): the algorithms that the provider signs with,
-//! and the languages of its pages.
+//! The discovery document (OpenID Connect Discovery 1.0): the algorithms that the provider signs
+//! with, and the languages of its pages.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

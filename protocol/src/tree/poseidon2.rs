@@ -8,7 +8,7 @@ use ark_bn254::{Fr, FrConfig};
 use ark_ff::{BigInt, MontConfig};
 
 use super::pages::{Node, hash_pair};
-use crate::lanes::{Constant, Elements, Instructions, Kernel, LANES, Sum, Words};
+use selfsame_lanes::{Constant, Elements, Instructions, Kernel, LANES, Sum, Words};
 
 /// The parents of pairs of nodes, in their order: [`hash_pair`] of each.
 ///
@@ -18,7 +18,7 @@ pub fn hash_pairs(pairs: &[[Node; 2]]) -> Vec<Node> {
     #[cfg(target_arch = "x86_64")]
     // A pair alone takes less time without lanes than in one of eight.
     if pairs.len() > 1
-        && let Some(avx512) = crate::lanes::Avx512::detect()
+        && let Some(avx512) = selfsame_lanes::Avx512::detect()
     {
         return hash_in_lanes(avx512, pairs);
     }
@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
     use super::{FIRST, LAST, PARTIAL};
-    use crate::lanes::Portable;
+    use selfsame_lanes::Portable;
 
     /// `count` pairs without a pattern, of numbers below and above the modulus.
     fn scattered(count: u64) -> Vec<[Node; 2]> {

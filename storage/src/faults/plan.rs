@@ -1,4 +1,5 @@
-//! Plans of faults: what strikes at a point in a scope while a step is in force, and what has struck.
+//! Plans of faults: what strikes at a point in a scope while a step is in force, and what has
+//! struck.
 
 use std::collections::HashMap;
 use std::fmt;

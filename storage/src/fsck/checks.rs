@@ -1,5 +1,5 @@
-//! The parts of a check: the requests, the places of requests in blocks, the decoding of every record,
-//! the expiries, the history of a head that was kept outside.
+//! The parts of a check: the requests, the places of requests in blocks, the decoding of every
+//! record, the expiries, the history of a head that was kept outside.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -1,5 +1,5 @@
-//! A group: writes that are decided one after the other, and written together; and the writes that a
-//! replica takes to the leader.
+//! A group: writes that are decided one after the other, and written together; and the writes that
+//! a replica takes to the leader.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

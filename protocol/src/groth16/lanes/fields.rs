@@ -3,7 +3,7 @@
 use ark_bn254::{Fq, Fq2, Fq6, Fq12, FqConfig};
 use ark_ff::{AdditiveGroup, Field};
 
-use crate::lanes::{Constant, Elements, Factor, Instructions, LANES, Step, Sum, Words, sum_of_products};
+use selfsame_lanes::{Constant, Elements, Factor, Instructions, LANES, Step, Sum, Words, sum_of_products};
 
 /// Eight elements of the base field.
 pub(super) type Fqs<W, const BOUND: u64 = 2> = Elements<W, FqConfig, BOUND>;

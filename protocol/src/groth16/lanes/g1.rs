@@ -11,7 +11,7 @@ use ark_ff::{AdditiveGroup, Field};
 
 use super::fields::{Fqs, nine_times, triple};
 use crate::groth16::key::Coefficient;
-use crate::lanes::{Constant, Instructions, LANES, Step, Words};
+use selfsame_lanes::{Constant, Instructions, LANES, Step, Words};
 
 /// Eight points (x/z, y/z).
 pub(super) struct G1s<W> {

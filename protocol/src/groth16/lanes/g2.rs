@@ -12,7 +12,7 @@ use ark_ff::Field;
 
 use super::fields::{Fq2Constant, Fq2s};
 use crate::groth16::point::DIGITS_OF_X;
-use crate::lanes::{Instructions, Kernel, Step};
+use selfsame_lanes::{Instructions, Kernel, Step};
 
 /// Eight points (x/z², y/z³).
 struct G2s<W> {

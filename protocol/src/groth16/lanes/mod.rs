@@ -13,11 +13,11 @@ mod tests;
 use ark_bn254::{Fq, Fq12, G1Affine, G1Projective, G2Affine};
 
 use super::key::Coefficient;
-#[cfg(target_arch = "x86_64")]
-use crate::lanes::Avx512;
-use crate::lanes::{Instructions, Kernel, LANES};
 use g2::AreInSubgroup;
 use pairing::{Pairs, RootPowers};
+#[cfg(target_arch = "x86_64")]
+use selfsame_lanes::Avx512;
+use selfsame_lanes::{Instructions, Kernel, LANES};
 
 /// The proofs of a batch, and the powers that their equations are raised to.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ use ark_ff::{AdditiveGroup, Field};
 use super::fields::{Fq2Constant, Fq2Factor, Fq2s, Fq12s, Fqs, Line, triple};
 use super::g1::G1s;
 use crate::groth16::point::ROOT_DIGITS;
-use crate::lanes::{Instructions, Kernel, LANES, Step, Words};
+use selfsame_lanes::{Instructions, Kernel, LANES, Step, Words};
 
 /// Eight pairs of points.
 pub(super) struct Pairs<W> {
@@ -245,6 +245,6 @@ impl<I: Instructions> Step<I> for Powers<'_> {
 }
 
 #[inline(always)]
-fn multiply<W: crate::lanes::Words>(left: [Fqs<W>; TOGETHER], right: [Fqs<W>; TOGETHER]) -> [Fqs<W>; TOGETHER] {
+fn multiply<W: selfsame_lanes::Words>(left: [Fqs<W>; TOGETHER], right: [Fqs<W>; TOGETHER]) -> [Fqs<W>; TOGETHER] {
     [left[0].mul(right[0]), left[1].mul(right[1])]
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::U256;
 use crate::groth16::point::{is_in_subgroup, root_power};
 use crate::keccak256;
-use crate::lanes::Portable;
+use selfsame_lanes::Portable;
 
 /// What a kernel computes with plain integers, and where the processor has the instructions, with
 /// them.

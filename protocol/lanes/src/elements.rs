@@ -24,7 +24,7 @@ type Element<C> = Fp<MontBackend<C, 4>, 4>;
 ///
 /// ```
 /// # use ark_bn254::{Fr, FrConfig};
-/// # use selfsame_protocol::lanes::{Elements, Instructions, Portable};
+/// # use selfsame_lanes::{Elements, Instructions, Portable};
 /// let one = Elements::<_, FrConfig>::load(Portable, &[Fr::from(1u64); 8]);
 /// let two: Elements<_, _, 4> = one.add(one);
 /// assert_eq!(two.mul(two).store(), [Fr::from(4u64); 8]);
