@@ -16,12 +16,11 @@ use super::{CRATES, crate_files};
 type Floors<'a> = &'a [&'a [&'a str]];
 
 /// The floors of each crate of [`CRATES`], in the same order.
-const ROOMS: [(&str, Floors<'_>); 6] = [
-    ("protocol/lanes", &[&["modulus"], &["words"], &["avx512", "elements"]]),
+const ROOMS: [(&str, Floors<'_>); 5] = [
     (
         "protocol",
         &[
-            &["address", "client_secret", "encoding", "json", "net", "signature"],
+            &["address", "client_secret", "encoding", "json", "lanes", "net", "signature"],
             &["ids", "number", "rate_limit"],
             &["groth16", "time", "trace_context", "tree"],
             &["commitment", "operator_call"],
@@ -49,16 +48,16 @@ const ROOMS: [(&str, Floors<'_>); 6] = [
             &["sync"],
             &["schema", "journal"],
             &["error", "histogram"],
-            &["faults", "log_check", "progress", "reached", "recent", "resources", "scratch"],
+            &["faults", "hashing", "log_check", "progress", "reached", "recent", "resources", "room", "scratch"],
             &["database"],
-            &["facts", "sealed_head", "upper_pages"],
+            &["facts", "recorded", "sealed_head", "upper_pages"],
             &["migration"],
             &["store"],
-            &["applied_blocks", "backup", "healing", "snapshot"],
+            &["applied_blocks", "backup", "healing", "info", "membership", "snapshot"],
             &["replica"],
             &["group_commit"],
             &["ledger"],
-            &["records", "requests"],
+            &["chain", "embedded_ledger", "events", "records", "requests", "verification"],
             &["fsck", "rebuild"],
         ],
     ),
@@ -100,9 +99,9 @@ const ROOMS: [(&str, Floors<'_>); 6] = [
     ),
 ];
 
-/// The crates whose small files are being folded into bigger ones: until that is done, [`ROOMS`]
+/// The crates whose small files are being folded into bigger ones. Until that is done, [`ROOMS`]
 /// may have rooms of these crates that are gone, or that come.
-const CRATES_BEING_FOLDED: [&str; 2] = ["actors", "."];
+const CRATES_BEING_FOLDED: [&str; 4] = ["wallet", "storage", "actors", "."];
 
 /// The room of a file: the longest listed folder or file that it is in; none if none is listed.
 fn room<'a>(floors: Floors<'a>, file: &[String]) -> Option<(usize, &'a str)> {
@@ -158,8 +157,8 @@ fn rooms_use_only_rooms_below_them() {
     for ((name, floors), product_crate) in ROOMS.into_iter().zip(CRATES) {
         assert_eq!(name, product_crate.folder);
         let imports = Imports::read(&crate_files(&product_crate));
-        let (arrows, files) = (imports.arrows().len(), imports.files().count());
-        assert!(arrows >= files, "{name}: only {arrows} uses of other files were found in {files} files");
+        let arrows = imports.arrows().len();
+        assert!(arrows > 100, "{name}: only {arrows} uses of other files were found");
         assert_eq!(misplaced(floors, &imports), Vec::<String>::new(), "crate {name}");
     }
 }
@@ -247,6 +246,16 @@ fn a_function_with_a_modules_name_does_not_hide_the_module() {
     let circle = "`report` uses `fsck`, which is not below it, and back in a circle: \
                   report names crate::fsck::reading::Merge of fsck/reading";
     assert_eq!(found, [circle]);
+    // The module counts also when a `use` ends with it.
+    let found = misplaced_in(
+        &[&["report"], &["fsck"]],
+        &[
+            ("lib", "mod fsck; mod report; pub use report::fsck;"),
+            ("fsck", "pub fn check() {}"),
+            ("report", "use crate::fsck;\npub fn fsck() {}"),
+        ],
+    );
+    assert_eq!(found, ["`report` uses `fsck`, which is not below it: report names crate::fsck of fsck"]);
 }
 
 /// The file that defines a name is found through all `use` declarations that hand it on.
