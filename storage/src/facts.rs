@@ -11,7 +11,6 @@ use crate::error::StoreError;
 use crate::journal::{Position, ReplicaError};
 use crate::schema::family::{self, Layout};
 use crate::schema::records::{AppliedTip, Restoration};
-use crate::store::Store;
 
 const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
 const SCHEMA_DRAFT_KEY: &[u8] = b"schema_draft";
@@ -218,35 +217,5 @@ pub(super) fn decode_record(key: &[u8], value: &[u8]) -> Option<Result<(), Decod
             let position = key.strip_prefix(MARK_PREFIX)?;
             Some(decode::<u64>(position).and_then(|_| decode::<()>(value)))
         }
-    }
-}
-
-// Whether a store is a replica of a cluster, and how it begins and ends to be one.
-
-impl Store {
-    /// The cluster that the store is a replica of; `None` when it is alone.
-    pub fn membership(&self) -> Result<Option<Membership>, StoreError> {
-        membership(self.database())
-    }
-
-    /// Makes the store a replica: the first one of a new cluster, or a copy of another replica's.
-    /// Durable when it returns. No other part of the process may write the store.
-    pub fn join_cluster(&self, membership: &Membership) -> Result<(), StoreError> {
-        let mut changes = Changes::default();
-        put_membership(&mut changes, membership);
-        self.database().write(changes, true)
-    }
-
-    /// Makes the store of a replica that of a service that is alone; what it holds stays. Durable
-    /// when it returns. No other part of the process may use the store.
-    pub fn leave_cluster(&self) -> Result<(), StoreError> {
-        let mut changes = Changes::default();
-        delete_journal(self.database(), &mut changes)?;
-        self.database().write(changes, true)
-    }
-
-    /// The last entry of its cluster's journal that the store has.
-    pub fn journal_position(&self) -> Result<Position, StoreError> {
-        Ok(Position(last_journal_entry(self.database())?.unwrap_or_default().position))
     }
 }

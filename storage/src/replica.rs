@@ -31,7 +31,7 @@ use selfsame_protocol::ledger::{Block, Entry, Seal};
 use crate::applied_blocks::{admission_changes, append_changes};
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
-use crate::facts::{self, LastEntry, Synced};
+use crate::facts::{self, LastEntry, Membership, Synced};
 use crate::journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term, entry_digest};
 use crate::reached::Reached;
 use crate::schema::family;
@@ -520,5 +520,35 @@ impl EntryChanges<'_> {
             true => Ok(entries),
             false => Err(damaged(format!("a block of {count} requests takes some that are not queued here")).into()),
         }
+    }
+}
+
+// Whether a store is a replica of a cluster, and how it begins and ends to be one.
+
+impl Store {
+    /// The cluster that the store is a replica of; `None` when it is alone.
+    pub fn membership(&self) -> Result<Option<Membership>, StoreError> {
+        facts::membership(self.database())
+    }
+
+    /// Makes the store a replica: the first one of a new cluster, or a copy of another replica's.
+    /// Durable when it returns. No other part of the process may write the store.
+    pub fn join_cluster(&self, membership: &Membership) -> Result<(), StoreError> {
+        let mut changes = Changes::default();
+        facts::put_membership(&mut changes, membership);
+        self.database().write(changes, true)
+    }
+
+    /// Makes the store of a replica that of a service that is alone; what it holds stays. Durable
+    /// when it returns. No other part of the process may use the store.
+    pub fn leave_cluster(&self) -> Result<(), StoreError> {
+        let mut changes = Changes::default();
+        facts::delete_journal(self.database(), &mut changes)?;
+        self.database().write(changes, true)
+    }
+
+    /// The last entry of its cluster's journal that the store has.
+    pub fn journal_position(&self) -> Result<Position, StoreError> {
+        Ok(Position(facts::last_journal_entry(self.database())?.unwrap_or_default().position))
     }
 }
