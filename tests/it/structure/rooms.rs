@@ -48,16 +48,16 @@ const ROOMS: [(&str, Floors<'_>); 5] = [
             &["sync"],
             &["schema", "journal"],
             &["error", "histogram"],
-            &["faults", "hashing", "log_check", "progress", "reached", "recent", "resources", "room", "scratch"],
+            &["faults", "log_check", "progress", "reached", "recent", "resources", "scratch"],
             &["database"],
-            &["facts", "recorded", "sealed_head", "upper_pages"],
+            &["facts", "sealed_head", "upper_pages"],
             &["migration"],
             &["store"],
-            &["applied_blocks", "backup", "healing", "info", "membership", "snapshot"],
+            &["applied_blocks", "backup", "healing", "snapshot"],
             &["replica"],
             &["group_commit"],
             &["ledger"],
-            &["chain", "embedded_ledger", "events", "records", "requests", "verification"],
+            &["records", "requests"],
             &["fsck", "rebuild"],
         ],
     ),
@@ -101,7 +101,7 @@ const ROOMS: [(&str, Floors<'_>); 5] = [
 
 /// The crates whose small files are being folded into bigger ones. Until that is done, [`ROOMS`]
 /// may have rooms of these crates that are gone, or that come.
-const CRATES_BEING_FOLDED: [&str; 4] = ["wallet", "storage", "actors", "."];
+const CRATES_BEING_FOLDED: [&str; 2] = ["actors", "."];
 
 /// The room of a file: the longest listed folder or file that it is in; none if none is listed.
 fn room<'a>(floors: Floors<'a>, file: &[String]) -> Option<(usize, &'a str)> {
