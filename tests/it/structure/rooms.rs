@@ -16,11 +16,12 @@ use super::{CRATES, crate_files};
 type Floors<'a> = &'a [&'a [&'a str]];
 
 /// The floors of each crate of [`CRATES`], in the same order.
-const ROOMS: [(&str, Floors<'_>); 5] = [
+const ROOMS: [(&str, Floors<'_>); 6] = [
+    ("protocol/lanes", &[&["modulus"], &["words"], &["avx512", "elements"]]),
     (
         "protocol",
         &[
-            &["address", "client_secret", "encoding", "json", "lanes", "net", "signature"],
+            &["address", "client_secret", "encoding", "json", "net", "signature"],
             &["ids", "number", "rate_limit"],
             &["groth16", "time", "trace_context", "tree"],
             &["commitment", "operator_call"],
@@ -157,8 +158,8 @@ fn rooms_use_only_rooms_below_them() {
     for ((name, floors), product_crate) in ROOMS.into_iter().zip(CRATES) {
         assert_eq!(name, product_crate.folder);
         let imports = Imports::read(&crate_files(&product_crate));
-        let arrows = imports.arrows().len();
-        assert!(arrows > 100, "{name}: only {arrows} uses of other files were found");
+        let (arrows, files) = (imports.arrows().len(), imports.files().count());
+        assert!(arrows >= files, "{name}: only {arrows} uses of other files were found in {files} files");
         assert_eq!(misplaced(floors, &imports), Vec::<String>::new(), "crate {name}");
     }
 }
