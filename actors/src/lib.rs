@@ -112,7 +112,7 @@ pub use sign_in::handle::{
     SignInClient, SignInError, SignInHandle, SignInLimits, SignInRefusals, SignInSettings, SignInStatistics,
 };
 pub use sign_in::keys::revoke_stored_keys;
-pub use sign_in::records::{Given, InvalidTransactionId, TOKEN_LIFETIME, TransactionId};
+pub use sign_in::records::{InvalidTransactionId, IssuedItem, TOKEN_LIFETIME, TransactionId};
 pub use sign_in::sessions::{SessionCookie, SessionPerson, SessionSignIn};
 pub use sign_in::sign_in_actor::{
     AuthorizationCallError, OwnedSessionCookie, SignInActor, SignInCallError, SignInMessage,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_actors::Given;
+use selfsame_actors::IssuedItem;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
 
 use super::accept::accepts_html;
@@ -86,7 +86,7 @@ async fn cancel_transaction(sign_in: &SignIn, request: &Request) -> Result<Deliv
     }
     let secret = secret(sign_in, request, id).await.map_err(refused("problem-over"))?;
     let cancelling = async {
-        sign_in.handle.await_given(Given::Transaction(id), Some(request.source())).await?;
+        sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
         sign_in.handle.cancel(id, &secret).await
     };
     cancelling.await.map_err(|error| {

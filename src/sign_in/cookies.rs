@@ -9,7 +9,7 @@
 //! either order. So each of them is tried.
 
 use hyper::header::{HeaderValue, SET_COOKIE};
-use selfsame_actors::{Given, SessionCookie, SignInError, TransactionId};
+use selfsame_actors::{IssuedItem, SessionCookie, SignInError, TransactionId};
 
 use super::state::SignIn;
 use crate::http::{Request, Response};
@@ -58,7 +58,7 @@ pub async fn live_session_secret<'r>(sign_in: &SignIn, request: &'r Request) -> 
     }
     // Another replica may have begun one of the sessions. What the first one waits for is the
     // journal's end, which has all of them.
-    sign_in.handle.await_given(Given::Session(first), Some(request.source())).await?;
+    sign_in.handle.await_given(IssuedItem::Session(first), Some(request.source())).await?;
     Ok(live()?.or(Some(first)))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_actors::{Given, SignInError};
+use selfsame_actors::{IssuedItem, SignInError};
 use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
 use serde_json::json as value;
 
@@ -33,7 +33,7 @@ pub async fn introspect(sign_in: Arc<SignIn>, mut request: Request) -> Result<Re
     let read = read_token_request(&sign_in.handle, &mut request, false).await;
     // The token is not a guess of the client, which has shown its secret.
     let (client, token) = read.map_err(|error| count_failure(&sign_in, source, error))?;
-    sign_in.handle.await_given(Given::Token(&token), None).await?;
+    sign_in.handle.await_given(IssuedItem::Token(&token), None).await?;
     let live = sign_in.handle.live_token(&token).map_err(SignInError::from)?;
     let Some(live) = live.filter(|live| live.token.client_id == client.client.id) else {
         if sign_in.handle.answers_inactive_tokens_plainly() {

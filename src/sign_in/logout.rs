@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use hyper::{Method, StatusCode};
-use selfsame_actors::{Given, SessionSignIn, SignInError};
+use selfsame_actors::{IssuedItem, SessionSignIn, SignInError};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::browser_session::{IdTokenHint, LogoutRequest};
 use selfsame_protocol::sign_in::response::ErrorBody;
@@ -113,7 +113,7 @@ async fn live_session<'r>(
     request: &'r Request,
 ) -> Result<Option<(&'r str, Vec<SessionSignIn>)>, SignInError> {
     let Some(secret) = live_session_secret(sign_in, request).await? else { return Ok(None) };
-    sign_in.handle.await_given(Given::Session(secret), Some(request.source())).await?;
+    sign_in.handle.await_given(IssuedItem::Session(secret), Some(request.source())).await?;
     let sign_ins = sign_in.handle.session_sign_ins(secret)?;
     Ok(if sign_ins.is_empty() { None } else { Some((secret, sign_ins)) })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
-use selfsame_actors::Given;
+use selfsame_actors::IssuedItem;
 use selfsame_protocol::sign_in::response::ErrorBody;
 
 use super::brute_force::count_failure;
@@ -33,7 +33,7 @@ pub async fn revoke(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respon
     let source = request.source();
     let read = read_token_request(&sign_in.handle, &mut request, true).await;
     let (client, token) = read.map_err(|error| count_failure(&sign_in, source, error))?;
-    sign_in.handle.await_given(Given::Token(&token), client.client.is_public.then_some(source)).await?;
+    sign_in.handle.await_given(IssuedItem::Token(&token), client.client.is_public.then_some(source)).await?;
     sign_in.handle.revoke_token(&client.client.id, &token).await?;
     let mut response = empty(StatusCode::OK);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

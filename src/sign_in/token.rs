@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, PRAGMA};
-use selfsame_actors::{Given, SignInClient, SignInError};
+use selfsame_actors::{IssuedItem, SignInClient, SignInError};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
 
@@ -72,7 +72,7 @@ async fn exchange(
     let code = form.get("code").ok_or_else(|| SignInRejection::required("code"))?;
     // After a right secret nothing is counted: strangers choose what an application's server sends.
     let counted = client.client.is_public.then_some(source);
-    sign_in.handle.await_given(Given::Code(code), counted).await?;
+    sign_in.handle.await_given(IssuedItem::Code(code), counted).await?;
     let (redirect_uri, verifier) = (form.get("redirect_uri"), form.get("code_verifier"));
     let tokens = sign_in.handle.exchange(&client.client.id, code, redirect_uri, verifier).await?;
     let mut response = json(StatusCode::OK, &tokens);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::{Method, StatusCode};
 use selfsame_actors::{
-    CompletedTransaction, FollowerPermit, Given, InvalidTransactionId, Progress, ProofRequest, SessionCookie,
+    CompletedTransaction, FollowerPermit, InvalidTransactionId, IssuedItem, Progress, ProofRequest, SessionCookie,
     TransactionId,
 };
 use selfsame_protocol::json::from_object;
@@ -84,7 +84,7 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
 /// The transaction that the path names, and the proof that it asks for.
 async fn asked(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, ProofRequest), SignInEndpointError> {
     let id = transaction_id(request)?;
-    sign_in.handle.await_given(Given::Transaction(id), Some(request.source())).await?;
+    sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
     Ok((id, sign_in.handle.proof_request(id)?))
 }
 
@@ -193,7 +193,7 @@ pub(super) async fn follower(sign_in: &SignIn, request: &Request) -> Result<NewF
     sign_in.handle.charge_source(source)?;
     let id = transaction_id(request)?;
     let secret = secret(sign_in, request, id).await?;
-    sign_in.handle.await_given(Given::Transaction(id), Some(source)).await?;
+    sign_in.handle.await_given(IssuedItem::Transaction(id), Some(source)).await?;
     let progress = sign_in.handle.progress(id, &secret)?;
     let permit = sign_in.handle.enter_follower(id, Some(source))?;
     Ok(NewFollower { id, secret, progress, permit })
@@ -276,7 +276,7 @@ async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Resp
         false => SessionCookie::Unwanted,
     };
     let returned = request.query_parameter(RETURN)?;
-    sign_in.handle.await_given(Given::Transaction(id), Some(request.source())).await?;
+    sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
     let completed = sign_in.handle.complete(id, &secret, returned.as_deref(), session).await?;
     let CompletedTransaction { delivery, new_session } = completed;
     let mut response = deliver(sign_in, &request, delivery);
@@ -328,7 +328,7 @@ pub(super) async fn secret(
     if others.is_empty() {
         return Ok(first.to_owned());
     }
-    sign_in.handle.await_given(Given::Transaction(id), Some(request.source())).await?;
+    sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
     let fits = |secret: &&str| sign_in.handle.progress(id, secret).is_ok();
     Ok(others.into_iter().find(fits).unwrap_or(first).to_owned())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
-use selfsame_actors::{Given, SignInError};
+use selfsame_actors::{IssuedItem, SignInError};
 use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
 
 use super::brute_force::count_failure;
@@ -47,7 +47,7 @@ pub async fn userinfo(sign_in: Arc<SignIn>, request: Request) -> Result<Response
 async fn claims(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
     let source = request.source();
     let token = access_token(&mut request).await?;
-    sign_in.handle.await_given(Given::Token(&token), Some(source)).await?;
+    sign_in.handle.await_given(IssuedItem::Token(&token), Some(source)).await?;
     let live =
         sign_in.handle.live_token(&token).map_err(SignInError::from)?.ok_or_else(|| {
             SignInRejection::new(ErrorKind::InvalidToken, "the access token is unknown or has expired")

@@ -15,7 +15,7 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::message_bridge::{BridgeState, FoundRequest, Kept, KeptKind, MessageBridgeMessage, TakenResponse};
+use super::message_bridge::{BridgeState, EntryKind, FoundRequest, MessageBridgeMessage, NewEntry, TakenResponse};
 use super::peers::{Answer, BridgePeers, Question, QuestionKind};
 use crate::support::replica::LeaderError;
 use crate::support::slot::{CallError, RESTART_PATIENCE};
@@ -395,11 +395,13 @@ impl BridgeHandle {
 
     /// Answers from the entries of this service.
     async fn answer_here(&self, Question { id, source, kind }: Question) -> Answer {
-        let kept = |message, kind| Kept { id: id.clone(), message, source, kind };
+        let kept = |message, kind| NewEntry { id: id.clone(), message, source, kind };
         let answered = match kind {
-            QuestionKind::CreateRequest { message, flow } => self.keep(kept(message, KeptKind::Request { flow })).await,
-            QuestionKind::CreateResponse { message } => self.keep(kept(message, KeptKind::Response)).await,
-            QuestionKind::Answer { message } => self.keep(kept(message, KeptKind::Answer)).await,
+            QuestionKind::CreateRequest { message, flow } => {
+                self.keep(kept(message, EntryKind::Request { flow })).await
+            }
+            QuestionKind::CreateResponse { message } => self.keep(kept(message, EntryKind::Response)).await,
+            QuestionKind::Answer { message } => self.keep(kept(message, EntryKind::Answer)).await,
             QuestionKind::TakeRequest => self.take(id).await,
             QuestionKind::ReadRequest => self.show(id).await,
             QuestionKind::Status => {
@@ -451,7 +453,7 @@ impl BridgeHandle {
         }
     }
 
-    async fn keep(&self, kept: Kept) -> Result<Answer, BridgeError> {
+    async fn keep(&self, kept: NewEntry) -> Result<Answer, BridgeError> {
         self.call(|reply| MessageBridgeMessage::Keep(kept, reply)).await??;
         Ok(Answer::Kept)
     }

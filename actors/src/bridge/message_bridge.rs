@@ -22,7 +22,7 @@ use super::handle::{BridgeSettings, RequestSealer};
 use super::peers::BridgePeers;
 use crate::clock::{Clock, Random};
 use crate::support::notify::Notifiers;
-use crate::support::slot::{Opened, Ping, Slot, Traced};
+use crate::support::slot::{OpenedMessage, Ping, Slot, TracedMessage};
 use crate::support::source_limits::{FollowerLimits, SourceLimiter};
 
 // Messages to the message bridge.
@@ -30,7 +30,7 @@ use crate::support::source_limits::{FollowerLimits, SourceLimiter};
 /// A message to the message bridge.
 pub(crate) enum MessageBridgeMessage {
     /// Keep what was handed in.
-    Keep(Kept, RpcReplyPort<Result<(), EntryError>>),
+    Keep(NewEntry, RpcReplyPort<Result<(), EntryError>>),
     /// Hand a request out: a client's once, the service's each time.
     TakeRequest(EntryId, RpcReplyPort<Option<Retrieved<FoundRequest>>>),
     /// Show a request that can be handed out, and use nothing up.
@@ -69,15 +69,15 @@ pub(crate) enum FoundRequest {
 }
 
 /// What is handed in, and from which source address.
-pub(crate) struct Kept {
+pub(crate) struct NewEntry {
     pub id: EntryId,
     pub message: Message,
     pub source: Option<IpAddr>,
-    pub kind: KeptKind,
+    pub kind: EntryKind,
 }
 
 /// What a message is.
-pub(crate) enum KeptKind {
+pub(crate) enum EntryKind {
     /// A new request, with random bytes that identify its flow.
     Request { flow: [u8; 16] },
     /// An answer to a request.
@@ -165,7 +165,7 @@ pub(crate) struct MessageBridgeState {
 }
 
 impl Actor for MessageBridge {
-    type Msg = Traced<MessageBridgeMessage>;
+    type Msg = TracedMessage<MessageBridgeMessage>;
     type State = MessageBridgeState;
     type Arguments = Arc<BridgeState>;
 
@@ -189,7 +189,7 @@ impl Actor for MessageBridge {
         message: Self::Msg,
         state: &mut MessageBridgeState,
     ) -> Result<(), ActorProcessingErr> {
-        let Opened { span, caller, message } = message.open(state.shared.slot.name());
+        let OpenedMessage { span, caller, message } = message.open(state.shared.slot.name());
         async {
             fault_point!(state.shared.fault_scope, MessageBridgeHandle);
             state.handle(message);
@@ -285,11 +285,11 @@ impl MessageBridgeState {
         }
     }
 
-    fn keep(&mut self, Kept { id, message, source, kind }: Kept, now: Duration) -> Result<(), EntryError> {
+    fn keep(&mut self, NewEntry { id, message, source, kind }: NewEntry, now: Duration) -> Result<(), EntryError> {
         let kept = match kind {
-            KeptKind::Request { flow } => self.entries.insert_request(id.clone(), message, flow, source, now),
-            KeptKind::Answer => self.entries.answer(&id, message, source, now),
-            KeptKind::Response => self.entries.insert_response(id.clone(), message, source, now),
+            EntryKind::Request { flow } => self.entries.insert_request(id.clone(), message, flow, source, now),
+            EntryKind::Answer => self.entries.answer(&id, message, source, now),
+            EntryKind::Response => self.entries.insert_response(id.clone(), message, source, now),
         };
         self.finish_keeping(&id, kept)
     }

@@ -15,7 +15,7 @@ use super::message_bridge::{BridgeState, MessageBridge, MessageBridgeMessage};
 use super::peers::BridgePeers;
 use crate::clock::{ManualClock, SystemRandom};
 use crate::support::replica::LeaderError;
-use crate::support::slot::Traced;
+use crate::support::slot::TracedMessage;
 
 /// What each replica is to the others.
 #[derive(Clone)]
@@ -57,7 +57,10 @@ impl BridgePeers for ProcessPeers {
 }
 
 /// Starts the bridge of a replica. It ends with the returned actor.
-async fn start(name: &'static str, replicas: &Replicas) -> (BridgeHandle, ActorRef<Traced<MessageBridgeMessage>>) {
+async fn start(
+    name: &'static str,
+    replicas: &Replicas,
+) -> (BridgeHandle, ActorRef<TracedMessage<MessageBridgeMessage>>) {
     let peers = Arc::new(ProcessPeers { name, replicas: Arc::clone(replicas) });
     let clock = Arc::new(ManualClock::at(Duration::ZERO));
     let state = BridgeState::new(name, BridgeSettings::default(), clock, Arc::new(SystemRandom), Some(peers));

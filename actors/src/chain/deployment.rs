@@ -143,11 +143,11 @@ pub(super) struct CodeWatch {
     source: Arc<str>,
     settings: CodeSettings,
     records: Arc<ChainRecords>,
-    watched: Mutex<Watched>,
+    watched: Mutex<CodeReading>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Watched {
+struct CodeReading {
     /// The contract whose code it is.
     contract: Option<SourceId>,
     /// The code that was seen first.
@@ -198,7 +198,7 @@ impl CodeWatch {
         if stored != Some(first) {
             durably(&self.records, |records, durable| records.write_first_code(place.id, &first, durable)).await?;
         }
-        let after = Watched { contract: Some(place.id), first: Some(first), now: Some(now), read_at: head.time };
+        let after = CodeReading { contract: Some(place.id), first: Some(first), now: Some(now), read_at: head.time };
         let (was, is) = (self.unaccepted_in(before), self.unaccepted_in(after));
         *self.lock() = after;
         match is {
@@ -236,11 +236,11 @@ impl CodeWatch {
         }
     }
 
-    fn unaccepted_in(&self, watched: Watched) -> Option<UnacceptedCode> {
+    fn unaccepted_in(&self, watched: CodeReading) -> Option<UnacceptedCode> {
         self.settings.accepted.unaccepted(&watched.first?, &watched.now?)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Watched> {
+    fn lock(&self) -> MutexGuard<'_, CodeReading> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,7 +24,7 @@ use super::key_source::KeySource;
 use super::nodes::Nodes;
 use super::root_source::RootSource;
 use crate::clock::Clock;
-use crate::support::slot::{Opened, Ping, Slot, Traced, actor_span};
+use crate::support::slot::{OpenedMessage, Ping, Slot, TracedMessage, actor_span};
 use crate::support::tasks::OwnedTask;
 
 // The messages to the followers of contracts.
@@ -384,11 +384,11 @@ pub(crate) struct FollowerState {
     failures: u32,
     /// When the last step ended.
     ended: Option<Instant>,
-    timer: Option<JoinHandle<Result<(), ractor::MessagingErr<Traced<FollowerMessage>>>>>,
+    timer: Option<JoinHandle<Result<(), ractor::MessagingErr<TracedMessage<FollowerMessage>>>>>,
 }
 
 impl Actor for Follower {
-    type Msg = Traced<FollowerMessage>;
+    type Msg = TracedMessage<FollowerMessage>;
     type State = FollowerState;
     type Arguments = Arc<FollowedSource>;
 
@@ -410,7 +410,7 @@ impl Actor for Follower {
         message: Self::Msg,
         state: &mut FollowerState,
     ) -> Result<(), ActorProcessingErr> {
-        let Opened { span, caller, message } = message.open(state.shared.slot.name());
+        let OpenedMessage { span, caller, message } = message.open(state.shared.slot.name());
         async {
             fault_point!(state.shared.fault_scope, ChainFollowerHandle);
             state.handle(message, &myself);
@@ -424,7 +424,7 @@ impl Actor for Follower {
 
 impl FollowerState {
     /// Handles a message without waiting. An error of `send` means that the caller no longer waits.
-    fn handle(&mut self, message: FollowerMessage, myself: &ActorRef<Traced<FollowerMessage>>) {
+    fn handle(&mut self, message: FollowerMessage, myself: &ActorRef<TracedMessage<FollowerMessage>>) {
         match message {
             FollowerMessage::Ping(reply) => drop(reply.send(())),
             FollowerMessage::Poll if self.running.is_some() => self.again = true,
@@ -473,7 +473,7 @@ impl FollowerState {
         });
     }
 
-    fn finish_step(&mut self, outcome: Result<Step, ChainError>, myself: &ActorRef<Traced<FollowerMessage>>) {
+    fn finish_step(&mut self, outcome: Result<Step, ChainError>, myself: &ActorRef<TracedMessage<FollowerMessage>>) {
         self.running = None;
         self.ended = Some(Instant::now());
         self.shared.record(&outcome, self.failures);

@@ -44,7 +44,7 @@ pub(crate) enum RootUse {
 }
 
 /// The names of the contracts that could not be looked at.
-pub(crate) type Unseen = HashSet<Arc<str>>;
+pub(crate) type UnseenContracts = HashSet<Arc<str>>;
 
 impl ChainHandle {
     pub(crate) fn new(state: Arc<ChainState>) -> Self {
@@ -64,7 +64,7 @@ impl ChainHandle {
         identifier: LegacyIdentifier,
         root: Root,
         now: UnixSeconds,
-        unseen: &Unseen,
+        unseen: &UnseenContracts,
     ) -> Result<Option<Result<RootAge, UntrustedRoot>>, Unavailable> {
         let (mut best, mut unknown_to, mut unavailable) = (None, None, None);
         for (followed, halt) in self.roots_for(environment, RootUse::Legacy(identifier)) {
@@ -109,7 +109,7 @@ impl ChainHandle {
         environment: Environment,
         root: Root,
         now: UnixSeconds,
-        unseen: &Unseen,
+        unseen: &UnseenContracts,
     ) -> Result<Option<bool>, Unavailable> {
         let (mut decided, mut unavailable) = (None, None);
         for (followed, halt) in self.roots_for(environment, RootUse::Current) {
@@ -180,7 +180,7 @@ impl ChainHandle {
         environment: Environment,
         wanted: &HashSet<(RootUse, Root)>,
         deadline: Instant,
-    ) -> Unseen {
+    ) -> UnseenContracts {
         let lacks = |source: &&RootSource| {
             let followed = source.published();
             let is_wanted =

@@ -371,14 +371,14 @@ fn is_about_the_node(error: &NodeError) -> bool {
 
 /// A place in the pace of a node, which is given back when it is dropped unused: the caller stops
 /// waiting when enough other nodes have answered.
-struct Reserved<'a> {
+struct Reservation<'a> {
     member: &'a Member,
     at: Instant,
     questions: usize,
     is_used: bool,
 }
 
-impl<'a> Reserved<'a> {
+impl<'a> Reservation<'a> {
     fn take(member: &'a Member, questions: usize) -> Self {
         let at = member.lock_pace().reserve(questions, Instant::now());
         Self { member, at, questions, is_used: false }
@@ -390,7 +390,7 @@ impl<'a> Reserved<'a> {
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.is_used {
             self.member.lock_pace().give_back(self.at, self.questions);
@@ -449,7 +449,7 @@ impl Member {
 
     /// Asks in one round trip, when it is time to.
     async fn ask_at_pace(&self, questions: &[Question]) -> Result<Answers, NodeFailure> {
-        let reserved = Reserved::take(self, questions.len());
+        let reserved = Reservation::take(self, questions.len());
         let at = reserved.at;
         if at > Instant::now() {
             sleep_until(at).await;

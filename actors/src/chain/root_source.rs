@@ -182,7 +182,7 @@ impl RootSource {
 
     /// Asks the nodes what is new: for the newest block, and, when blocks follow the last one that
     /// was read, for all else in one round trip.
-    async fn look(&self, state: &mut RootState) -> Result<Looked, ChainError> {
+    async fn look(&self, state: &mut RootState) -> Result<LookOutcome, ChainError> {
         let now = self.clock.unix_seconds();
         let fresh_for = self.settings.freshness.fresh_for.as_secs();
         let head = self.nodes.head(self.settings.head, now.minus(fresh_for), now).await?;
@@ -200,26 +200,26 @@ impl RootSource {
         };
         match head.number.cmp(&read.number) {
             // Time passes along a chain, so a lower block that is younger is one of another fork.
-            Ordering::Less if head.time > read.time => Ok(Looked::Forked { head }),
+            Ordering::Less if head.time > read.time => Ok(LookOutcome::Forked { head }),
             // Nodes behind one address are not always at the same block.
-            Ordering::Less if now.since(head.time) <= fresh_for => Ok(Looked::Unchanged),
+            Ordering::Less if now.since(head.time) <= fresh_for => Ok(LookOutcome::Unchanged),
             Ordering::Less => Err(ChainError::Behind { head: head.number, known: read.number }),
-            Ordering::Equal if head.hash == read.hash => Ok(Looked::Unchanged),
-            Ordering::Equal => Ok(Looked::Forked { head }),
+            Ordering::Equal if head.hash == read.hash => Ok(LookOutcome::Unchanged),
+            Ordering::Equal => Ok(LookOutcome::Forked { head }),
             Ordering::Greater => self.read_range(state, read.number + 1, head).await,
         }
     }
 
-    async fn take_over(&self, state: &mut RootState, looked: Looked) -> Result<Step, ChainError> {
+    async fn take_over(&self, state: &mut RootState, looked: LookOutcome) -> Result<Step, ChainError> {
         match looked {
-            Looked::Unchanged => Ok(Step::Done),
-            Looked::Forked { head } => {
+            LookOutcome::Unchanged => Ok(Step::Done),
+            LookOutcome::Forked { head } => {
                 self.undo(state, head).await?;
                 Ok(Step::More)
             }
             // The next step asks for fewer blocks, from the same one on.
-            Looked::Refused => Ok(Step::More),
-            Looked::Read(range) => self.read_on(state, range).await,
+            LookOutcome::Refused => Ok(Step::More),
+            LookOutcome::Read(range) => self.read_on(state, range).await,
         }
     }
 
@@ -315,7 +315,7 @@ impl RootSource {
     }
 
     /// The roots that were published from the block `first` on and shortly before it.
-    async fn read_range(&self, state: &RootState, first: u64, head: Header) -> Result<Looked, ChainError> {
+    async fn read_range(&self, state: &RootState, first: u64, head: Header) -> Result<LookOutcome, ChainError> {
         const WHAT: &str = "the contract's logs";
         let RootSourceSettings { contract, blocks_per_question, .. } = self.settings;
         let address = state.place.address;
@@ -342,7 +342,7 @@ impl RootSource {
             match next()?.map_err(refused("the last read block")) {
                 // The hash of a block fixes all blocks before it, so one comparison is enough.
                 Ok(Answer::Block(Some(here))) if here.hash == read.hash => {}
-                Ok(Answer::Block(Some(_))) => return Ok(Looked::Forked { head }),
+                Ok(Answer::Block(Some(_))) => return Ok(LookOutcome::Forked { head }),
                 Ok(_) => return Err(ChainError::NoOldBlock(read.number)),
                 Err(_) if logs.is_err() && range > 1 => {}
                 Err(error) => return Err(error),
@@ -353,7 +353,7 @@ impl RootSource {
             Ok(_) => return Err(ChainError::NoBlock(WHAT)),
             Err(_) if range > 1 => {
                 self.range.store((to - from).div_ceil(2).max(1), Relaxed);
-                return Ok(Looked::Refused);
+                return Ok(LookOutcome::Refused);
             }
             Err(refusal) => return Err(refused(WHAT)(refusal)),
         };
@@ -368,7 +368,7 @@ impl RootSource {
         // A node's limit is approached slowly, because each refusal costs a question.
         let grown = range.saturating_add((range / 8).max(1));
         self.range.store(grown.min(blocks_per_question.max(1)), Relaxed);
-        Ok(Looked::Read(Range { head, publications, last, newest }))
+        Ok(LookOutcome::Read(Range { head, publications, last, newest }))
     }
 
     /// The roots in logs, with the times of their blocks. Logs that the history has already need no
@@ -546,7 +546,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What the nodes said.
-enum Looked {
+enum LookOutcome {
     /// There is nothing new.
     Unchanged,
     /// The last block that was read is not part of the chain any more.

@@ -16,8 +16,8 @@ use tracing::Instrument;
 
 use super::handle::{EventError, EventSenderMessage, EventSettings, EventsState};
 use super::log::{self, WorkError, event_at, read_events, written};
-use super::receiver::{Ended, Receiver, ReceiverSettings, SendFailure, WebhookMessage};
-use crate::support::slot::{Opened, Traced};
+use super::receiver::{AttemptOutcome, Receiver, ReceiverSettings, SendFailure, WebhookMessage};
+use crate::support::slot::{OpenedMessage, TracedMessage};
 use crate::support::tasks::OwnedTask;
 
 /// Time between two looks at what is due.
@@ -39,9 +39,9 @@ pub(crate) struct EventSender;
 /// State of the actor.
 pub(crate) struct EventSenderState {
     shared: Arc<EventsState>,
-    myself: ActorRef<Traced<EventSenderMessage>>,
+    myself: ActorRef<TracedMessage<EventSenderMessage>>,
     /// What is stored, and what is being sent; `None` before it is loaded.
-    loaded: Option<Loaded>,
+    loaded: Option<LoadedReceivers>,
     /// Whether a message to work is in the mailbox.
     is_scheduled: bool,
     looks: u32,
@@ -68,7 +68,7 @@ impl Pauses {
     }
 }
 
-struct Loaded {
+struct LoadedReceivers {
     /// The receivers of the settings that this was loaded for.
     configured: Vec<Arc<ReceiverSettings>>,
     /// `None` while events were never recorded.
@@ -77,7 +77,7 @@ struct Loaded {
 }
 
 impl Actor for EventSender {
-    type Msg = Traced<EventSenderMessage>;
+    type Msg = TracedMessage<EventSenderMessage>;
     type State = EventSenderState;
     type Arguments = Arc<EventsState>;
 
@@ -108,7 +108,7 @@ impl Actor for EventSender {
         message: Self::Msg,
         state: &mut EventSenderState,
     ) -> Result<(), ActorProcessingErr> {
-        let Opened { span, caller, message } = message.open(state.shared.slot.name());
+        let OpenedMessage { span, caller, message } = message.open(state.shared.slot.name());
         async {
             fault_point!(state.shared.fault_scope, EventSenderHandle);
             state.handle(message).await;
@@ -221,7 +221,7 @@ impl EventSenderState {
     }
 
     /// What is loaded, of the present settings.
-    async fn take_loaded(&mut self) -> Result<Loaded, WorkError> {
+    async fn take_loaded(&mut self) -> Result<LoadedReceivers, WorkError> {
         let configured = self.shared.settings.load().receivers.clone();
         match self.loaded.take().filter(|loaded| loaded.configured == configured) {
             Some(loaded) => Ok(loaded),
@@ -292,15 +292,15 @@ impl EventSenderState {
         let ended = receiver.ended(position, outcome, now, chance);
         let webhook = &*receiver.settings.id;
         match ended {
-            Some(Ended::Delivered) => self.shared.count(webhook, |counts| {
+            Some(AttemptOutcome::Delivered) => self.shared.count(webhook, |counts| {
                 counts.delivered += 1;
                 counts.last_delivered = Some(now);
             }),
-            Some(Ended::Failed) => {
+            Some(AttemptOutcome::Failed) => {
                 tracing::info!(webhook, %position, failure, "a webhook was not accepted and is sent again later");
                 self.shared.count(webhook, |counts| counts.failed += 1);
             }
-            Some(Ended::Dead) => {
+            Some(AttemptOutcome::Dead) => {
                 tracing::warn!(webhook, %position, failure, "a webhook was not accepted and is a dead letter now");
                 self.shared.count(webhook, |counts| counts.failed += 1);
             }
@@ -368,7 +368,7 @@ async fn write(shared: &EventsState, receiver: &mut Receiver) -> Result<(), Work
 }
 
 /// Reads what is stored.
-async fn load(shared: &Arc<EventsState>) -> Result<Loaded, WorkError> {
+async fn load(shared: &Arc<EventsState>) -> Result<LoadedReceivers, WorkError> {
     let reading = Arc::clone(shared);
     let stored =
         shared.blocking.run(move || Ok::<_, StoreError>((reading.records.progress()?, reading.records.receivers()?)));
@@ -388,7 +388,7 @@ async fn load(shared: &Arc<EventsState>) -> Result<Loaded, WorkError> {
         write(shared, &mut receiver).await?;
         receivers.insert(key, receiver);
     }
-    Ok(Loaded { configured: configured.clone(), progress, receivers })
+    Ok(LoadedReceivers { configured: configured.clone(), progress, receivers })
 }
 
 /// Removes the records of the log that are older than the retention, and receivers that are no

@@ -109,7 +109,7 @@ pub(super) struct Receiver {
     lost: u64,
     /// Events that were read and wait for their first attempt.
     ready: VecDeque<ReadEvent>,
-    sending: BTreeMap<EventPosition, Sending>,
+    sending: BTreeMap<EventPosition, Attempt>,
     /// Events that wait for another attempt.
     waiting: BTreeMap<EventPosition, DeliveryRecord>,
     dead: BTreeSet<EventPosition>,
@@ -118,7 +118,7 @@ pub(super) struct Receiver {
 }
 
 /// An event that is being sent.
-struct Sending {
+struct Attempt {
     entry: LogEntry,
     /// Attempts before this one.
     attempts: u32,
@@ -130,7 +130,7 @@ struct Sending {
 
 /// What became of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum AttemptOutcome {
     Delivered,
     Failed,
     Dead,
@@ -196,7 +196,7 @@ impl Receiver {
         let begin = |position| {
             let delivery = self.waiting.remove(&position)?;
             let entry = delivery.entry.clone();
-            let sending = Sending { entry: delivery.entry, attempts: delivery.attempts, has_record: true, task: None };
+            let sending = Attempt { entry: delivery.entry, attempts: delivery.attempts, has_record: true, task: None };
             self.sending.insert(position, sending);
             Some((position, entry))
         };
@@ -212,7 +212,7 @@ impl Receiver {
             return None;
         }
         let event = self.ready.pop_front()?;
-        let sending = Sending { entry: event.entry.clone(), attempts: 0, has_record: false, task: None };
+        let sending = Attempt { entry: event.entry.clone(), attempts: 0, has_record: false, task: None };
         self.sending.insert(event.position, sending);
         Some(event)
     }
@@ -238,13 +238,13 @@ impl Receiver {
         outcome: Result<(), SendFailure>,
         now: UnixMillis,
         chance: u32,
-    ) -> Option<Ended> {
-        let Sending { entry, attempts, has_record, .. } = self.sending.remove(&position)?;
+    ) -> Option<AttemptOutcome> {
+        let Attempt { entry, attempts, has_record, .. } = self.sending.remove(&position)?;
         let Err(failure) = outcome else {
             if has_record {
                 self.unwritten.insert(position, None);
             }
-            return Some(Ended::Delivered);
+            return Some(AttemptOutcome::Delivered);
         };
         let attempts = attempts.saturating_add(1);
         let wait = if failure.is_final { None } else { wait_after(attempts, chance, failure.retry_after) };
@@ -255,7 +255,7 @@ impl Receiver {
         self.unwritten.insert(position, Some(delivery.clone()));
         if next_attempt.is_some() {
             self.waiting.insert(position, delivery);
-            return Some(Ended::Failed);
+            return Some(AttemptOutcome::Failed);
         }
         self.dead.insert(position);
         if self.dead.len() > MOST_DEAD
@@ -264,7 +264,7 @@ impl Receiver {
             self.unwritten.insert(oldest, None);
             self.lost += 1;
         }
-        Some(Ended::Dead)
+        Some(AttemptOutcome::Dead)
     }
 
     /// Events that are being sent or wait for another attempt, dead letters, events that were given

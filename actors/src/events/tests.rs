@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::handle::{EventSettings, ReceiverStatus};
 use super::log::{Read, ReadEvent};
-use super::receiver::{Ended, Receiver, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
+use super::receiver::{AttemptOutcome, Receiver, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
 use crate::clock::ManualClock;
 use crate::{EventsHandle, Service, ServiceParts, Settings};
 
@@ -100,18 +100,18 @@ mod receiver {
         assert_eq!(stored(&mut receiver), (Some(position(0)), BTreeMap::new()));
         receiver.take(read(0..20));
         assert_eq!(begun(&mut receiver), (0..8).collect::<Vec<_>>(), "eight at a time");
-        assert_eq!(receiver.ended(position(1), Ok(()), NOW, 0), Some(Ended::Delivered));
+        assert_eq!(receiver.ended(position(1), Ok(()), NOW, 0), Some(AttemptOutcome::Delivered));
         assert_eq!(stored(&mut receiver).0, None, "the first one is not settled");
-        assert_eq!(receiver.ended(position(0), Err(failure("it is down")), NOW, 0), Some(Ended::Failed));
+        assert_eq!(receiver.ended(position(0), Err(failure("it is down")), NOW, 0), Some(AttemptOutcome::Failed));
         let (next, records) = stored(&mut receiver);
         assert_eq!(next, Some(position(2)));
         let record = records[&0].as_ref().expect("it failed");
         assert_eq!((record.attempts, record.next_attempt), (1, Some(NOW.plus(Duration::from_secs(5)))));
         assert_eq!(record.failure, "it is down");
         assert_eq!(begun(&mut receiver), [] as [u32; 0], "four places are kept for what is sent again");
-        assert_eq!(receiver.ended(position(2), Ok(()), NOW, 0), Some(Ended::Delivered));
-        assert_eq!(receiver.ended(position(3), Ok(()), NOW, 0), Some(Ended::Delivered));
-        assert_eq!(receiver.ended(position(4), Ok(()), NOW, 0), Some(Ended::Delivered));
+        assert_eq!(receiver.ended(position(2), Ok(()), NOW, 0), Some(AttemptOutcome::Delivered));
+        assert_eq!(receiver.ended(position(3), Ok(()), NOW, 0), Some(AttemptOutcome::Delivered));
+        assert_eq!(receiver.ended(position(4), Ok(()), NOW, 0), Some(AttemptOutcome::Delivered));
         assert_eq!(begun(&mut receiver), [8], "others take the places");
         assert_eq!(receiver.ended(position(0), Ok(()), NOW, 0), None, "an attempt ends once");
     }
@@ -133,7 +133,7 @@ mod receiver {
         assert!(receiver.due(NOW, HEIGHT - 1).is_empty(), "its block is not applied yet");
         let due: Vec<u32> = receiver.due(NOW, HEIGHT).iter().map(|(position, _)| position.index).collect();
         assert_eq!(due, [1]);
-        assert_eq!(receiver.ended(position(1), Ok(()), NOW, 0), Some(Ended::Delivered));
+        assert_eq!(receiver.ended(position(1), Ok(()), NOW, 0), Some(AttemptOutcome::Delivered));
         let (next, records) = stored(&mut receiver);
         assert_eq!(next, Some(position(2)));
         assert_eq!(records, BTreeMap::from([(1, None)]), "its record is removed");
@@ -145,14 +145,14 @@ mod receiver {
         receiver.take(read(0..2));
         begun(&mut receiver);
         let gone = SendFailure { is_final: true, ..failure("it is gone") };
-        assert_eq!(receiver.ended(position(1), Err(gone), NOW, 0), Some(Ended::Dead));
+        assert_eq!(receiver.ended(position(1), Err(gone), NOW, 0), Some(AttemptOutcome::Dead));
         let mut now = NOW;
         for attempt in 1..=MOST_ATTEMPTS {
-            let expected = if attempt == MOST_ATTEMPTS { Ended::Dead } else { Ended::Failed };
+            let expected = if attempt == MOST_ATTEMPTS { AttemptOutcome::Dead } else { AttemptOutcome::Failed };
             assert_eq!(receiver.ended(position(0), Err(failure("no")), now, u32::MAX), Some(expected), "{attempt}");
             assert!(receiver.due(now, HEIGHT).is_empty(), "it waits");
             now = now.plus(Duration::from_secs(30 * 3600));
-            assert_eq!(receiver.due(now, HEIGHT).len(), usize::from(expected == Ended::Failed));
+            assert_eq!(receiver.due(now, HEIGHT).len(), usize::from(expected == AttemptOutcome::Failed));
         }
         let (_, records) = stored(&mut receiver);
         let record = records[&0].clone().expect("a dead letter");
@@ -161,7 +161,7 @@ mod receiver {
         assert!(receiver.revive(position(0), record.clone(), now));
         assert!(!receiver.revive(position(0), record, now), "it is not dead any more");
         assert_eq!(receiver.due(now, HEIGHT).len(), 1);
-        assert_eq!(receiver.ended(position(0), Ok(()), now, 0), Some(Ended::Delivered));
+        assert_eq!(receiver.ended(position(0), Ok(()), now, 0), Some(AttemptOutcome::Delivered));
         assert_eq!(stored(&mut receiver).1, BTreeMap::from([(0, None)]));
         assert_eq!(receiver.discard_dead(), 1);
         assert_eq!(stored(&mut receiver).1, BTreeMap::from([(1, None)]));

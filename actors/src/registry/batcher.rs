@@ -20,7 +20,7 @@ use super::actors::{BatcherMessage, SealedBlock};
 use super::blocks::{BLOCKS_AHEAD, OwnBlock};
 use super::reader::{Reader, Reads};
 use super::wakeup::Wakeup;
-use crate::support::slot::{Opened, Slot, Traced, actor_span};
+use crate::support::slot::{OpenedMessage, Slot, TracedMessage, actor_span};
 use crate::support::tasks::{Blocking, RETRY_INTERVAL, RetriedStep, SerialBlocking};
 
 /// A block of at most this many operations is a sign of little load: a wait would have gained
@@ -149,7 +149,7 @@ impl Sealer {
     pub fn append(&self, block: Block, sequences: Vec<u64>, started: std::time::Instant) -> u64 {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let ended = move |appended| BatcherMessage::Sealed(SealedBlock { attempt, appended });
-        let told = Told { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(ended)) };
+        let told = OutcomeReport { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(ended)) };
         let (reader, block) = (Arc::clone(&self.reader), Arc::new(block));
         let appended = {
             let block = Arc::clone(&block);
@@ -180,7 +180,7 @@ impl Sealer {
     /// Tells the batcher when everything that was handed in until now is durable or refused.
     pub fn settle(&self) {
         let settled = |_: Result<(), LedgerError>| BatcherMessage::Settled;
-        let told = Told { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(settled)) };
+        let told = OutcomeReport { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(settled)) };
         self.group_commit.settle(Box::new(move |result| told.tell(result.map_err(LedgerError::from))));
     }
 
@@ -197,14 +197,14 @@ impl Sealer {
 
 /// Tells the batcher the outcome of what was handed in. When it is dropped without an outcome, as
 /// by a committing thread that panics, it tells an error.
-struct Told {
+struct OutcomeReport {
     slot: Arc<Slot<BatcherMessage>>,
     message: Option<MessageOf>,
 }
 
 type MessageOf = Box<dyn FnOnce(Result<(), LedgerError>) -> BatcherMessage + Send>;
 
-impl Told {
+impl OutcomeReport {
     fn tell(mut self, outcome: Result<(), LedgerError>) {
         self.send(outcome);
     }
@@ -216,7 +216,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for OutcomeReport {
     fn drop(&mut self) {
         self.send(Err(StoreError::Panicked.into()));
     }
@@ -259,7 +259,7 @@ struct Appending {
 }
 
 impl Actor for Batcher {
-    type Msg = Traced<BatcherMessage>;
+    type Msg = TracedMessage<BatcherMessage>;
     type State = BatcherState;
     type Arguments = Arc<Sealer>;
 
@@ -279,7 +279,7 @@ impl Actor for Batcher {
         message: Self::Msg,
         state: &mut BatcherState,
     ) -> Result<(), ActorProcessingErr> {
-        let Opened { span, caller, message } = message.open(state.sealer.wakeup.slot.name());
+        let OpenedMessage { span, caller, message } = message.open(state.sealer.wakeup.slot.name());
         async {
             fault_point!(state.sealer.reader.fault_scope(), BatcherHandle);
             match message {
@@ -335,7 +335,7 @@ impl BatcherState {
     }
 
     /// Seals a block when one is due.
-    async fn wake(&mut self, myself: &ActorRef<Traced<BatcherMessage>>) -> Result<(), ActorProcessingErr> {
+    async fn wake(&mut self, myself: &ActorRef<TracedMessage<BatcherMessage>>) -> Result<(), ActorProcessingErr> {
         let sealer = Arc::clone(&self.sealer);
         let durable = sealer.wakeup.take(&sealer.reader.publication);
         if !sealer.leads() {
@@ -385,7 +385,7 @@ impl BatcherState {
     async fn end_attempt(
         &mut self,
         SealedBlock { attempt, appended }: SealedBlock,
-        myself: &ActorRef<Traced<BatcherMessage>>,
+        myself: &ActorRef<TracedMessage<BatcherMessage>>,
     ) -> Result<(), ActorProcessingErr> {
         let Some(appending) = self.appending.take_if(|appending| appending.attempt == attempt) else { return Ok(()) };
         let Appending { last, durable, .. } = appending;
@@ -402,7 +402,7 @@ impl BatcherState {
     fn continue_after(
         &mut self,
         last: u64,
-        myself: &ActorRef<Traced<BatcherMessage>>,
+        myself: &ActorRef<TracedMessage<BatcherMessage>>,
     ) -> Result<(), ActorProcessingErr> {
         self.sealed = last;
         self.sealer.step.record_success();
@@ -415,7 +415,7 @@ impl BatcherState {
         &mut self,
         durable: u64,
         error: &SealError,
-        myself: &ActorRef<Traced<BatcherMessage>>,
+        myself: &ActorRef<TracedMessage<BatcherMessage>>,
     ) -> Result<(), ActorProcessingErr> {
         self.sealed = 0;
         self.uncertain = durable;
@@ -430,7 +430,7 @@ impl BatcherState {
         }
     }
 
-    fn wake_for_the_rest(&self, myself: &ActorRef<Traced<BatcherMessage>>) -> Result<(), ActorProcessingErr> {
+    fn wake_for_the_rest(&self, myself: &ActorRef<TracedMessage<BatcherMessage>>) -> Result<(), ActorProcessingErr> {
         if self.sealer.reader.publication.durable().max(self.uncertain) > self.sealed {
             myself.cast(BatcherMessage::Wake.into())?;
         }

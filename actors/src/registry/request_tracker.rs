@@ -29,7 +29,7 @@ use super::submit::{RateLimitScope, Submission, SubmitError};
 use super::waiters::RequestProgress;
 use super::wakeup::Wakeup;
 use crate::clock::Random;
-use crate::support::slot::{Opened, Slot, Traced};
+use crate::support::slot::{OpenedMessage, Slot, TracedMessage};
 use crate::support::source_limits::RateLimiter;
 use crate::support::tasks::RETRY_INTERVAL;
 
@@ -41,7 +41,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const SWEEP_BATCH: usize = 1000;
 
 /// The answer to a submission.
-type Admitted = Result<RequestId, SubmitError>;
+type Admission = Result<RequestId, SubmitError>;
 
 /// Limits of admission. They can be changed while the service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +212,7 @@ impl OpenRequest {
 }
 
 impl Actor for RequestTracker {
-    type Msg = Traced<RequestTrackerMessage>;
+    type Msg = TracedMessage<RequestTrackerMessage>;
     type State = RequestTrackerState;
     type Arguments = Arc<Admitter>;
 
@@ -239,7 +239,7 @@ impl Actor for RequestTracker {
         message: Self::Msg,
         state: &mut RequestTrackerState,
     ) -> Result<(), ActorProcessingErr> {
-        let Opened { span, caller, message } = message.open(state.admitter.slot.name());
+        let OpenedMessage { span, caller, message } = message.open(state.admitter.slot.name());
         async {
             fault_point!(state.admitter.reader.fault_scope(), RequestTrackerHandle);
             match message {
@@ -300,7 +300,13 @@ impl RequestTrackerState {
 
     /// Admits or refuses a submission. A refusal is answered here, unless it rests on a request
     /// that is not durable yet; an admitted request is answered by the group commit.
-    fn admit(&mut self, submission: Submission, signer: RecoveredSigner, caller: &Span, reply: RpcReplyPort<Admitted>) {
+    fn admit(
+        &mut self,
+        submission: Submission,
+        signer: RecoveredSigner,
+        caller: &Span,
+        reply: RpcReplyPort<Admission>,
+    ) {
         if !self.admitter.leads() {
             let reason = "another replica admits requests".to_owned();
             return drop(reply.send(Err(SubmitError::Unavailable { reason })));
@@ -395,7 +401,7 @@ impl RequestTrackerState {
         key_hash: Option<B256>,
         operation_hash: B256,
         caller: &Span,
-        reply: RpcReplyPort<Admitted>,
+        reply: RpcReplyPort<Admission>,
     ) {
         let request_id = self.admitter.new_request_id();
         let idempotency: Option<IdempotencyKey> = key_hash.map(|key_hash| {
@@ -435,7 +441,7 @@ impl RequestTrackerState {
 
     /// Answers with the earlier request `known` once everything that was handed in until now is
     /// durable, or with the error of that commit.
-    fn answer_when_durable(&self, known: RequestId, reply: RpcReplyPort<Admitted>) {
+    fn answer_when_durable(&self, known: RequestId, reply: RpcReplyPort<Admission>) {
         let durable = move |result: Result<(), StoreError>| {
             let result = result.map(|()| known).map_err(|error| SubmitError::of_commit(known, &error));
             drop(reply.send(result));
@@ -445,7 +451,7 @@ impl RequestTrackerState {
 
     /// Refuses a request for the lock that an open one holds, once that one is durable. When its
     /// commit fails, it was never in the way.
-    fn refuse_when_durable(&self, lock: Lock, same_as: Option<RequestId>, reply: RpcReplyPort<Admitted>) {
+    fn refuse_when_durable(&self, lock: Lock, same_as: Option<RequestId>, reply: RpcReplyPort<Admission>) {
         let reader = Arc::clone(&self.admitter.reader);
         let holder = self.locks.get(&lock).copied();
         let is_durable =
@@ -463,7 +469,11 @@ impl RequestTrackerState {
 
     /// Closes a request whose commit failed, unless the store has it: a failed sync may have
     /// written it. A request that was written is treated as admitted.
-    fn resolve_failed_commit(&mut self, request_id: RequestId, myself: &ActorRef<Traced<RequestTrackerMessage>>) {
+    fn resolve_failed_commit(
+        &mut self,
+        request_id: RequestId,
+        myself: &ActorRef<TracedMessage<RequestTrackerMessage>>,
+    ) {
         match self.admitter.reader.request(&request_id, Reads::Disk) {
             Ok(Some(_)) => {
                 if let Some(open) = self.open.get(&request_id) {
@@ -511,7 +521,7 @@ impl RequestTrackerState {
     async fn sweep(
         &mut self,
         swept: SweepProgress,
-        myself: &ActorRef<Traced<RequestTrackerMessage>>,
+        myself: &ActorRef<TracedMessage<RequestTrackerMessage>>,
     ) -> Result<(), ActorProcessingErr> {
         let admitter = Arc::clone(&self.admitter);
         // A key that was used again keeps its new record: the commit of that record may still be

@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::actors::{BatcherMessage, RegistrySlots, RequestTrackerMessage, TreeMaintainerMessage};
 use super::reader::Reader;
 use crate::support::notify::{Announcer, ServiceEvent};
-use crate::support::slot::{Opened, Slot, Traced};
+use crate::support::slot::{OpenedMessage, Slot, TracedMessage};
 use crate::support::tasks::{Blocking, RETRY_INTERVAL, RetriedStep, SerialBlocking};
 
 /// Time from one look at the ledger without a notification to the next.
@@ -193,7 +193,7 @@ pub(crate) struct TreeMaintainerState {
 }
 
 impl Actor for TreeMaintainer {
-    type Msg = Traced<TreeMaintainerMessage>;
+    type Msg = TracedMessage<TreeMaintainerMessage>;
     type State = TreeMaintainerState;
     type Arguments = Arc<Applier>;
 
@@ -219,7 +219,7 @@ impl Actor for TreeMaintainer {
         message: Self::Msg,
         state: &mut TreeMaintainerState,
     ) -> Result<(), ActorProcessingErr> {
-        let Opened { span, caller, message } = message.open(state.applier.slot.name());
+        let OpenedMessage { span, caller, message } = message.open(state.applier.slot.name());
         async {
             fault_point!(state.applier.reader.fault_scope(), TreeMaintainerHandle);
             match message {
@@ -248,7 +248,7 @@ impl TreeMaintainerState {
     /// Applies the next block, if there is one.
     async fn follow(
         &mut self,
-        myself: &ActorRef<Traced<TreeMaintainerMessage>>,
+        myself: &ActorRef<TracedMessage<TreeMaintainerMessage>>,
         apply: fn(&Applier) -> Result<Option<Arc<Block>>, StoreError>,
     ) -> Result<(), ActorProcessingErr> {
         let applier = Arc::clone(&self.applier);

@@ -64,10 +64,10 @@ impl Default for BlockHashes {
 
 /// The clients that wait for a final state. Their number is bounded.
 pub(crate) struct Waiters {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaiterTable>,
 }
 
-struct Waiting {
+struct WaiterTable {
     limit: usize,
     count: usize,
     notifiers: Notifiers<RequestId>,
@@ -84,7 +84,7 @@ pub(crate) struct Waiter<'all> {
 impl Waiters {
     /// An empty list, for at most `limit` waiters at a time.
     pub fn new(limit: usize) -> Self {
-        Self { waiting: Mutex::new(Waiting { limit, count: 0, notifiers: Notifiers::default() }) }
+        Self { waiting: Mutex::new(WaiterTable { limit, count: 0, notifiers: Notifiers::default() }) }
     }
 
     /// Registers a waiter; `None` when the limit is reached. The caller registers first and then
@@ -122,7 +122,7 @@ impl Waiters {
         self.lock().notifiers.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaiterTable> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{Given, ReadRecord, SignInState, TransactionId, hash_of, write};
+use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, hash_of, write};
 use super::session_registry::SessionRegistryMessage;
 use super::signing_keys::{LoadedKeys, SigningError};
 use super::transactions::{NewTransaction, ProofRequest};
@@ -104,7 +104,7 @@ impl SignInHandle {
         let AuthorizationOrigin { source, user_agent, sessions } = origin;
         let expected = self.expected_subject(&request).await?;
         for session in sessions.iter().take(MOST_SESSIONS) {
-            self.await_given(Given::Session(session), *source).await?;
+            self.await_given(IssuedItem::Session(session), *source).await?;
             if let Some(person) = self.session_person(&request, expected.as_deref(), session)?
                 && let Some(delivery) = self.grant_from_session(&request, &person).await?
             {

@@ -288,7 +288,7 @@ fn by_id(clients: Vec<SignInClient>) -> HashMap<String, Arc<SignInClient>> {
 
 /// Something that a caller has been given, perhaps by another replica.
 #[derive(Clone, Copy, Debug)]
-pub enum Given<'a> {
+pub enum IssuedItem<'a> {
     /// The id of a transaction.
     Transaction(TransactionId),
     /// An authorization code.
@@ -307,12 +307,12 @@ impl SignInHandle {
     /// # Errors
     /// The store cannot be read; or the journal gave no answer, so it is not known whether there is
     /// such a record; or the source has asked for too much that does not exist.
-    pub async fn await_given(&self, given: Given<'_>, source: Option<IpAddr>) -> Result<(), SignInError> {
+    pub async fn await_given(&self, given: IssuedItem<'_>, source: Option<IpAddr>) -> Result<(), SignInError> {
         let key: RecordKey = match given {
-            Given::Transaction(id) => id.key(),
-            Given::Code(code) => code_key(code),
-            Given::Token(token) => token_key(hash_of(token)),
-            Given::Session(secret) => session_key(secret),
+            IssuedItem::Transaction(id) => id.key(),
+            IssuedItem::Code(code) => code_key(code),
+            IssuedItem::Token(token) => token_key(hash_of(token)),
+            IssuedItem::Session(secret) => session_key(secret),
         };
         let is_there = || self.state.records.get(&key).map(|record| record.is_some());
         if !is_there()? {

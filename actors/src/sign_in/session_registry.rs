@@ -25,7 +25,7 @@ use super::open_sign_ins::OpenSignIns;
 use super::records::{SignInState, TransactionId};
 use super::signing_keys::{LoadedKeys, SigningError};
 use crate::support::notify::Notifiers;
-use crate::support::slot::{Opened, Ping, Traced};
+use crate::support::slot::{OpenedMessage, Ping, TracedMessage};
 
 // Messages to the session registry.
 
@@ -122,7 +122,7 @@ pub(crate) struct SessionRegistryState {
 }
 
 impl Actor for SessionRegistry {
-    type Msg = Traced<SessionRegistryMessage>;
+    type Msg = TracedMessage<SessionRegistryMessage>;
     type State = SessionRegistryState;
     type Arguments = Arc<SignInState>;
 
@@ -151,7 +151,7 @@ impl Actor for SessionRegistry {
         message: Self::Msg,
         state: &mut SessionRegistryState,
     ) -> Result<(), ActorProcessingErr> {
-        let Opened { span, caller, message } = message.open(state.shared.session_registry.name());
+        let OpenedMessage { span, caller, message } = message.open(state.shared.session_registry.name());
         async {
             fault_point!(state.shared.fault_scope, SessionRegistryHandle);
             state.handle(message, &myself);
@@ -166,7 +166,7 @@ impl Actor for SessionRegistry {
 impl SessionRegistryState {
     /// Handles a message without waiting, so that a long queue of sign-ins is handled quickly. An
     /// error of `send` means that the caller no longer waits.
-    fn handle(&mut self, message: SessionRegistryMessage, myself: &ActorRef<Traced<SessionRegistryMessage>>) {
+    fn handle(&mut self, message: SessionRegistryMessage, myself: &ActorRef<TracedMessage<SessionRegistryMessage>>) {
         let limit = || self.shared.limits.load().open_sign_ins;
         match message {
             SessionRegistryMessage::Ping(reply) => drop(reply.send(())),
@@ -267,7 +267,11 @@ impl SessionRegistryState {
         tokio::spawn(sweeping.in_current_span());
     }
 
-    fn finish_sweep(&mut self, swept: Result<usize, StoreError>, myself: &ActorRef<Traced<SessionRegistryMessage>>) {
+    fn finish_sweep(
+        &mut self,
+        swept: Result<usize, StoreError>,
+        myself: &ActorRef<TracedMessage<SessionRegistryMessage>>,
+    ) {
         self.is_sweeping = false;
         match swept {
             Ok(0) => {}

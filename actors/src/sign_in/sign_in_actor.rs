@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, Progress};
 use super::handle::{SignInError, SignInHandle};
-use super::records::{Given, TransactionId};
+use super::records::{IssuedItem, TransactionId};
 use super::sessions::SessionCookie;
 use super::signing_keys::PublicJwk;
 use super::tokens::{LiveToken, TokenResponse};
@@ -346,7 +346,7 @@ async fn authorize(
 }
 
 async fn proof_request(handle: &SignInHandle, transaction: TransactionId) -> Result<ProofRequest, SignInCallError> {
-    handle.await_given(Given::Transaction(transaction), None).await?;
+    handle.await_given(IssuedItem::Transaction(transaction), None).await?;
     Ok(handle.proof_request(transaction)?)
 }
 
@@ -357,7 +357,7 @@ async fn follow(
     (seen, deadline): (Progress, Instant),
     source: Option<IpAddr>,
 ) -> Result<Progress, SignInError> {
-    handle.await_given(Given::Transaction(transaction), source).await?;
+    handle.await_given(IssuedItem::Transaction(transaction), source).await?;
     let _following = handle.enter_follower(transaction, source)?;
     handle.follow(transaction, secret, seen, deadline).await
 }
@@ -371,6 +371,6 @@ fn is_authentic(handle: &SignInHandle, client_id: &str, secret: Option<&str>) ->
 }
 
 async fn live_token(handle: &SignInHandle, token: &str) -> Result<Option<LiveToken>, SignInCallError> {
-    handle.await_given(Given::Token(token), None).await?;
+    handle.await_given(IssuedItem::Token(token), None).await?;
     Ok(handle.live_token(token)?)
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use subtle::ConstantTimeEq;
 
 use super::handle::{SignInError, SignInHandle};
-use super::records::{Given, ReadRecord, TOKEN_LIFETIME, code_key, hash_of, token_key, write};
+use super::records::{IssuedItem, ReadRecord, TOKEN_LIFETIME, code_key, hash_of, token_key, write};
 use super::sessions::SessionPerson;
 use super::signing_keys::SigningError;
 use crate::support::notify::ServiceEvent;
@@ -183,7 +183,7 @@ impl SignInHandle {
         code_verifier: Option<&str>,
     ) -> Result<TokenResponse, SignInError> {
         let key = code_key(code);
-        self.await_given(Given::Code(code), None).await?;
+        self.await_given(IssuedItem::Code(code), None).await?;
         let mut is_recent = !self.state.catching_up.is_replica();
         loop {
             let read = self.state.get_also_expired::<AuthorizationCode>(&key)?;
@@ -282,7 +282,7 @@ impl SignInHandle {
     /// `token` is an ID token, which cannot be revoked: clients check it without the provider.
     pub async fn revoke_token(&self, client_id: &str, token: &str) -> Result<(), SignInError> {
         let token_hash = hash_of(token);
-        self.await_given(Given::Token(token), None).await?;
+        self.await_given(IssuedItem::Token(token), None).await?;
         match self.state.get::<AccessToken>(&token_key(token_hash))? {
             Some(read) if read.value.client_id == client_id => Ok(self.revoke(token_hash).await?),
             Some(_) => Ok(()),

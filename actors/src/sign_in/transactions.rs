@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use super::authorization::{Progress, check_mode, check_return, check_secret};
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{Given, ReadRecord, TransactionId, hash_of, write};
+use super::records::{IssuedItem, ReadRecord, TransactionId, hash_of, write};
 use super::session_registry::SessionRegistryMessage;
 use super::sessions::SessionCookie;
 use crate::support::slot::RESTART_PATIENCE;
@@ -222,7 +222,7 @@ impl SignInHandle {
         mode: AnswerMode,
         source: Option<IpAddr>,
     ) -> Result<Option<String>, SignInError> {
-        self.await_given(Given::Transaction(id), source).await?;
+        self.await_given(IssuedItem::Transaction(id), source).await?;
         let ReadRecord { value, .. } = self.transaction(id)?;
         let client = self.client_of(&value)?;
         check_mode(&client, mode)?;
@@ -261,20 +261,20 @@ impl SignInHandle {
 
     /// Accepts a person's refusal as the transaction's answer.
     pub async fn refuse(&self, id: TransactionId) -> Result<(), SignInError> {
-        self.await_given(Given::Transaction(id), None).await?;
+        self.await_given(IssuedItem::Transaction(id), None).await?;
         self.settle(id, Answer::Refused, None).await
     }
 
     /// Accepts as the transaction's answer that the person's wallet gives no proof.
     pub async fn fail(&self, id: TransactionId, failure: WalletFailure) -> Result<(), SignInError> {
-        self.await_given(Given::Transaction(id), None).await?;
+        self.await_given(IssuedItem::Transaction(id), None).await?;
         self.settle(id, Answer::Failed(failure), None).await
     }
 
     /// Why a transaction brought no proof, for a caller that has its secret, while its response was
     /// not given out; `None` when it brought one, or the person refused.
     pub async fn failure(&self, id: TransactionId, secret: &str) -> Result<Option<WalletFailure>, SignInError> {
-        self.await_given(Given::Transaction(id), None).await?;
+        self.await_given(IssuedItem::Transaction(id), None).await?;
         let ReadRecord { value, .. } = self.transaction(id)?;
         check_secret(&value, secret)?;
         Ok(match value.answer {
@@ -305,7 +305,7 @@ impl SignInHandle {
     /// # Errors
     /// The transaction was answered or completed before, or does not exist for this caller.
     pub async fn cancel(&self, id: TransactionId, secret: &str) -> Result<Delivery, SignInError> {
-        self.await_given(Given::Transaction(id), None).await?;
+        self.await_given(IssuedItem::Transaction(id), None).await?;
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
             check_secret(&value, secret)?;
@@ -362,9 +362,9 @@ impl SignInHandle {
         return_secret: Option<&str>,
         session: SessionCookie<'_>,
     ) -> Result<CompletedTransaction, SignInError> {
-        self.await_given(Given::Transaction(id), None).await?;
+        self.await_given(IssuedItem::Transaction(id), None).await?;
         if let SessionCookie::HostOnly(session) | SessionCookie::Plain(session) = session {
-            self.await_given(Given::Session(session), None).await?;
+            self.await_given(IssuedItem::Session(session), None).await?;
         }
         if self.transaction(id)?.value.answer.is_none() {
             // Another replica may have the answer.

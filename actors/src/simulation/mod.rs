@@ -28,6 +28,6 @@ mod service;
 mod tests;
 
 pub use faults::{FaultRates, FaultyLedger, MemoryLedger};
-pub use play::{Failure, Played, Simulation, find_failure, play_seeds};
+pub use play::{Failure, PlaySummary, Simulation, find_failure, play_seeds};
 pub use run::{EventLog, Run, SeededRandom, SimulatedClock};
 pub use service::{NewService, SimulatedService};

@@ -130,7 +130,7 @@ const SHOWN: usize = 60;
 
 /// What was played without a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Played {
+pub struct PlaySummary {
     /// Histories.
     pub histories: u64,
     /// Their runs.
@@ -139,7 +139,7 @@ pub struct Played {
     pub events: u64,
 }
 
-impl fmt::Display for Played {
+impl fmt::Display for PlaySummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { histories, runs, events } = self;
         write!(f, "{histories} histories, {runs} runs, {events} events")
@@ -171,7 +171,7 @@ impl fmt::Display for Failure {
 /// When a play panics: with the [`Failure`], whose seed repeats the history.
 #[track_caller]
 #[expect(clippy::panic, reason = "a check of a history fails by a panic, and so do many")]
-pub fn play_seeds(seeds: Range<u64>, play: impl Fn(&mut Simulation) + Sync) -> Played {
+pub fn play_seeds(seeds: Range<u64>, play: impl Fn(&mut Simulation) + Sync) -> PlaySummary {
     match search(seeds, play) {
         Ok(played) => played,
         Err(failure) => panic!("{failure}"),
@@ -184,9 +184,9 @@ pub fn find_failure(seeds: Range<u64>, play: impl Fn(&mut Simulation) + Sync) ->
     search(seeds, play).err()
 }
 
-fn search(seeds: Range<u64>, play: impl Fn(&mut Simulation) + Sync) -> Result<Played, Failure> {
+fn search(seeds: Range<u64>, play: impl Fn(&mut Simulation) + Sync) -> Result<PlaySummary, Failure> {
     let next = AtomicU64::new(seeds.start);
-    let outcome = Mutex::new(Ok(Played::default()));
+    let outcome = Mutex::new(Ok(PlaySummary::default()));
     let outcome_now = || outcome.lock().unwrap_or_else(PoisonError::into_inner);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -216,12 +216,12 @@ fn search(seeds: Range<u64>, play: impl Fn(&mut Simulation) + Sync) -> Result<Pl
     outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn play_one(seed: u64, play: impl Fn(&mut Simulation)) -> Result<Played, Failure> {
+fn play_one(seed: u64, play: impl Fn(&mut Simulation)) -> Result<PlaySummary, Failure> {
     let mut simulation = Simulation::from_seed(seed);
     let played = catch_unwind(AssertUnwindSafe(|| play(&mut simulation)));
     let events = simulation.events();
     match played {
-        Ok(()) => Ok(Played { histories: 1, runs: simulation.runs(), events: events.len() as u64 }),
+        Ok(()) => Ok(PlaySummary { histories: 1, runs: simulation.runs(), events: events.len() as u64 }),
         Err(panic) => Err(Failure { seed, message: message_of(panic.as_ref()), events }),
     }
 }

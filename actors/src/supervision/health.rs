@@ -228,7 +228,7 @@ impl StoreWatch {
         if self.store.folder().is_none() {
             return std::future::pending().await;
         }
-        let (mut refusing, mut replaced_looks) = (Refusing::default(), 0);
+        let (mut refusing, mut replaced_looks) = (RefusedWrites::default(), 0);
         loop {
             sleep(if replaced_looks > 0 { SECOND_LOOK } else { STORE_INTERVAL }).await;
             let store = self.store.clone();
@@ -268,13 +268,13 @@ fn look(store: &Store) -> Look {
 
 /// What the looks so far have found.
 #[derive(Default)]
-struct Refusing {
+struct RefusedWrites {
     is_known: bool,
     /// Since when the disk takes writes and the store does not.
     disk_writable_since: Option<Instant>,
 }
 
-impl Refusing {
+impl RefusedWrites {
     /// Adds a look. Returns the store's error when the store has to be opened again: the disk takes
     /// writes, and RocksDB does not resume by itself.
     fn judge(&mut self, look: Look, now: Instant) -> Option<StoreError> {
@@ -354,7 +354,7 @@ mod tests {
         /// Seconds of looks until the service ends, of at most 100; the disk is good from the second 50
         /// on.
         fn ends_after(healing: Healing) -> Option<u64> {
-            let (mut refusing, began) = (Refusing::default(), Instant::now());
+            let (mut refusing, began) = (RefusedWrites::default(), Instant::now());
             let mut look =
                 |second| refusing.judge(refuses(healing, second >= 50), began + Duration::from_secs(second)).is_some();
             (0..100).find(|second| look(*second))
@@ -369,7 +369,7 @@ mod tests {
 
         #[test]
         fn the_time_to_resume_begins_again_when_the_disk_fails_again() {
-            let (mut refusing, began) = (Refusing::default(), Instant::now());
+            let (mut refusing, began) = (RefusedWrites::default(), Instant::now());
             let mut ends = |look, second| refusing.judge(look, began + Duration::from_secs(second)).is_some();
             assert!(!ends(refuses(Healing::ByItself, true), 0));
             assert!(!ends(refuses(Healing::ByItself, false), 9));

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
 
 use super::replication::{LeadError, ReplicationParts};
-use crate::support::slot::{Opened, Ping, Slot, Traced, actor_span};
+use crate::support::slot::{OpenedMessage, Ping, Slot, TracedMessage, actor_span};
 use crate::support::tasks::OwnedTask;
 
 // Who leads the replicas of a journal.
@@ -265,7 +265,7 @@ pub(crate) struct LeadershipState {
 }
 
 impl Actor for LeadershipActor {
-    type Msg = Traced<LeadershipMessage>;
+    type Msg = TracedMessage<LeadershipMessage>;
     type State = LeadershipState;
     type Arguments = Arc<Candidate>;
 
@@ -295,7 +295,7 @@ impl Actor for LeadershipActor {
         message: Self::Msg,
         state: &mut LeadershipState,
     ) -> Result<(), ActorProcessingErr> {
-        let Opened { span, caller, message } = message.open(state.candidate.slot.name());
+        let OpenedMessage { span, caller, message } = message.open(state.candidate.slot.name());
         async {
             fault_point!(state.candidate.parts.store.fault_scope(), LeadershipHandle);
             state.handle(message)

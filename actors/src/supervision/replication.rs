@@ -75,7 +75,7 @@ pub(crate) struct ReplicationParts {
     /// Who elects the leader; `None` when the embedder does.
     pub election: Option<Arc<dyn Election>>,
     pub following: RetriedStep,
-    pub seen: BlockingMutex<Seen>,
+    pub seen: BlockingMutex<Observations>,
     pub freshness: Arc<Freshness>,
     /// Dropped last: see [`crate::Service::stop`].
     pub group_commit: GroupCommit,
@@ -105,7 +105,7 @@ pub struct ReplicaStatus {
 
 /// What was seen of the journal and the election.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Observations {
     end: Option<Position>,
     leader: Option<Result<String, String>>,
     unfit_until: Option<Instant>,
@@ -139,7 +139,7 @@ impl Replication {
 
     /// See [`crate::Service::replica_status`].
     pub fn status(&self) -> ReplicaStatus {
-        let Seen { end, leader, unfit_until } = lock(&self.parts.seen).clone();
+        let Observations { end, leader, unfit_until } = lock(&self.parts.seen).clone();
         ReplicaStatus {
             position: self.parts.replica.position(),
             synced: self.parts.replica.synced(),
@@ -168,7 +168,7 @@ impl Replication {
     }
 }
 
-fn lock(seen: &BlockingMutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &BlockingMutex<Observations>) -> MutexGuard<'_, Observations> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -43,7 +43,7 @@ pub(crate) trait Ping: Send + 'static {
 /// counted here.
 pub(crate) struct Slot<M> {
     name: String,
-    occupancy: Occupancy<ActorRef<Traced<M>>>,
+    occupancy: Occupancy<ActorRef<TracedMessage<M>>>,
     waiting_calls: WaitingCalls,
 }
 
@@ -67,7 +67,7 @@ impl<M: Send + 'static> Slot<M> {
 
     /// Registers a starting actor. Messages that are sent from now on wait in its mailbox until it
     /// has started. An actor that loads state therefore calls this first and misses no message.
-    pub fn occupy(&self, actor: ActorRef<Traced<M>>) {
+    pub fn occupy(&self, actor: ActorRef<TracedMessage<M>>) {
         self.occupancy.occupy(actor);
     }
 
@@ -98,7 +98,7 @@ impl<M: Send + 'static> Slot<M> {
     ) -> Result<R, CallError> {
         let actor = self.wait_until_running(deadline).await?;
         let patience = deadline.saturating_duration_since(Instant::now());
-        match actor.call(|reply| Traced::call(message(reply)), Some(patience)).await {
+        match actor.call(|reply| TracedMessage::call(message(reply)), Some(patience)).await {
             Ok(CallResult::Success(answer)) => Ok(answer),
             Ok(CallResult::Timeout | CallResult::SenderError) => Err(CallError::NoAnswer),
             // The actor stopped after `running` returned it and before the message was sent.
@@ -107,8 +107,8 @@ impl<M: Send + 'static> Slot<M> {
     }
 
     /// The actor, once it runs.
-    async fn wait_until_running(&self, deadline: Instant) -> Result<ActorRef<Traced<M>>, CallError> {
-        let is_running = |actor: &ActorRef<Traced<M>>| actor.get_status() <= ractor::ActorStatus::Running;
+    async fn wait_until_running(&self, deadline: Instant) -> Result<ActorRef<TracedMessage<M>>, CallError> {
+        let is_running = |actor: &ActorRef<TracedMessage<M>>| actor.get_status() <= ractor::ActorStatus::Running;
         let occupant = self.occupancy.occupant().filter(|actor| is_running(actor));
         let actor = match occupant {
             Some(actor) => actor,
@@ -178,12 +178,12 @@ pub const ACTOR_SPANS: &str = "selfsame_actors::actor";
 /// A message with the span of its caller.
 ///
 /// A notification carries no span, because the work that it starts serves many requests.
-pub(crate) struct Traced<M> {
+pub(crate) struct TracedMessage<M> {
     caller: Span,
     message: M,
 }
 
-impl<M> Traced<M> {
+impl<M> TracedMessage<M> {
     /// The message of a call, with the caller's span.
     pub fn call(message: M) -> Self {
         Self { caller: Span::current(), message }
@@ -195,13 +195,13 @@ impl<M> Traced<M> {
     }
 
     /// The message, the span that an actor handles it in, and the caller's.
-    pub fn open(self, actor: &str) -> Opened<M> {
-        Opened { span: actor_span(&self.caller, actor), caller: self.caller, message: self.message }
+    pub fn open(self, actor: &str) -> OpenedMessage<M> {
+        OpenedMessage { span: actor_span(&self.caller, actor), caller: self.caller, message: self.message }
     }
 }
 
 /// A message that its actor handles.
-pub(crate) struct Opened<M> {
+pub(crate) struct OpenedMessage<M> {
     /// What the actor does for the message happens in this span.
     pub span: Span,
     /// The span of the caller; one without effect for a notification.
@@ -209,7 +209,7 @@ pub(crate) struct Opened<M> {
     pub message: M,
 }
 
-impl<M> From<M> for Traced<M> {
+impl<M> From<M> for TracedMessage<M> {
     /// A notification.
     fn from(message: M) -> Self {
         Self { caller: Span::none(), message }

@@ -67,11 +67,11 @@ impl SourceRateLimiter {
 /// Limits the requests of each source address (IPv6: of each /64), of the networks around it, and
 /// of all together.
 pub(crate) struct SourceLimiter {
-    limited: Mutex<Limited>,
+    limited: Mutex<SourceWindow>,
     refused: AtomicU64,
 }
 
-struct Limited {
+struct SourceWindow {
     limit: Option<RateLimit>,
     limiter: SourceRateLimiter,
 }
@@ -79,7 +79,7 @@ struct Limited {
 impl SourceLimiter {
     /// A limiter under `limit`; `None` is off.
     pub fn new(limit: Option<RateLimit>) -> Self {
-        let limited = Limited { limit, limiter: SourceRateLimiter::new(NetworkMultiples::RATE) };
+        let limited = SourceWindow { limit, limiter: SourceRateLimiter::new(NetworkMultiples::RATE) };
         Self { limited: Mutex::new(limited), refused: AtomicU64::new(0) }
     }
 
@@ -96,7 +96,7 @@ impl SourceLimiter {
 
     /// Counts several things at once. More than the limit of a source are always refused.
     pub fn charge_many(&self, source: IpAddr, count: usize, now: Duration) -> Result<(), TooManyRequests> {
-        let Limited { limit, limiter } = &mut *self.lock();
+        let SourceWindow { limit, limiter } = &mut *self.lock();
         let Some(windows) = limiter.under(*limit) else { return Ok(()) };
         windows.check(source, count, now).map_err(|wait| self.refuse(wait))?;
         windows.charge(source, count, now);
@@ -115,13 +115,13 @@ impl SourceLimiter {
 
     /// Takes back one of what [`SourceLimiter::charge`] has counted for `source`.
     pub fn refund(&self, source: IpAddr) {
-        let Limited { limit, limiter } = &mut *self.lock();
+        let SourceWindow { limit, limiter } = &mut *self.lock();
         if let Some(windows) = limiter.under(*limit) {
             windows.refund(source);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Limited> {
+    fn lock(&self) -> MutexGuard<'_, SourceWindow> {
         self.limited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

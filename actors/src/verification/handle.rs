@@ -31,16 +31,16 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::pool::{Job, Measured, VerifierPoolMessage, VerifierState};
+use super::pool::{Job, PoolHistograms, VerifierPoolMessage, VerifierState};
 use super::queue::{Origin, Permits, ProofPermit};
 use super::recording::{
-    NullifierRecorder, ProvedAction, Recorded, RecordingResult, SeenNullifier, results, session_proofs,
+    NullifierRecorder, ProvedAction, RecordingResult, RequestRecord, SeenNullifier, results, session_proofs,
     verification_event, verified_nullifiers,
 };
 use super::refusals::{ApplicationLimiter, VerificationError};
 use super::roots::{RootList, TrustedDataAt, TrustedDataError, unknown_roots};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
-use crate::chain::handle::{ChainHandle, Unseen};
+use crate::chain::handle::{ChainHandle, UnseenContracts};
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;
 use crate::registry::handle::RegistryHandle;
@@ -116,7 +116,7 @@ const MOST_LOOKING: usize = 32;
 pub(crate) type Verdict = Result<(), ItemError>;
 
 /// A claim that waits for the pool, or why its item failed an earlier check.
-type Checked = Result<PermittedClaim, ItemError>;
+type CheckedItem = Result<PermittedClaim, ItemError>;
 
 /// A claim with the permit of its proof.
 struct PermittedClaim {
@@ -260,7 +260,7 @@ impl VerificationHandle {
         let is_told = self.inner.events.wants(EventKind::VerificationSucceeded, Some(&app_id));
         let event = is_told.then(|| verification_event(relying_party, *environment, &request, &results));
         let session_proofs = session_proofs(&app_id, *environment, &request.proofs, &results);
-        let recorded = Recorded { app_id: &app_id, action: proved, session_proofs, signed, event };
+        let recorded = RequestRecord { app_id: &app_id, action: proved, session_proofs, signed, event };
         let RecordingResult { first, is_reuse } = self.inner.recorder.record(&recorded, deadline).await?;
         tracing::info!(
             app_id,
@@ -445,14 +445,14 @@ impl VerificationHandle {
         directory: Arc<Directory>,
         mut permits: Vec<ProofPermit>,
         deadline: Instant,
-    ) -> Result<Vec<Checked>, VerificationError> {
+    ) -> Result<Vec<CheckedItem>, VerificationError> {
         let check = |unseen| self.check_items(&request, &admitted, &directory, unseen, deadline);
-        let mut checked = check(Unseen::new()).await?;
+        let mut checked = check(UnseenContracts::new()).await?;
         let mut caught_up = Ok(());
         if self.inner.registry.is_replica() && !unknown_roots(&request.proofs, &checked).is_empty() {
             // Another replica may have shown the root.
             caught_up = self.inner.registry.catch_up().await;
-            checked = check(Unseen::new()).await?;
+            checked = check(UnseenContracts::new()).await?;
         }
         let wanted =
             if self.inner.chain.is_empty() { HashSet::new() } else { unknown_roots(&request.proofs, &checked) };
@@ -481,7 +481,7 @@ impl VerificationHandle {
         request: &Arc<VerificationRequest>,
         admitted: &Admitted,
         directory: &Arc<Directory>,
-        unseen: Unseen,
+        unseen: UnseenContracts,
         deadline: Instant,
     ) -> Result<Result<Vec<Result<EncodedClaim, ItemError>>, Unavailable>, VerificationError> {
         let Ok(Ok(preparing)) = timeout_at(deadline, Arc::clone(&self.inner.preparing).acquire_owned()).await else {
@@ -508,7 +508,7 @@ impl VerificationHandle {
     /// Sends the claims to the pool; the verdicts are in the items' order.
     async fn check_claims(
         &self,
-        items: Vec<Checked>,
+        items: Vec<CheckedItem>,
         kind: ProofKind,
         key: &Arc<PreparedKey>,
         origin: Origin,
@@ -563,7 +563,7 @@ impl VerificationHandle {
     /// What the batches took, and what came of the proofs.
     pub fn measurements(&self) -> VerifierMeasurements {
         let Inner { verifier, verdicts, .. } = &*self.inner;
-        let Measured { batch_proofs, wait_seconds, check_seconds } = &verifier.measured;
+        let PoolHistograms { batch_proofs, wait_seconds, check_seconds } = &verifier.measured;
         VerifierMeasurements {
             batch_proofs: batch_proofs.snapshot(),
             wait_seconds: wait_seconds.snapshot(),

@@ -23,7 +23,7 @@ use super::queue::{FairQueue, Origin, ProofPermit};
 use super::settings::{ProofChecker, VerificationSettings};
 use crate::clock::Random;
 use crate::support::notify::{Announcer, ServiceEvent};
-use crate::support::slot::{Ping, Slot, Traced, actor_span};
+use crate::support::slot::{Ping, Slot, TracedMessage, actor_span};
 use crate::support::tasks::Blocking;
 
 // Messages to the verifier pool and its workers.
@@ -118,7 +118,7 @@ pub(crate) struct VerifierState {
     /// Proofs that did not hold, since the start.
     pub bad: AtomicU64,
     /// What the batches took.
-    pub measured: Measured,
+    pub measured: PoolHistograms,
     pub fault_scope: FaultScope,
     instance: String,
 }
@@ -142,7 +142,7 @@ impl VerifierState {
             blocking,
             good: AtomicU64::new(0),
             bad: AtomicU64::new(0),
-            measured: Measured::default(),
+            measured: PoolHistograms::default(),
             fault_scope: FaultScope::of_instance(instance),
             instance: instance.to_owned(),
         }
@@ -160,13 +160,13 @@ impl VerifierState {
 }
 
 /// What the batches took since the start.
-pub(crate) struct Measured {
+pub(crate) struct PoolHistograms {
     pub batch_proofs: Histogram,
     pub wait_seconds: Histogram,
     pub check_seconds: Histogram,
 }
 
-impl Default for Measured {
+impl Default for PoolHistograms {
     fn default() -> Self {
         Self {
             batch_proofs: Histogram::new(BATCH_PROOFS),
@@ -247,7 +247,7 @@ struct Worker {
 }
 
 impl Actor for VerifierPool {
-    type Msg = Traced<VerifierPoolMessage>;
+    type Msg = TracedMessage<VerifierPoolMessage>;
     type State = VerifierPoolState;
     type Arguments = Arc<VerifierState>;
 
@@ -331,7 +331,7 @@ impl Actor for VerifierPool {
 impl VerifierPoolState {
     async fn start_worker(
         &self,
-        myself: &ActorRef<Traced<VerifierPoolMessage>>,
+        myself: &ActorRef<TracedMessage<VerifierPoolMessage>>,
         index: usize,
     ) -> Result<Worker, ActorProcessingErr> {
         let name = self.verifier.next_worker_name(index);

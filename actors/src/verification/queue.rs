@@ -43,12 +43,12 @@ pub(crate) struct Permits {
     limit: usize,
     /// The most permits of a network of each size, as [`networks_of`] orders them.
     most: [usize; 3],
-    taken: Mutex<Taken>,
+    taken: Mutex<TakenPermits>,
     refused_of_source: AtomicU64,
 }
 
 #[derive(Default)]
-struct Taken {
+struct TakenPermits {
     all: usize,
     of_network: HashMap<SizedNetwork, usize>,
 }
@@ -111,7 +111,7 @@ impl Permits {
         self.limit
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, TakenPermits> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

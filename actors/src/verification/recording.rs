@@ -32,7 +32,7 @@ use crate::support::notify::{Announcer, ServiceEvent};
 const LOCKS: usize = 1024;
 
 /// What is recorded of a request with at least one verified proof.
-pub(super) struct Recorded<'a> {
+pub(super) struct RequestRecord<'a> {
     pub app_id: &'a str,
     /// `None` for a session.
     pub action: Option<ProvedAction<'a>>,
@@ -119,7 +119,7 @@ impl NullifierRecorder {
     /// durable.
     pub async fn record(
         &self,
-        recorded: &Recorded<'_>,
+        recorded: &RequestRecord<'_>,
         deadline: Instant,
     ) -> Result<RecordingResult, VerificationError> {
         if recorded.action.is_none() && recorded.signed.is_none() && recorded.event.is_none() {
@@ -166,7 +166,7 @@ impl NullifierRecorder {
     }
 
     /// Tells embedders which nullifiers were recorded.
-    fn announce_nullifiers(&self, recorded: &Recorded<'_>, write: &VerificationWrite) {
+    fn announce_nullifiers(&self, recorded: &RequestRecord<'_>, write: &VerificationWrite) {
         for (key, _, after) in &write.nullifiers {
             self.announcer.announce(|| ServiceEvent::NullifierRecorded {
                 app_id: recorded.app_id.to_owned(),
@@ -192,7 +192,7 @@ impl NullifierRecorder {
     }
 
     /// The write that changes the records from what they are now to what they become.
-    fn write(&self, recorded: &Recorded<'_>, now: UnixMillis) -> Result<VerificationWrite, RecordError> {
+    fn write(&self, recorded: &RequestRecord<'_>, now: UnixMillis) -> Result<VerificationWrite, RecordError> {
         let mut write = match &recorded.action {
             Some(proved) => self.nullifier_write(proved, now)?,
             None => VerificationWrite::default(),

@@ -160,11 +160,11 @@ enum Credential {
 
 /// Counts the proofs of applications.
 pub(super) struct ApplicationLimiter {
-    limited: Mutex<Limited>,
+    limited: Mutex<ApplicationWindows>,
     refused: AtomicU64,
 }
 
-struct Limited {
+struct ApplicationWindows {
     limit: Option<RateLimit>,
     /// Proofs by the application's id and how it authenticated. Only configured applications are
     /// counted, so the keys are bounded.
@@ -175,7 +175,7 @@ struct Limited {
 impl ApplicationLimiter {
     /// A limiter under `limit`; `None` is off.
     pub fn new(limit: Option<RateLimit>) -> Self {
-        let limited = Limited { limit, applications: RateLimiter::new(), nonces: RateLimiter::new() };
+        let limited = ApplicationWindows { limit, applications: RateLimiter::new(), nonces: RateLimiter::new() };
         Self { limited: Mutex::new(limited), refused: AtomicU64::new(0) }
     }
 
@@ -195,7 +195,7 @@ impl ApplicationLimiter {
 
     /// Takes back one proof that [`ApplicationLimiter::charge`] has counted.
     pub fn refund(&self, app_id: &str) {
-        let Limited { limit, applications, .. } = &mut *self.lock();
+        let ApplicationWindows { limit, applications, .. } = &mut *self.lock();
         if let Some(windows) = applications.under(*limit) {
             windows.refund(&(app_id.to_owned(), Credential::Secret));
         }
@@ -230,12 +230,12 @@ impl ApplicationLimiter {
         self.refused.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Limited> {
+    fn lock(&self) -> MutexGuard<'_, ApplicationWindows> {
         self.limited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Limited {
+impl ApplicationWindows {
     fn charge(&mut self, key: (String, Credential), proofs: usize, now: Duration) -> Result<(), Duration> {
         let Some(windows) = self.applications.under(self.limit) else { return Ok(()) };
         windows.check(&key, proofs, now)?;

@@ -25,7 +25,7 @@ use selfsame_storage::{StoreError, UnloggedKey, VerificationRecords};
 use tokio::sync::{Mutex, oneshot};
 
 use super::handle::VerificationHandle;
-use crate::chain::handle::{ChainHandle, RootUse, Unseen};
+use crate::chain::handle::{ChainHandle, RootUse, UnseenContracts};
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;
 use crate::registry::handle::RegistryHandle;
@@ -156,7 +156,7 @@ pub(super) struct TrustedDataAt<'a> {
     pub registry: &'a RegistryHandle,
     pub chain: &'a ChainHandle,
     /// The contracts that could not be looked at for these proofs.
-    pub unseen: &'a Unseen,
+    pub unseen: &'a UnseenContracts,
     pub now: UnixSeconds,
 }
 

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::sign_in::session_registry::SessionRegistryMessage;
-use crate::support::slot::Traced;
+use crate::support::slot::TracedMessage;
 use crate::{ClusterParts, CompletedTransaction, ConfiguredKey, SessionCookie, SignInClient};
 
 const APP: &str = "app_staging_records";
@@ -228,7 +228,7 @@ async fn sign_in_keeps_its_records_where_the_embedder_wants_them() {
     // All that expires has expired in an hour's time. Both stores are swept.
     clock.advance(Duration::from_secs(3 * 3600));
     let registry = where_is("own-records/session-registry").expect("the actor runs");
-    let registry = ActorRef::<Traced<SessionRegistryMessage>>::from(registry);
+    let registry = ActorRef::<TracedMessage<SessionRegistryMessage>>::from(registry);
     registry.cast(SessionRegistryMessage::Sweep.into()).expect("the actor runs");
     let is_swept = || records.kinds() == [RecordKind::SigningKeys, RecordKind::RegistryKey];
     wait_until("what expired is deleted", is_swept).await;
