@@ -11,7 +11,7 @@ use hyper::{Method, StatusCode};
 use selfsame_actors::RegistryHandle;
 use selfsame_protocol::Address;
 use selfsame_protocol::commitment::SlotError;
-use selfsame_protocol::gateway::ServiceApiError;
+use selfsame_protocol::gateway::{ServiceApiError, meanings};
 use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::indexer::{
     AddressQuery, AuthenticatorPubkeysResponse, AuthenticatorsResponse, CompatInclusionProofResponse,
@@ -125,6 +125,7 @@ impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
         describe_height(description);
         openapi::describe_rejections::<IndexerError>(description, "ServiceApiError_IndexerErrorCode");
+        openapi::describe_codes(description, "IndexerErrorCode", meanings::<IndexerErrorCode>());
     }
 }
 
@@ -249,8 +250,8 @@ async fn account(
     post, path = "/inclusion-proof", tag = "indexer", request_body = LeafIndexQuery,
     responses(
         (status = 200, description = "The proof and the account's public keys", body = InclusionProofResponse),
-        (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
-        (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
+        (status = 400, description = "Malformed (`bad_request`), or leaf 0 (`invalid_leaf_index`)", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
+        (status = 404, description = "No such account: `not_found`", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
     ),
 )]
 async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
@@ -266,8 +267,8 @@ async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<
     post, path = "/compat/inclusion-proof", tag = "indexer", request_body = LeafIndexQuery,
     responses(
         (status = 200, description = "The proof and the account's public keys", body = CompatInclusionProofResponse),
-        (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
-        (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
+        (status = 400, description = "Malformed (`bad_request`), or leaf 0 (`invalid_leaf_index`)", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
+        (status = 404, description = "No such account: `not_found`", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
         (status = 409, description = "A stored public key is not a point of the curve", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_authenticator_pubkey","message":"the public key of slot 0 does not decode: no point of the curve has its y coordinate"})),
     ),
 )]
@@ -298,7 +299,7 @@ async fn find(indexer: &Indexer, request: &mut Request) -> Result<(InclusionPath
     post, path = "/packed-account", tag = "indexer", request_body = AddressQuery,
     responses(
         (status = 200, description = "The packed data", body = PackedAccountResponse, example = json!({"packed_account_data":"0x1000000000000000000000000000000000000000000000001"})),
-        (status = 400, description = "Malformed, or no authenticator", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"0x71a4fb49dcddadfed612b153b000fbab994ed6af is not an authenticator of any account"})),
+        (status = 400, description = "Malformed (`bad_request`), or no authenticator (`account_does_not_exist`)", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"0x71a4fb49dcddadfed612b153b000fbab994ed6af is not an authenticator of any account"})),
     ),
 )]
 async fn packed_account(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
@@ -322,7 +323,7 @@ async fn packed_account(indexer: Arc<Indexer>, mut request: Request) -> Result<R
     post, path = "/signature-nonce", tag = "indexer", request_body = LeafIndexQuery,
     responses(
         (status = 200, description = "The nonce", body = SignatureNonceResponse, example = json!({"signature_nonce":"0x0"})),
-        (status = 400, description = "Malformed, leaf 0, or no such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
+        (status = 400, description = "Malformed (`bad_request`), leaf 0 (`invalid_leaf_index`), or no such account (`account_does_not_exist`)", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
     ),
 )]
 async fn signature_nonce(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
@@ -341,8 +342,8 @@ async fn signature_nonce(indexer: Arc<Indexer>, mut request: Request) -> Result<
     post, path = "/authenticator-pubkeys", tag = "indexer", request_body = LeafIndexQuery,
     responses(
         (status = 200, description = "Public keys and commitment", body = AuthenticatorPubkeysResponse, example = json!({"authenticator_pubkeys":["0x800b41c1ebf9e053d97498a268e2697470098183f200cb42009e64678f96a703"],"offchain_signer_commitment":"0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758"})),
-        (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
-        (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
+        (status = 400, description = "Malformed (`bad_request`), or leaf 0 (`invalid_leaf_index`)", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
+        (status = 404, description = "No such account: `not_found`", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
     ),
 )]
 async fn authenticator_pubkeys(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
@@ -365,8 +366,8 @@ async fn authenticator_pubkeys(indexer: Arc<Indexer>, mut request: Request) -> R
     post, path = "/authenticators", tag = "indexer", request_body = LeafIndexQuery,
     responses(
         (status = 200, description = "The authenticators", body = AuthenticatorsResponse, example = json!({"authenticator_pubkeys":["0x800b41c1ebf9e053d97498a268e2697470098183f200cb42009e64678f96a703"],"authenticator_addresses":["0x71a4fb49dcddadfed612b153b000fbab994ed6af"],"offchain_signer_commitment":"0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758","recovery_counter":"0x0"})),
-        (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
-        (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
+        (status = 400, description = "Malformed (`bad_request`), or leaf 0 (`invalid_leaf_index`)", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
+        (status = 404, description = "No such account: `not_found`", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
     ),
 )]
 async fn authenticators(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
@@ -390,7 +391,7 @@ async fn authenticators(indexer: Arc<Indexer>, mut request: Request) -> Result<R
     post, path = "/recovery-agent", tag = "indexer", request_body = LeafIndexQuery,
     responses(
         (status = 200, description = "The recovery agent", body = RecoveryAgentResponse, example = json!({"recovery_agent":"0x3ca415a58925e09eb0a4c53fef9ed0311f13a514"})),
-        (status = 400, description = "Malformed, leaf 0, or no such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
+        (status = 400, description = "Malformed (`bad_request`), leaf 0 (`invalid_leaf_index`), or no such account (`account_does_not_exist`)", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
     ),
 )]
 async fn recovery_agent(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
@@ -409,7 +410,7 @@ async fn recovery_agent(indexer: Arc<Indexer>, mut request: Request) -> Result<R
     post, path = "/pending-recovery-agent", tag = "indexer", request_body = LeafIndexQuery,
     responses(
         (status = 200, description = "The pending recovery agent", body = PendingRecoveryAgentResponse, example = json!({"pending_recovery_agent":"0xebeef42dd191f869c6fd80ceba222a8e4126f00f","execute_after":"0x6b49d200"})),
-        (status = 400, description = "Malformed, leaf 0, or no such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
+        (status = 400, description = "Malformed (`bad_request`), leaf 0 (`invalid_leaf_index`), or no such account (`account_does_not_exist`)", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
     ),
 )]
 async fn pending_recovery_agent(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {

@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use selfsame_protocol::time::RetryAfter;
 use serde_json::Value;
+use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::link::Link;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
@@ -72,6 +73,15 @@ pub fn describe_rejections<E: InterfaceError>(description: &mut OpenApi, schema:
             }
         }
     }
+}
+
+/// Says when each code of the component `schema` is answered, in the extension that generators of
+/// clients read. `meanings` are in the order of the codes.
+pub fn describe_codes(description: &mut OpenApi, schema: &str, meanings: Vec<String>) {
+    let components = description.components.get_or_insert_default();
+    let Some(RefOr::T(Schema::Object(codes))) = components.schemas.get_mut(schema) else { return };
+    let extension = ExtensionsBuilder::new().add("x-enum-descriptions", meanings).build();
+    codes.extensions.get_or_insert_default().merge(extension);
 }
 
 /// Describes how the servers of applications authenticate, as the scheme `client`.

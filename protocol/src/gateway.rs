@@ -1,8 +1,9 @@
-//! The wire types of the registry gateway (interface description, sections 2.2 to 2.4, 2.10, 4.3
-//! and 7.2). The request bodies are the operations themselves ([`crate::registry::Operation`]).
+//! The wire types of the registry gateway (`docs/interfaces/gateway.md`). The request
+//! bodies are the operations themselves ([`crate::registry::Operation`]).
 
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
+use strum::{EnumMessage, IntoEnumIterator};
 use utoipa::ToSchema;
 
 use crate::ids::LeafIndex;
@@ -18,6 +19,14 @@ pub struct ServiceApiError<Code> {
     /// What is wrong, with the field and the values, and what would be right.
     #[schema(example = "leaf_index: the numeric string is empty; write decimal digits, or 0x and hex digits")]
     pub message: String,
+}
+
+/// When each code of an enumeration is answered, in the order of the codes: the documentation of
+/// its variants.
+pub fn meanings<C: IntoEnumIterator + EnumMessage>() -> Vec<String> {
+    let meaning =
+        |code: C| code.get_documentation().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    C::iter().map(meaning).collect()
 }
 
 /// State of a request. It only moves forward.

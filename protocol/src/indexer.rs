@@ -1,4 +1,4 @@
-//! The wire types of the registry indexer (interface description, sections 2.7, 2.8, 2.11 and 4.4).
+//! The wire types of the registry indexer (`docs/interfaces/indexer.md`).
 
 use std::io::Write;
 
@@ -16,24 +16,37 @@ use crate::tree::{CAPACITY, DEPTH, InclusionPath, Node, Root, is_below_field};
 
 /// The indexer's error codes.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::EnumIter, ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumIter,
+    strum::EnumMessage,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum IndexerErrorCode {
-    /// The leaf index is 0.
+    /// 400: the leaf index is 0.
     InvalidLeafIndex,
-    /// The leaf index is not assigned yet, or the path is unknown.
+    /// 404: the leaf index is not assigned yet, or the path is unknown.
     NotFound,
-    /// The account does not exist, or the address is not a current authenticator.
+    /// 400: the leaf index is not assigned yet, or the address is not an authenticator.
     AccountDoesNotExist,
-    /// The body, a number or an address is malformed.
+    /// 400: the body, a number or an address is malformed. 405, 413, 415: method, size, content
+    /// type.
     BadRequest,
-    /// A stored public key does not decode (under `/compat` only).
+    /// 409: a stored public key does not decode (under `/compat` only).
     InvalidAuthenticatorPubkey,
-    /// The answer took too long.
+    /// 504: no answer within `limits.request_timeout`.
     RequestTimeout,
-    /// The service failed, or it is starting.
+    /// 500: a fault of the daemon, or the store cannot be read. 503: too many open requests, bodies
+    /// or answers, or the block of `X-Selfsame-Height` does not come in time.
     InternalServerError,
 }
 

@@ -167,7 +167,7 @@ pub(super) fn response_types<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
 /// The status of the introspection answer for a token that is not active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InactiveStatus {
-    /// 401, as in the interface description.
+    /// 401, as at the public interface.
     #[default]
     Unauthorized,
     /// 200, as in RFC 7662.

@@ -18,7 +18,7 @@ use selfsame_actors::{
     AwaitError, HeadSigningError, ReceiptError, RegistryHandle, SubmitError, TooManyRequests, WaitError,
 };
 use selfsame_protocol::client_secret::ClientSecret;
-use selfsame_protocol::gateway::{AccountCreation, GatewayErrorCode, ServiceApiError};
+use selfsame_protocol::gateway::{AccountCreation, GatewayErrorCode, ServiceApiError, meanings};
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
@@ -133,6 +133,7 @@ impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
         describe_height(description);
         openapi::describe_rejections::<GatewayError>(description, "ServiceApiError_GatewayErrorCode");
+        openapi::describe_codes(description, "GatewayErrorCode", meanings::<GatewayErrorCode>());
     }
 }
 

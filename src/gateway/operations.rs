@@ -95,7 +95,7 @@ impl IdempotencyKey {
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"queued"}})),
         (status = 401, description = "The operator's token is missing or wrong: `bad_request`", body = ServiceApiError<GatewayErrorCode>),
-        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"authenticator_already_exists","message":"AuthenticatorAddressAlreadyInUse: address 0x71a4fb49dcddadfed612b153b000fbab994ed6af already belongs to an account"})),
+        (status = 400, description = "Malformed (`bad_request`), or a rule is broken (the code of the rule)", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"authenticator_already_exists","message":"AuthenticatorAddressAlreadyInUse: address 0x71a4fb49dcddadfed612b153b000fbab994ed6af already belongs to an account"})),
         SubmissionErrors,
     ),
 )]
@@ -111,7 +111,7 @@ pub async fn create_account(gateway: Arc<Gateway>, request: Request) -> Result<R
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"update_authenticator","status":{"state":"queued"}})),
-        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"mismatched_signature_nonce","message":"MismatchedSignatureNonce: nonce is 4, the account's next nonce is 6"})),
+        (status = 400, description = "Malformed (`bad_request`), or a rule is broken (the code of the rule)", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"mismatched_signature_nonce","message":"MismatchedSignatureNonce: nonce is 4, the account's next nonce is 6"})),
         SubmissionErrors,
     ),
 )]
@@ -127,7 +127,7 @@ pub async fn update_authenticator(gateway: Arc<Gateway>, request: Request) -> Re
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"insert_authenticator","status":{"state":"queued"}})),
-        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"pubkey_id_in_use","message":"PubkeyIdInUse: slot 1 already holds an authenticator"})),
+        (status = 400, description = "Malformed (`bad_request`), or a rule is broken (the code of the rule)", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"pubkey_id_in_use","message":"PubkeyIdInUse: slot 1 already holds an authenticator"})),
         SubmissionErrors,
     ),
 )]
@@ -144,7 +144,7 @@ pub async fn insert_authenticator(gateway: Arc<Gateway>, request: Request) -> Re
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"remove_authenticator","status":{"state":"queued"}})),
-        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"authenticator_does_not_belong_to_account","message":"AuthenticatorDoesNotBelongToAccount: address 0x422dbd7628461cebdebd4e2e2676a2a86645f5ac belongs to the account with leaf index 0x2, not 0x1"})),
+        (status = 400, description = "Malformed (`bad_request`), or a rule is broken (the code of the rule)", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"authenticator_does_not_belong_to_account","message":"AuthenticatorDoesNotBelongToAccount: address 0x422dbd7628461cebdebd4e2e2676a2a86645f5ac belongs to the account with leaf index 0x2, not 0x1"})),
         SubmissionErrors,
     ),
 )]
@@ -161,7 +161,7 @@ pub async fn remove_authenticator(gateway: Arc<Gateway>, request: Request) -> Re
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"recover_account","status":{"state":"queued"}})),
-        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"RecoveryNotEnabled: the account has no recovery agent"})),
+        (status = 400, description = "Malformed (`bad_request`), or a rule is broken (the code of the rule)", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"RecoveryNotEnabled: the account has no recovery agent"})),
         SubmissionErrors,
     ),
 )]
@@ -179,7 +179,7 @@ pub async fn recover_account(gateway: Arc<Gateway>, request: Request) -> Result<
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"update_recovery_agent","status":{"state":"queued"}})),
-        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"mismatched_signature_nonce","message":"MismatchedSignatureNonce: nonce is 4, the account's next nonce is 6"})),
+        (status = 400, description = "Malformed (`bad_request`), or a rule is broken (the code of the rule)", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"mismatched_signature_nonce","message":"MismatchedSignatureNonce: nonce is 4, the account's next nonce is 6"})),
         SubmissionErrors,
     ),
 )]
@@ -191,11 +191,11 @@ pub async fn initiate_recovery_agent_update(gateway: Arc<Gateway>, request: Requ
 ///
 /// The operation belongs to a later version of the registry's rules, where the new agent takes
 /// office at once. Version v1 does not have it: the same signed request at
-/// `/initiate-recovery-agent-update` would leave the old agent in office until somebody executes
+/// `/initiate-recovery-agent-update` would leave the old agent in office until a client executes
 /// the update.
 #[utoipa::path(
     post, path = "/update-recovery-agent", tag = "gateway",
-    responses((status = 501, description = "Not in this version of the rules", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"method_not_available","message":"the registry's rules (v1) have no update-recovery-agent; use /initiate-recovery-agent-update, and /execute-recovery-agent-update after the cooldown"}))),
+    responses((status = 501, description = "Not in this version of the rules: `method_not_available`", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"method_not_available","message":"the registry's rules (v1) have no update-recovery-agent; use /initiate-recovery-agent-update, and /execute-recovery-agent-update after the cooldown"}))),
 )]
 pub async fn update_recovery_agent(_: Arc<Gateway>, _: Request) -> Result<Response, GatewayError> {
     Err(GatewayError::MethodNotAvailable {
@@ -212,7 +212,7 @@ pub async fn update_recovery_agent(_: Arc<Gateway>, _: Request) -> Result<Respon
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"cancel_recovery_agent_update","status":{"state":"queued"}})),
-        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"NoPendingRecoveryAgentUpdate: no recovery agent update is pending"})),
+        (status = 400, description = "Malformed (`bad_request`), or a rule is broken (the code of the rule)", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"NoPendingRecoveryAgentUpdate: no recovery agent update is pending"})),
         SubmissionErrors,
     ),
 )]
@@ -228,7 +228,7 @@ pub async fn cancel_recovery_agent_update(gateway: Arc<Gateway>, request: Reques
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"execute_recovery_agent_update","status":{"state":"queued"}})),
-        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"RecoveryAgentUpdateStillInCooldown: the recovery agent update can be executed from 1798761600 on; the time is 1798700000 (Unix seconds)"})),
+        (status = 400, description = "Malformed (`bad_request`), or a rule is broken (the code of the rule)", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"RecoveryAgentUpdateStillInCooldown: the recovery agent update can be executed from 1798761600 on; the time is 1798700000 (Unix seconds)"})),
         SubmissionErrors,
     ),
 )]
@@ -241,7 +241,7 @@ pub async fn execute_recovery_agent_update(gateway: Arc<Gateway>, request: Reque
 /// The operation belongs to a later version of the registry's rules; version v1 does not have it.
 #[utoipa::path(
     post, path = "/revert-recovery-agent-update", tag = "gateway",
-    responses((status = 501, description = "Not in this version of the rules", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"method_not_available","message":"the registry's rules (v1) have no revert-recovery-agent-update; use /cancel-recovery-agent-update while the update is pending"}))),
+    responses((status = 501, description = "Not in this version of the rules: `method_not_available`", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"method_not_available","message":"the registry's rules (v1) have no revert-recovery-agent-update; use /cancel-recovery-agent-update while the update is pending"}))),
 )]
 pub async fn revert_recovery_agent_update(_: Arc<Gateway>, _: Request) -> Result<Response, GatewayError> {
     Err(GatewayError::MethodNotAvailable {

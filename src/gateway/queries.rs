@@ -33,8 +33,8 @@ use crate::http::{Request, Response, json};
     ),
     responses(
         (status = 200, description = "The state", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"finalized","tx_hash":"0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7"}})),
-        (status = 400, description = "`wait` is malformed or too long", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"wait: must be a number of seconds from 0 to 60"})),
-        (status = 404, description = "No such request", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"not_found","message":"no request gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002 is known"})),
+        (status = 400, description = "`wait` is malformed or too long: `bad_request`", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"wait: must be a number of seconds from 0 to 60"})),
+        (status = 404, description = "No such request, or the id is malformed: `not_found`", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"not_found","message":"no request gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002 is known"})),
     ),
 )]
 pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -72,7 +72,7 @@ pub fn request_id(request: &Request) -> Result<RequestId, GatewayError> {
     params(("request_id" = RequestId, Path, description = "The id that the request was answered with, with or without `gw_`")),
     responses(
         (status = 200, description = "The receipt", body = Receipt),
-        (status = 404, description = "No such request, or it is not final yet", body = ServiceApiError<GatewayErrorCode>),
+        (status = 404, description = "No such request, or it is not final yet: `not_found`", body = ServiceApiError<GatewayErrorCode>),
         (status = 429, description = "Too many receipts of different blocks from this address, see Retry-After: `rate_limit_exceeded`", body = ServiceApiError<GatewayErrorCode>),
     ),
 )]
@@ -99,8 +99,8 @@ pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response
     params(("id" = String, Path, pattern = "^(0x[0-9a-fA-F]{64}|0x[0-9a-fA-F]{1,16}|[0-9]{1,19})$", example = "1", description = "The block's height, or its hash (0x and 64 hex digits)")),
     responses(
         (status = 200, description = "The block", body = BlockResponse),
-        (status = 400, description = "Neither a height nor a hash", body = ServiceApiError<GatewayErrorCode>),
-        (status = 404, description = "No such block", body = ServiceApiError<GatewayErrorCode>),
+        (status = 400, description = "Neither a height nor a hash: `bad_request`", body = ServiceApiError<GatewayErrorCode>),
+        (status = 404, description = "No such block: `not_found`", body = ServiceApiError<GatewayErrorCode>),
     ),
 )]
 pub async fn block(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -155,7 +155,7 @@ pub async fn head(gateway: Arc<Gateway>, _: Request) -> Result<Response, Gateway
     params(("root" = String, Query, pattern = "^(0x[0-9a-fA-F]{1,64}|[0-9]{1,77})$", example = "0x228ffdf6570d757e6ebc79516241b636bdceed0996036242d00fdd61050975a2", description = "The root, as a numeric string")),
     responses(
         (status = 200, description = "The answer", body = ValidRootResponse, example = json!({"valid":true})),
-        (status = 400, description = "The root is missing or malformed", body = ServiceApiError<GatewayErrorCode>),
+        (status = 400, description = "The root is missing or malformed: `bad_request`", body = ServiceApiError<GatewayErrorCode>),
     ),
 )]
 pub async fn is_valid_root(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {

@@ -15,6 +15,7 @@ use crate::http::{Request, Response, json};
 /// One actor.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Actor {
+    /// Its name.
     name: String,
     /// `running`, or `silent` after 10 seconds without an answer.
     state: &'static str,

@@ -14,6 +14,7 @@ use crate::http::{Request, Response, json};
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Application)]
 struct App {
+    /// Its id, `app_…`.
     id: String,
     /// The name that people see.
     name: String,

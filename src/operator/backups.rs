@@ -31,7 +31,7 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(15);
     responses(
         (status = 202, description = "The backup, which is being made", body = Backup),
         (status = 409, description = "Another backup is being made: `conflict`", body = ServiceApiError<String>),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 400, description = "Malformed, or the folder is not an absolute path of a missing or empty folder: `bad_request`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),

@@ -24,6 +24,7 @@ use crate::http::{Request, Response, json};
         (status = 200, description = "The replica is removed", body = ReplicaRemoval),
         (status = 404, description = "The cluster has no such replica, or the daemon is alone: `not_found`", body = ServiceApiError<String>),
         (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 503, description = "etcd gives no answer, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),

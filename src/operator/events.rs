@@ -27,7 +27,7 @@ use crate::http::{Request, Response};
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
         (status = 404, description = "The configuration turns streams off: `not_found`", body = ServiceApiError<String>),
-        (status = 429, description = "Too many streams, see Retry-After: `rate_limited`", body = ServiceApiError<String>),
+        (status = 429, description = "Too many streams, see Retry-After: `rate_limit_exceeded`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn events(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {

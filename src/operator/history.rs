@@ -15,7 +15,9 @@ use crate::http::{Request, Response, json};
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = History)]
 struct Answer {
+    /// Seconds between two samples: 5.
     interval_seconds: u64,
+    /// The samples, the oldest first.
     samples: Vec<Sample>,
 }
 

@@ -45,7 +45,8 @@ pub async fn list(operator: Arc<Operator>, _: Request) -> Result<Response, Opera
     request_body = Rotate,
     responses(
         (status = 200, description = "The keys after the change", body = Vec<Key>),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 400, description = "Malformed, or without `now` the next key is published for less than 3600 s: `bad_request`", body = ServiceApiError<String>),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
@@ -70,7 +71,8 @@ pub async fn rotate(operator: Arc<Operator>, mut request: Request) -> Result<Res
     request_body = Revoke,
     responses(
         (status = 200, description = "The keys after the change", body = Vec<Key>),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 400, description = "Malformed, or no key has the id: `bad_request`", body = ServiceApiError<String>),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),

@@ -13,11 +13,14 @@ pub(super) const NEWEST: usize = 20;
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = BlockSummary)]
 pub(super) struct Summary {
+    /// Its height.
     pub height: u64,
+    /// Its hash.
     #[schema(pattern = "^0x[0-9a-f]{64}$")]
     pub hash: String,
-    /// Unix seconds.
+    /// Its time, in Unix seconds.
     pub time: u64,
+    /// How many operations it has.
     pub operations: u32,
     /// The tree's root after the block.
     #[schema(pattern = "^0x[0-9a-f]{64}$")]

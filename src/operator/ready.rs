@@ -16,6 +16,7 @@ use crate::http::{Request, Response, json};
 /// The answer: 200 when ready, 503 with the reasons when not.
 #[derive(Debug, Serialize, ToSchema)]
 struct Ready {
+    /// Whether the daemon can do its work.
     ready: bool,
     /// Why the daemon is not ready; empty when it is.
     reasons: Vec<String>,

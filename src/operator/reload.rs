@@ -19,6 +19,7 @@ use crate::http::{Request, Response, json};
     post, path = "/reload", tag = "operator", operation_id = "reload", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "What came of it", body = ReloadReport),
+        (status = 503, description = "The daemon is stopping, or overloaded: `unavailable`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),

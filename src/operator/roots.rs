@@ -36,6 +36,7 @@ pub(super) fn to_listed_root(trusted: &TrustedRoot) -> ListedRoot {
     responses(
         (status = 200, description = "The root", body = ListedRoot),
         (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
@@ -80,6 +81,7 @@ pub(super) async fn trust(operator: &Operator, audit: &AuditNotes, trusted: &Tru
         (status = 200, description = "The root", body = RootRemoval),
         (status = 404, description = "The root is not trusted: `not_found`", body = ServiceApiError<String>),
         (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),

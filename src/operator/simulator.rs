@@ -72,7 +72,7 @@ pub async fn simulator(operator: Arc<Operator>, _: Request) -> Result<Response, 
         (status = 200, description = "The root", body = ListedRoot),
         (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 403, description = "The daemon runs without `--dev`, or is called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn trust_root(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {

@@ -38,6 +38,7 @@ struct Status {
     uptime_seconds: u64,
     /// Whether the daemon can do its work, and if not, why.
     ready: bool,
+    /// Why the daemon is not ready; empty when it is.
     reasons: Vec<String>,
     /// Whether something needs the operator's attention, also while the daemon is ready.
     degraded: bool,
@@ -58,6 +59,7 @@ struct Status {
     backups: Vec<Backup>,
     /// That the store was restored from a backup; null when it was not.
     restored: Option<Restored>,
+    /// The actors, as `/actors` answers them.
     actors: Vec<Actor>,
     /// The cluster that the daemon is a replica of; null when it is alone.
     cluster: Option<ClusterStatus>,

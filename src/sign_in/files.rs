@@ -42,7 +42,7 @@ pub async fn address_script() -> Result<Response, SignInEndpointError> {
     get, path = "/sign-in-logo", tag = "sign-in", operation_id = "sign_in_logo",
     responses(
         (status = 200, description = "The image", content((Vec<u8> = "image/png"), (Vec<u8> = "image/webp"), (String = "image/svg+xml"))),
-        (status = 404, description = "The service has no logo", body = ErrorBody),
+        (status = 404, description = "The service has no logo: `not_found`", body = ErrorBody),
     ),
 )]
 pub async fn logo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -56,7 +56,7 @@ pub async fn logo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, Si
     params(("app" = String, Path, description = "The application's id", example = "app_staging_5e1f5a3e000000000000000000000001")),
     responses(
         (status = 200, description = "The image", content((Vec<u8> = "image/png"), (Vec<u8> = "image/webp"), (String = "image/svg+xml"))),
-        (status = 404, description = "There is no such application, or it has no logo", body = ErrorBody),
+        (status = 404, description = "There is no such application, or it has no logo: `not_found`", body = ErrorBody),
     ),
 )]
 pub async fn app_logo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

@@ -17,7 +17,7 @@ use crate::http::{Rejection, Request, Response};
     get, path = "/", tag = "sign-in", operation_id = "front_page",
     responses(
         (status = 200, description = "The page", content_type = "text/html", body = String),
-        (status = 404, description = "The request accepts no page", body = ErrorBody),
+        (status = 404, description = "The request accepts no page: `not_found`", body = ErrorBody),
     ),
 )]
 pub async fn front(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

@@ -13,6 +13,7 @@ pub struct TransactionPath(String);
 /// The published signing keys.
 #[derive(ToSchema)]
 pub struct KeySet {
+    /// The keys, oldest first.
     keys: Vec<PublishedKey>,
 }
 
@@ -81,41 +82,47 @@ pub struct PublishedEcKey {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AuthorizationParameters {
-    /// The id of the application.
+    /// The id of the application: a client of the configuration.
     #[param(pattern = "^app_[A-Za-z0-9_-]{1,128}$", example = "app_staging_5e1f5a3e000000000000000000000001")]
     client_id: String,
-    /// One of the redirect URIs of the application.
+    /// Equal, byte for byte, to a redirect URI of the application. The port of a public client's
+    /// URI at `http://127.0.0.1` or `http://[::1]` may differ.
     #[param(example = "http://localhost:3000/callback")]
     redirect_uri: String,
     /// `code`, `id_token`, `id_token token`, `code id_token`, `code token` or `code id_token
-    /// token`, as far as the application may use it.
+    /// token`, as far as the application may use it; the words in any order.
     #[param(example = "code")]
     response_type: String,
-    /// Words separated by spaces: `openid`, and `email` and `profile` when wanted.
+    /// Words separated by spaces: `openid`, and `email` and `profile` when wanted; others are
+    /// ignored.
     #[param(example = "openid")]
     scope: String,
     /// Comes back in the response.
     #[param(max_length = 2048)]
     state: Option<String>,
-    /// Comes back in the ID token. Required when the response has one.
+    /// Comes back in the ID token. Required when `id_token` is a word of the response type.
     #[param(max_length = 2048)]
     nonce: Option<String>,
-    /// `query`, `fragment` or `form_post`.
+    /// `query` (only with the response type `code`, and its default), `fragment` (the default of
+    /// the others) or `form_post`.
     #[param(example = "query")]
     response_mode: Option<String>,
-    /// PKCE: base64url of the SHA-256 of the verifier.
+    /// PKCE: base64url of the SHA-256 of the verifier. Public clients and clients with
+    /// `require_pkce` have to send it when `code` is a word of the response type.
     #[param(pattern = "^[A-Za-z0-9_-]{43}$")]
     code_challenge: Option<String>,
-    /// `S256`
+    /// `S256`, with `code_challenge`.
     #[param(example = "S256")]
     code_challenge_method: Option<String>,
-    /// `none`, or `login`, `consent`, `select_account`, which ask the person again.
+    /// `none` alone, or words of `login`, `consent`, `select_account`, which ask the person again;
+    /// other words are ignored.
     #[param(example = "login")]
     prompt: Option<String>,
-    /// The greatest age of the sign-in in seconds.
+    /// The greatest age of the sign-in in seconds; 0 asks the person again.
     #[param(pattern = "^[0-9]{1,19}$", example = "3600")]
     max_age: Option<String>,
-    /// An ID token of the person who is expected.
+    /// An ID token of the person who is expected, from this issuer; it may have expired. Another
+    /// text counts as absent.
     id_token_hint: Option<String>,
 }
 
@@ -237,9 +244,9 @@ pub struct TokenRequest {
     grant_type: String,
     /// The code of the authorization response.
     code: String,
-    /// The redirect URI of the authorization request.
+    /// Equal to the redirect URI of the authorization request.
     redirect_uri: String,
-    /// PKCE: the verifier, when the authorization request had a challenge.
+    /// PKCE: the verifier, exactly when the authorization request had a challenge.
     #[schema(pattern = "^[A-Za-z0-9._~-]{43,128}$")]
     code_verifier: Option<String>,
     /// The id of the application, when it does not use HTTP Basic.
@@ -251,12 +258,12 @@ pub struct TokenRequest {
 /// The answer of the token endpoint.
 #[derive(ToSchema)]
 pub struct TokenAnswer {
-    /// The access token.
+    /// The access token: 32 random bytes in base64url.
     access_token: String,
     /// `Bearer`
     #[schema(example = "Bearer")]
     token_type: String,
-    /// Seconds until the access token expires.
+    /// Seconds until the access token expires: 3600.
     #[schema(example = 3600)]
     expires_in: u64,
     /// The granted scopes, separated by spaces.
@@ -316,19 +323,19 @@ pub struct Claims {
         example = "0x2694aebe65116a5435c15791d675bdafa18fcdae0cd86c66c04fd84bedf844fb"
     )]
     sub: String,
-    /// With the scope `email`; not a mailbox.
+    /// With the scope `email`: `sub` at the host of the issuer, which is not a mailbox.
     #[schema(required = false, nullable = false)]
     email: Option<String>,
     /// With the scope `email`: false.
     #[schema(required = false, nullable = false)]
     email_verified: Option<bool>,
-    /// With the scope `profile`: a constant, as the next two.
+    /// With the scope `profile`: the setting `sign_in.name`, the same for every person.
     #[schema(required = false, nullable = false)]
     name: Option<String>,
-    /// A constant.
+    /// With the scope `profile`: the setting `sign_in.given_name`.
     #[schema(required = false, nullable = false)]
     given_name: Option<String>,
-    /// A constant.
+    /// With the scope `profile`: the setting `sign_in.family_name`.
     #[schema(required = false, nullable = false)]
     family_name: Option<String>,
 }
@@ -337,12 +344,14 @@ pub struct Claims {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LogoutParameters {
-    /// An ID token of the person; it may have expired.
+    /// An ID token of the person, from this issuer; it may have expired. Another text counts as
+    /// absent.
     id_token_hint: Option<String>,
-    /// The id of the application.
+    /// The id of the application; equal to the audience of the hint.
     #[param(example = "app_staging_5e1f5a3e000000000000000000000001")]
     client_id: Option<String>,
-    /// One of the application's URIs for this; needs `client_id` or a hint.
+    /// Equal, byte for byte, to one of the application's `post_logout_redirect_uris`; needs
+    /// `client_id` or a hint.
     #[param(example = "http://localhost:3000/")]
     post_logout_redirect_uri: Option<String>,
     /// Is added to that URI.

@@ -109,7 +109,7 @@ pub fn clients(config: &Config) -> Vec<SignInClient> {
 }
 
 /// The ids of the applications with a secret that may ask for a code with neither `code_challenge`
-/// nor `nonce`. The interface description allows such requests; an attacker can put a code of their
+/// nor `nonce`. The public interface allows such requests; an attacker can put a code of their
 /// own into the response (RFC 9700, section 4.5).
 pub fn unprotected_clients(config: &Config) -> Vec<&str> {
     let is_unprotected = |app: &&App| {

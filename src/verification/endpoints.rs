@@ -107,7 +107,7 @@ pub(super) fn tell(audit: &AuditNotes, verification: &Verification) {
 /// also name the protocol version and take signed nonces. The environment is staging for ids that
 /// begin with `app_staging_`, production for others, unless the application does not have it. A
 /// nullifier that was seen before is answered 200 while the action allows it; `uses` counts the
-/// requests. An action that nobody configured counts a person once.
+/// requests. An action without a setting counts a person once.
 #[utoipa::path(
     post, path = "/api/v2/verify/{app_id}", tag = "verification", operation_id = "verify_version_2",
     security(("client" = []), ()),
@@ -168,7 +168,7 @@ const BODY_LIMIT: usize = 64 * 1024;
 /// Who asks for a proof
 ///
 /// What an authenticator shows before it asks the person. The name, the URLs and the description
-/// are those that the operator registered; an action that nobody configured has no description.
+/// are those that the operator registered; an action without a setting has no description.
 #[utoipa::path(
     post, path = "/api/v4/proof-context/{id}", tag = "verification",
     params(("id" = String, Path, pattern = "^(rp_[0-9a-fA-F]{16}|app_[A-Za-z0-9_-]{1,128})$", example = "rp_6765160973bf7042", description = "`rp_` and 16 hex digits, or the application's `app_…` id")),

@@ -188,7 +188,7 @@ fn rejection_response(rejection: &Rejection, detail: String) -> Response {
             "invalid_request"
         }
         Rejection::Internal => "internal_error",
-        // The interface description has no code for a timeout, so it is answered as overload.
+        // The public interface has no code for a timeout, so it is answered as overload.
         Rejection::Unavailable { .. } | Rejection::Timeout => return unavailable(detail),
     };
     rejection.respond(&body(code, detail))

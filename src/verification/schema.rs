@@ -4,7 +4,7 @@
 #![expect(dead_code, reason = "describes what the reader takes")]
 
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
 
 /// A verification request, of one of three types. Unknown keys are ignored, and so are those whose
 /// value is null.
@@ -40,12 +40,14 @@ pub struct LegacyRequest {
     /// At most 2048 bytes; neither kept nor shown: it is the sender's word.
     #[schema(max_length = 2048, example = "Vote once")]
     pub action_description: Option<String>,
-    /// The environment of the proofs; production by default.
+    /// The environment of the proofs; production by default. `sandbox` has the keys, roots and
+    /// records of staging.
     pub environment: Option<EnvironmentName>,
-    /// The lowest protocol version that the application accepts.
+    /// The lowest protocol version that the application accepts; a lower `protocol_version` is
+    /// refused.
     pub min_protocol_version: Option<LegacyVersion>,
     /// Whether the person's app completed a check of presence: the sender's word, which is
-    /// recorded.
+    /// recorded. Any value but `true` counts as false.
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
@@ -60,13 +62,13 @@ pub struct LegacyRequest {
 #[derive(ToSchema)]
 #[schema(as = RpSignature)]
 pub struct SignatureEntry {
-    /// r, s and v: 65 bytes.
+    /// r, s and v: 65 bytes, s in the lower half of the group order.
     #[schema(
         pattern = "^(0x)?[0-9a-fA-F]{130}$",
         example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c"
     )]
     pub signature: String,
-    /// When it was signed, in Unix seconds.
+    /// When it was signed, in Unix seconds: at most 300 s after the service's time.
     #[schema(minimum = 0, example = 1_790_000_000)]
     pub created_at: u64,
     /// Until when it is good, in Unix seconds: at most a day after `created_at`.
@@ -86,10 +88,10 @@ pub struct RequestBody2 {
     pub action: String,
     /// The credential that the proof is for.
     pub verification_level: LegacyIdentifierName,
-    /// The root of the identity tree: 1 to 64 hex digits.
+    /// The root of the identity tree: 1 to 64 hex digits, optionally behind `0x`.
     #[schema(example = "0x05ef13d87fbc71b618d65906be465af463bfedff9561282901de2de9f78bc777")]
     pub merkle_root: String,
-    /// The nullifier.
+    /// The nullifier: 1 to 64 hex digits, optionally behind `0x`.
     #[schema(
         pattern = "^(0x)?[0-9a-fA-F]{1,64}$",
         example = "0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"
@@ -99,7 +101,8 @@ pub struct RequestBody2 {
     /// strings.
     #[schema(schema_with = legacy_proof)]
     pub proof: String,
-    /// The hash of the signal; that of the empty text by default.
+    /// The hash of the signal: `0x` and 1 to 64 lower-case hex digits; that of the empty text by
+    /// default.
     #[schema(
         pattern = "^0x[0-9a-f]{1,64}$",
         example = "0x00c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a4"
@@ -126,13 +129,13 @@ pub struct ContextBody {
 pub struct LegacyEntry {
     /// The credential that the proof is for.
     pub identifier: LegacyIdentifierName,
-    /// The root of the identity tree.
+    /// The root of the identity tree: 1 to 64 hex digits, optionally behind `0x`.
     #[schema(
         pattern = "^(0x)?[0-9a-fA-F]{1,64}$",
         example = "0x05ef13d87fbc71b618d65906be465af463bfedff9561282901de2de9f78bc777"
     )]
     pub merkle_root: String,
-    /// The nullifier.
+    /// The nullifier: 1 to 64 hex digits, optionally behind `0x`.
     #[schema(
         pattern = "^(0x)?[0-9a-fA-F]{1,64}$",
         example = "0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"
@@ -142,7 +145,8 @@ pub struct LegacyEntry {
     /// strings.
     #[schema(schema_with = legacy_proof)]
     pub proof: String,
-    /// The hash of the signal; that of the empty text by default.
+    /// The hash of the signal: `0x` and 1 to 64 lower-case hex digits; that of the empty text by
+    /// default.
     #[schema(
         pattern = "^0x[0-9a-f]{1,64}$",
         example = "0x00c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a4"
@@ -170,12 +174,14 @@ pub struct UniquenessRequest {
     /// At most 2048 bytes; neither kept nor shown: it is the sender's word.
     #[schema(max_length = 2048, example = "Vote once")]
     pub action_description: Option<String>,
-    /// The environment of the proofs; production by default.
+    /// The environment of the proofs; production by default. `sandbox` has the keys, roots and
+    /// records of staging.
     pub environment: Option<EnvironmentName>,
-    /// The lowest protocol version that the application accepts.
+    /// The lowest protocol version that the application accepts; a lower `protocol_version` is
+    /// refused.
     pub min_protocol_version: Option<AnyVersion>,
     /// Whether the person's app completed a check of presence: the sender's word, which is
-    /// recorded.
+    /// recorded. Any value but `true` counts as false.
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
@@ -193,7 +199,7 @@ pub struct UniquenessEntry {
     /// The issuer: a number of 64 bits, or its text.
     #[schema(schema_with = issuer_schema_id)]
     pub issuer_schema_id: u64,
-    /// The nullifier.
+    /// The nullifier: at most 64 hex digits behind `0x`, or 78 decimal digits.
     #[schema(pattern = "^(0x[0-9a-fA-F]{1,64}|[0-9]{1,78})$", example = "0x2a")]
     pub nullifier: String,
     /// The credential does not expire before this time, in Unix seconds: a number of 64 bits, or
@@ -230,12 +236,14 @@ pub struct SessionRequest {
     /// A request with an action is of another type.
     #[schema(schema_with = nothing)]
     pub action: Option<()>,
-    /// The environment of the proofs; production by default.
+    /// The environment of the proofs; production by default. `sandbox` has the keys, roots and
+    /// records of staging.
     pub environment: Option<EnvironmentName>,
-    /// The lowest protocol version that the application accepts.
+    /// The lowest protocol version that the application accepts; a lower `protocol_version` is
+    /// refused.
     pub min_protocol_version: Option<AnyVersion>,
     /// Whether the person's app completed a check of presence: the sender's word, which is
-    /// recorded.
+    /// recorded. Any value but `true` counts as false.
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
@@ -341,47 +349,57 @@ fn number() -> ObjectBuilder {
 }
 
 fn nothing() -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::Null)
+    ObjectBuilder::new().schema_type(Type::Null).description(Some("Absent or null in a request of this type."))
 }
 
 fn legacy_proof() -> ObjectBuilder {
-    text(r"^(0x[0-9a-fA-F]{512}|\s*\[[\s\S]*\]\s*)$").examples([serde_json::json!(format!("0x{}", "0".repeat(512)))])
+    text(r"^(0x[0-9a-fA-F]{512}|\s*\[[\s\S]*\]\s*)$")
+        .description(Some("Eight words: `0x` and 512 hex digits, or JSON text of `[[a,a],[[b,b],[b,b]],[c,c]]`."))
+        .examples([serde_json::json!(format!("0x{}", "0".repeat(512)))])
 }
 
-fn issuer_schema_id() -> utoipa::openapi::schema::OneOfBuilder {
-    utoipa::openapi::schema::OneOfBuilder::new()
+fn issuer_schema_id() -> OneOfBuilder {
+    number_of_64_bits("^(0x0*[0-9a-fA-F]{1,16}|0*[0-9]{1,19})$", 1)
+        .description(Some("The issuer: a number of 64 bits, or its text."))
+}
+
+fn expires_at_min() -> OneOfBuilder {
+    let about = "The credential does not expire before this time: Unix seconds, also as decimal digits in a text.";
+    seconds(1_796_000_000).description(Some(about))
+}
+
+fn genesis_issued_at_min() -> OneOfBuilder {
+    let about = "The credential was not issued for the first time before this time, as `expires_at_min`; by default \
+                 `genesis_issued_at_min` of the action, else 0.";
+    seconds(0).description(Some(about))
+}
+
+fn seconds(example: u64) -> OneOfBuilder {
+    number_of_64_bits("^0*[0-9]{1,19}$", example)
+}
+
+/// A number, or its text.
+fn number_of_64_bits(pattern: &str, example: u64) -> OneOfBuilder {
+    OneOfBuilder::new()
         .item(ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u64::MAX)))
-        .item(text("^(0x0*[0-9a-fA-F]{1,16}|0*[0-9]{1,19})$"))
-        .examples([serde_json::json!(1)])
-}
-
-fn expires_at_min() -> utoipa::openapi::schema::OneOfBuilder {
-    seconds(1_796_000_000)
-}
-
-fn genesis_issued_at_min() -> utoipa::openapi::schema::OneOfBuilder {
-    seconds(0)
-}
-
-fn seconds(example: u64) -> utoipa::openapi::schema::OneOfBuilder {
-    utoipa::openapi::schema::OneOfBuilder::new()
-        .item(ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u64::MAX)))
-        .item(text("^0*[0-9]{1,19}$"))
+        .item(text(pattern))
         .examples([serde_json::json!(example)])
 }
 
-fn numbers(count: usize) -> utoipa::openapi::schema::ArrayBuilder {
-    utoipa::openapi::schema::ArrayBuilder::new().items(number()).min_items(Some(count)).max_items(Some(count))
-}
-
-fn session_nullifier() -> utoipa::openapi::schema::ArrayBuilder {
-    utoipa::openapi::schema::ArrayBuilder::new()
+fn session_nullifier() -> ArrayBuilder {
+    ArrayBuilder::new()
         .items(text("^(0x[0-9a-fA-F]{1,64}|[0-9]{1,78})$"))
         .min_items(Some(2))
         .max_items(Some(2))
+        .description(Some("The nullifier and the action."))
         .examples([serde_json::json!(["0x2a", "0x0200000000000000000000000000000000000000000000000000000000000007"])])
 }
 
-fn current_proof() -> utoipa::openapi::schema::ArrayBuilder {
-    numbers(5).examples([serde_json::json!(["0x1", "0x2", "0x3", "0x4", "0x5"])])
+fn current_proof() -> ArrayBuilder {
+    ArrayBuilder::new()
+        .items(number())
+        .min_items(Some(5))
+        .max_items(Some(5))
+        .description(Some("Four words of the proof, and the root."))
+        .examples([serde_json::json!(["0x1", "0x2", "0x3", "0x4", "0x5"])])
 }

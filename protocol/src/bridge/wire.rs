@@ -25,28 +25,42 @@ const ID_LENGTHS: std::ops::RangeInclusive<usize> = 16..=256;
 
 /// The bridge's error codes.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::EnumIter, ToSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumIter,
+    strum::EnumMessage,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum BridgeErrorCode {
-    /// The body or the id is malformed.
+    /// 400: the body, the id or `wait` is malformed. 405, 413, 415: method, size, content type.
     BadRequest,
-    /// Nothing is kept under the id: it is unknown, was handed out, or has expired.
+    /// 404: nothing is kept under the id: it is unknown, was handed out, or has expired; or the
+    /// path is unknown.
     NotFound,
-    /// There is no request under the id that could be answered.
+    /// 400: there is no request under the id that could be answered.
     NoSuchRequest,
-    /// The id is taken by another request.
+    /// 409: the id is taken by another request, or is one that only the service makes.
     RequestIdTaken,
-    /// The request has an answer.
+    /// 409: the request has an answer.
     AlreadyAnswered,
-    /// The source address has as many messages here, or waits for as many answers, as it may.
+    /// 429: the source address has as many messages here, waits for as many answers, or has sent or
+    /// fetched as many in a time, as it may.
     RateLimitExceeded,
-    /// The bridge has no room, or is restarting.
+    /// 503: no room, restarting, too many open requests, bodies or answers, or another replica
+    /// gives no answer.
     BridgeUnavailable,
-    /// The answer took too long.
+    /// 504: no answer within `limits.request_timeout`.
     RequestTimeout,
-    /// The service failed.
+    /// 500: a fault of the daemon.
     InternalServerError,
 }
 

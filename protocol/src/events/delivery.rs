@@ -38,7 +38,7 @@ pub struct Event {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Event)]
 pub struct EventBody<'a> {
-    /// Identifies the event. Whatever comes twice with an id is the same event.
+    /// Identifies the event: two deliveries with one id are the same event.
     #[schema(pattern = "^evt_[0-9a-f]{32}$", example = "evt_019b1c7e2f003ad1f0c2f9f7a2b0c4d1")]
     pub id: String,
     /// What happened.

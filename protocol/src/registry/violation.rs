@@ -230,8 +230,8 @@ impl RuleViolation {
         self.into()
     }
 
-    /// The error code that the gateway's answers carry for this violation (interface description,
-    /// section 7.2).
+    /// The error code that the gateway's answers carry for this violation
+    /// (`docs/interfaces/gateway.md`, "Error codes").
     pub fn code(&self) -> GatewayErrorCode {
         match self {
             Self::AuthenticatorAddressAlreadyInUse { .. } => GatewayErrorCode::AuthenticatorAlreadyExists,
@@ -267,50 +267,51 @@ impl RuleViolation {
     strum::Display,
     strum::FromRepr,
     strum::EnumIter,
+    strum::EnumMessage,
     ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum GatewayErrorCode {
-    /// The daemon failed, or the store cannot be read (status 500).
+    /// 500: a fault of the daemon, or the store cannot be read.
     InternalServerError = 1,
-    /// The path, request id, receipt or block is unknown (status 404).
+    /// 404: the path, request id, receipt or block is unknown.
     NotFound = 2,
-    /// The request is malformed, or breaks a rule without a code of its own (status 400; 405, 413
-    /// and 415 for method, size and content type).
+    /// 400: malformed, leaf index 0, a commitment of zero, a used `Idempotency-Key`, or a broken
+    /// rule without a code of its own. 401: no token of the operator. 405, 413, 415: method, size,
+    /// type.
     BadRequest = 3,
-    /// The gateway cannot take or follow more requests at the moment (status 503). Repeat the
+    /// 503: the gateway cannot take, follow or record more requests at the moment. Repeat the
     /// request after the seconds in `Retry-After`.
     BatcherUnavailable = 4,
-    /// An authenticator address already belongs to an account (rule
-    /// `AuthenticatorAddressAlreadyInUse`).
+    /// 400: rule `AuthenticatorAddressAlreadyInUse`: the address already belongs to an account.
     AuthenticatorAlreadyExists = 5,
-    /// The signer, or the address to remove, is not an authenticator of any account (rule of the
-    /// same name).
+    /// 400: rule `AuthenticatorDoesNotExist`: the signer, or the address to remove, is not an
+    /// authenticator of any account.
     AuthenticatorDoesNotExist = 6,
-    /// The nonce is not the account's next nonce (rule of the same name).
+    /// 400: rule `MismatchedSignatureNonce`: the nonce is not the account's next nonce.
     MismatchedSignatureNonce = 7,
-    /// The slot of an insertion already holds an authenticator (rule of the same name).
+    /// 400: rule `PubkeyIdInUse`: the slot of an insertion already holds an authenticator.
     PubkeyIdInUse = 8,
-    /// The slot is not below the number of slots of an account, or a creation has too many
-    /// addresses (rule of the same name).
+    /// 400: rule `PubkeyIdOutOfBounds`: the slot is not below the number of slots of an account, or
+    /// a creation has too many addresses.
     PubkeyIdOutOfBounds = 9,
-    /// The address to remove is an authenticator of another account (rule of the same name).
+    /// 400: rule `AuthenticatorDoesNotBelongToAccount`: the address to remove is an authenticator
+    /// of another account.
     AuthenticatorDoesNotBelongToAccount = 10,
-    /// Part of the closed list of codes; this gateway does not produce it.
+    /// Part of the closed list of codes; never answered here.
     TransactionReverted = 11,
-    /// Part of the closed list of codes; this gateway does not produce it.
+    /// Part of the closed list of codes; never answered here.
     ConfirmationError = 12,
-    /// An open request holds the account or an address that the request needs (status 400).
+    /// 400: an open request holds the account or an address that the request needs.
     DuplicateRequestInFlight = 13,
-    /// The rate limit of the source or of the account is reached (status 429). Repeat the request
-    /// after the seconds in `Retry-After`.
+    /// 429: the rate limit of the source or of the account is reached. Repeat the request after the
+    /// seconds in `Retry-After`.
     RateLimitExceeded = 14,
-    /// The gateway did not answer within the configured time (status 504). The request may have
-    /// been accepted.
+    /// 504: no answer within `limits.request_timeout`. The request may have been accepted.
     RequestTimeout = 15,
-    /// The rules in force have no such operation (status 501).
+    /// 501: the rules in force have no such operation.
     MethodNotAvailable = 16,
 }
 
