@@ -53,11 +53,11 @@ def assemble(folder):
         sys.exit(f"docs/SUMMARY.md lacks {', '.join(str(page.relative_to(ROOT)) for page in missing)}")
     for page in sorted(pages):
         text = page.read_text()
-        if page == DOCS / "openapi.md":
+        if page == DOCS / "interfaces" / "README.md":
             text += "\n" + links_to_viewer()
         for path, _ in LINK.findall(text):
             target = (page.parent / path).resolve()
-            if target not in pages and not path.startswith("../openapi/"):
+            if target not in pages and not path.startswith("../../openapi/"):
                 copy_linked(target, source)
         for path in PICTURE.findall(text):
             copy_linked((page.parent / path).resolve(), source)
@@ -106,7 +106,7 @@ def write(path, text):
 
 
 def links_to_viewer():
-    rows = "".join(f"- [{name}](../openapi/{name}.html), [as JSON](../openapi/{name}.json)\n" for name in INTERFACES)
+    rows = "".join(f"- [{name}](../../openapi/{name}.html), [as JSON](../../openapi/{name}.json)\n" for name in INTERFACES)
     return f"## Read them here\n\nThe descriptions of this version:\n\n{rows}"
 
 

@@ -1,5 +1,5 @@
-//! Numeric strings: the form of numbers at the gateway and the indexer (interface description,
-//! section 2.1).
+//! Numeric strings: the form of numbers at the gateway and the indexer
+//! (`docs/interfaces/README.md`, "Numbers and other texts").
 //!
 //! Readers accept decimal digits, or `0x` or `0X` and hex digits of either case. They ignore
 //! leading zeros and surrounding white space. Writers produce `0x` and lower-case hex digits

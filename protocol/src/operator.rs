@@ -1,4 +1,4 @@
-//! Wire types of the operator interface (interface description, section 4.5), for the daemon and
+//! Wire types of the operator interface (`docs/interfaces/operator.md`), for the daemon and
 //! for its commands.
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! `docs/interfaces.md`, 9.2: each row that names a difference from the public interfaces is run
-//! against a daemon, whose answer has to be the one that the row says.
+//! `docs/interfaces/differences.md`: each row that names a difference from the public interfaces is
+//! run against a daemon, whose answer has to be the one that the row says.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,30 +24,30 @@ use crate::verification_client::{
     DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationAnswer, VerificationClient, legacy, session, uniqueness, with,
 };
 
-const PAGE: &str = "docs/interfaces.md";
+const PAGE: &str = "docs/interfaces/differences.md";
 
-/// The parts of section 9.2, each with a table.
+/// The parts of the page with a table.
 const TABLES: [&str; 3] = [
-    "#### 9.2.1 From the public description",
-    "#### 9.2.2 From the public verification endpoint",
-    "#### 9.2.3 From the public gateway, indexer and bridge",
+    "## From the public description",
+    "## From the public verification endpoint",
+    "## From the public gateway, indexer and bridge",
 ];
 
 /// What the daemon answered, by the place that a row names.
 type Answers = BTreeMap<&'static str, String>;
 
-/// The answer that a row says, with the sections that the row names.
+/// The answer that a row says, with the parts of pages that the row links.
 #[derive(Debug)]
 struct Row {
     answer: String,
-    sections: Vec<String>,
+    links: Vec<String>,
 }
 
 fn page() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE)).expect("the page")
 }
 
-/// The rows of the tables, by their place: place, public interface, example, answer, sections.
+/// The rows of the tables, by their place: place, public interface, example, answer, links.
 fn rows(page: &str) -> BTreeMap<String, Row> {
     let mut rows = BTreeMap::new();
     for heading in TABLES {
@@ -56,10 +56,10 @@ fn rows(page: &str) -> BTreeMap<String, Row> {
         let before = rows.len();
         for line in part.lines().filter(|line| line.starts_with("| ")).skip(1) {
             let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-            let [place, public, example, answer, sections] = cells[..] else { panic!("five cells: {line}") };
+            let [place, public, example, answer, links] = cells[..] else { panic!("five cells: {line}") };
             assert!(!public.is_empty() && !example.is_empty(), "{line}");
-            let sections = sections.split(", ").map(str::to_owned).collect();
-            let row = Row { answer: answer.to_owned(), sections };
+            let targets = links.split("](").skip(1).filter_map(|link| link.split(')').next());
+            let row = Row { answer: answer.to_owned(), links: targets.map(str::to_owned).collect() };
             assert!(rows.insert(place.to_owned(), row).is_none(), "two rows have the place {place:?}");
         }
         assert!(rows.len() > before, "{heading:?} has no rows");
@@ -88,33 +88,36 @@ async fn every_difference_that_the_page_names_is_one() {
     }
     let unnamed = answers.iter().filter(|(place, _)| !rows.contains_key(**place));
     wrong.extend(unnamed.map(|(place, answer)| format!("{place}: {answer}: the page has no row")));
-    assert!(wrong.is_empty(), "{PAGE}, 9.2: {wrong:#?}");
+    assert!(wrong.is_empty(), "{PAGE}: {wrong:#?}");
 }
 
-/// A row's sections exist, and one of them names what the row is about.
+/// What a row links exists, and one of the parts names what the row is about.
 #[test]
-fn the_sections_of_a_difference_are_about_it() {
-    let page = page();
-    for (place, Row { sections, .. }) in rows(&page) {
-        let texts: Vec<_> = sections.iter().map(|section| section_of(&page, section)).collect();
+fn the_links_of_a_difference_are_about_it() {
+    for (place, Row { links, .. }) in rows(&page()) {
+        let texts: Vec<_> = links.iter().map(|link| linked(link)).collect();
         // The place is named by its words in backticks, or else by its first word.
         let words: Vec<_> = place.split('`').skip(1).step_by(2).collect();
         let first = place.split(' ').next().unwrap_or_default();
         let words = if words.is_empty() { vec![first] } else { words };
         for word in words {
             let is_named = texts.iter().any(|text| text.to_lowercase().contains(&word.to_lowercase()));
-            assert!(is_named, "{place}: {sections:?} does not name {word:?}");
+            assert!(is_named, "{place}: {links:?} does not name {word:?}");
         }
     }
 }
 
-/// The text of a section, without its subsections.
-fn section_of<'a>(page: &'a str, number: &str) -> &'a str {
-    let headings =
-        ["## ", "### ", "#### "].map(|marks| [format!("\n{marks}{number} "), format!("\n{marks}{number}. ")]);
-    let start = headings.iter().flatten().find_map(|heading| page.find(heading.as_str()));
-    let start = start.unwrap_or_else(|| panic!("{PAGE} has no section {number}"));
-    page[start + 1..].split("\n#").next().unwrap_or_default()
+/// The part of a page that a link leads to, without the parts below it.
+fn linked(link: &str) -> String {
+    let (page, anchor) = link.split_once('#').unwrap_or_else(|| panic!("{link} names no part of a page"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/interfaces").join(page);
+    let page = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{link}: {error}"));
+    let anchor_of = |heading: &str| {
+        let kept = heading.trim_start_matches('#').trim().to_lowercase();
+        kept.chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect::<String>().replace(' ', "-")
+    };
+    let parts = page.split("\n#").find(|part| anchor_of(part.lines().next().unwrap_or_default()) == anchor);
+    parts.unwrap_or_else(|| panic!("{link} leads to no heading")).to_owned()
 }
 
 /// Status, code and attribute, as the page writes them.
@@ -331,7 +334,7 @@ async fn registry_answers() -> Answers {
 
     let sources =
         ["protocol/src", "actors/src", "src"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
-    let makers = sources.iter().flat_map(|folder| made_in(folder, &["TransactionReverted", "ConfirmationError"]));
+    let makers = sources.iter().flat_map(|folder| made_in(folder, &["::TransactionReverted", "::ConfirmationError"]));
     answers.insert(
         "`transaction_reverted`, `confirmation_error`",
         match makers.collect::<Vec<_>>()[..] {
@@ -392,7 +395,7 @@ fn made_in(folder: &Path, codes: &[&str]) -> Vec<String> {
             found.extend(made_in(&path, codes));
             continue;
         }
-        let is_list = ["error_code.rs", "published_types.rs"].iter().any(|name| path.ends_with(name));
+        let is_list = path.ends_with("published_types.rs");
         if !is_list && path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).expect("a source");
             found.extend(codes.iter().filter(|code| text.contains(**code)).map(|_| path.display().to_string()));

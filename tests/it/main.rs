@@ -56,6 +56,7 @@ mod outage;
 mod output;
 mod overload;
 mod packaging;
+mod reference;
 mod registry_client;
 mod reload;
 mod service_manager;

@@ -96,7 +96,8 @@ pub(super) fn token_key(token_hash: B256) -> RecordKey {
 
 // What the session registry and the handle share.
 
-/// Lifetime of an access token and of an ID token, in seconds (interface description, section 8.1).
+/// Lifetime of an access token and of an ID token, in seconds (`docs/interfaces/limits.md`, "Fixed
+/// bounds").
 pub const TOKEN_LIFETIME: u64 = 3600;
 
 /// How long a caller waits for signing keys: making the first keys takes seconds on a slow machine.

@@ -81,7 +81,7 @@ pub enum VerificationError {
 }
 
 impl VerificationError {
-    /// The code of the answer (interface description, section 7.3).
+    /// The code of the answer (`docs/interfaces/verification.md`, "Errors").
     pub fn code(&self) -> &'static str {
         match self {
             Self::Admission(error) => error.code(),

@@ -110,7 +110,7 @@ pub struct PendingRecoveryAgent {
 
 encode_fields!(PendingRecoveryAgent { agent, execute_after });
 
-/// What an authenticator's address maps to (interface description, section 2.8).
+/// What an authenticator's address maps to (`docs/interfaces/indexer.md`, "Answers").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedAccount {
     /// The account's recovery counter when the address was added. When it is less than the

@@ -1,7 +1,7 @@
 //! The eight operations. The gateway receives them as request bodies, and blocks carry them.
 //!
-//! Names and forms of the fields are those of the gateway's endpoints (interface description,
-//! section 4.3). Numbers are numeric strings ([`crate::number`]).
+//! Names and forms of the fields are those of the gateway's endpoints
+//! (`docs/interfaces/gateway.md`, "Operations"). Numbers are numeric strings ([`crate::number`]).
 
 use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
@@ -274,7 +274,7 @@ pub enum Operation {
 }
 
 /// A lock of an open request. The gateway refuses a second request that needs the same lock
-/// (interface description, section 3.2).
+/// (`docs/interfaces/gateway.md`, "Locks and idempotency keys").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::Display, Serialize, Deserialize)]
 pub enum Lock {
     /// The account that the operation changes.

@@ -254,7 +254,7 @@ pub enum AdmissionError {
 }
 
 impl AdmissionError {
-    /// The code of the answer (interface description, section 7.3).
+    /// The code of the answer (`docs/interfaces/verification.md`, "Errors").
     pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidRelyingPartyId { .. } => "invalid_request",

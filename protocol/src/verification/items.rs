@@ -115,7 +115,7 @@ pub enum ItemError {
     /// The most significant byte of a session item's action, a number of 32 bytes, is not 2.
     #[error("session_nullifier[1] does not begin with byte 02; it is not the action of a session")]
     NotASessionAction,
-    /// The root of a current proof is not valid (interface description, section 3.4).
+    /// The root of a current proof is not valid (`docs/interfaces/proofs.md`, "Roots").
     #[error(
         "the root in proof[4] is not the newest and was not replaced within the validity window; ask for a new proof"
     )]

@@ -5,8 +5,8 @@
 //!   reason, or is read as a value that its own text gives again;
 //! - memory stays in proportion to the text.
 //!
-//! Requests are also compared with a second reader, which is written from the tables of the
-//! interface description.
+//! Requests are also compared with a second reader, which is written from
+//! `docs/interfaces/gateway.md` and `docs/interfaces/indexer.md`.
 
 use std::fmt::Debug;
 
@@ -150,7 +150,7 @@ bodies! {
     root_answers: RootResponse,
 }
 
-/// The type of a request's field in the interface description.
+/// The type of a request's field in `docs/interfaces/gateway.md`.
 #[derive(Clone, Copy)]
 enum RequestField {
     Number(u32),

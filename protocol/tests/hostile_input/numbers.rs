@@ -1,6 +1,6 @@
 //! Texts of fixed form: numeric strings, addresses, signatures, hashes, identifiers. Each parser is
-//! compared with a second reader, which is written from the interface description: both accept the
-//! same texts and read the same values.
+//! compared with a second reader, which is written from `docs/interfaces/README.md`: both accept
+//! the same texts and read the same values.
 
 use proptest::prelude::*;
 use selfsame_protocol::indexer::{InclusionProofResponse, LeafIndexQuery};

@@ -37,7 +37,7 @@ async fn the_discovery_document_lists_what_the_provider_supports() {
         assert_eq!(list.iter().collect::<BTreeSet<_>>().len(), list.len(), "{name} names each once");
     }
     assert_eq!(list(document, "scopes_supported"), ["openid", "email", "profile"]);
-    // The types that the interface description lists, and the other hybrid types.
+    // The types that the public interface lists, and the other hybrid types.
     let types = list(document, "response_types_supported");
     for response_type in ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"] {
         assert!(types.contains(&response_type), "{response_type}");

@@ -27,8 +27,8 @@ pub(super) fn nonce_is_not_6(stated: u64) -> RuleViolation {
     RuleViolation::MismatchedSignatureNonce { stated: Nonce::from(stated), expected: 6 }
 }
 
-/// The rules of checks S and L of the interface description, for operations that any authenticator
-/// of account 1 may sign.
+/// The rules of S (`docs/interfaces/registry.md`, "Rules in their order"), for operations that any
+/// authenticator of account 1 may sign.
 fn signer_rules() -> Vec<BrokenRule> {
     vec![
         (|case| case.signer = None, RuleViolation::ECDSAInvalidSignature),
