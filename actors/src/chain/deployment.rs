@@ -1,5 +1,5 @@
-//! Contracts of one deployment: where each is, which the verifier contract may change; the code that
-//! it runs; and the relying parties of the deployment.
+//! Contracts of one deployment: where each is, which the verifier contract may change; the code
+//! that it runs; and the relying parties of the deployment.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

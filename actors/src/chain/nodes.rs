@@ -1,5 +1,5 @@
-//! The nodes of a chain: one as following sees it, questions in and answers out, and several, of which
-//! a number must agree.
+//! The nodes of a chain: one as following sees it, questions in and answers out, and several, of
+//! which a number must agree.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! The roots of one contract over time: how far they were followed, and the first block whose logs are
-//! read.
+//! The roots of one contract over time: how far they were followed, and the first block whose logs
+//! are read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

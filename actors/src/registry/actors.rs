@@ -1,5 +1,5 @@
-//! The registry's actors as the rest of the service sees them: the messages to them, their slots, and
-//! the state, which gives each of them its right.
+//! The registry's actors as the rest of the service sees them: the messages to them, their slots,
+//! and the state, which gives each of them its right.
 //!
 //! | type | the right | its holder |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | [`Sealer`] | appends blocks to the ledger | the batcher |
 //! | [`Applier`] | commits applied blocks and publishes them | the tree maintainer, and the service while it starts |
 //!
-//! A right stands in the file of its actor. The writers of the store (`RequestWriter`, `BlockWriter`)
-//! and the [`Ledger`] are private fields of it, so that no other file can use them. This file makes
-//! each right once. The state holds no only copy of anything that was acknowledged.
+//! A right stands in the file of its actor. The writers of the store (`RequestWriter`,
+//! `BlockWriter`) and the [`Ledger`] are private fields of it, so that no other file can use them.
+//! This file makes each right once. The state holds no only copy of anything that was acknowledged.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Blocks after they were sealed: those that this service sealed last, the applied blocks as a stream,
-//! and the receipts of their requests.
+//! Blocks after they were sealed: those that this service sealed last, the applied blocks as a
+//! stream, and the receipts of their requests.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

@@ -14,8 +14,8 @@
 //!    at a time, and reads the head from the store when an append has failed. No block is deleted.
 //! 3. *Applying the block again gives the same head.* Applied blocks are not synced, so a loss of
 //!    power may undo some. The sealed blocks are applied again before the service answers
-//!    ([`super::tree_maintainer::Applier::catch_up`]), and a block carries everything that its result depends
-//!    on: domain, time, rule parameters and operations.
+//!    ([`super::tree_maintainer::Applier::catch_up`]), and a block carries everything that its
+//!    result depends on: domain, time, rule parameters and operations.
 //! 4. *The snapshot is applied.* It is taken after the commit of the block, and the marks of
 //!    [`super::publication::Publication`] only grow.
 //!

@@ -1,5 +1,5 @@
-//! The open requests of this service: the way of each one, for logs, traces and measurements, and its
-//! recovered signer.
+//! The open requests of this service: the way of each one, for logs, traces and measurements, and
+//! its recovered signer.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! Submitting requests: a request and why it is refused, the checks before the request tracker, and the
-//! way to the replica that leads.
+//! Submitting requests: a request and why it is refused, the checks before the request tracker, and
+//! the way to the replica that leads.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;

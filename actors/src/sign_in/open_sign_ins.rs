@@ -1,4 +1,5 @@
-//! The open sign-ins: how many there may be at a time, and the count of those that expire unanswered.
+//! The open sign-ins: how many there may be at a time, and the count of those that expire
+//! unanswered.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! One life of the process, and what all lives of a history share: the time, the random numbers, the
-//! log of what happens.
+//! One life of the process, and what all lives of a history share: the time, the random numbers,
+//! the log of what happens.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;

@@ -1,6 +1,6 @@
-//! Watches a service: its actors, each of which is asked for an answer every second, so that one that
-//! is stuck is found; its store; and the receivers of its events are told when it cannot write, or an
-//! actor gives no answer.
+//! Watches a service: its actors, each of which is asked for an answer every second, so that one
+//! that is stuck is found; its store; and the receivers of its events are told when it cannot
+//! write, or an actor gives no answer.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -351,8 +351,8 @@ mod tests {
             Look::Refuses { error: StoreError::Closing, healing, disk: if is_disk_good { Ok(()) } else { Err(disk) } }
         }
 
-        /// Seconds of looks until the service ends, of at most 100; the disk is good from the second 50
-        /// on.
+        /// Seconds of looks until the service ends, of at most 100; the disk is good from the
+        /// second 50 on.
         fn ends_after(healing: Healing) -> Option<u64> {
             let (mut refusing, began) = (RefusedWrites::default(), Instant::now());
             let mut look =

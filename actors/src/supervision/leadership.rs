@@ -1,5 +1,5 @@
-//! The leadership of replicas: the election, and the actor that takes part in it, and leads while this
-//! replica is elected.
+//! The leadership of replicas: the election, and the actor that takes part in it, and leads while
+//! this replica is elected.
 //!
 //! The work is a task, so that the actor answers while the election does not.
 

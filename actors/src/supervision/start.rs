@@ -1,5 +1,5 @@
-//! What a service is started with: its store, what an embedder replaces of the rest, and its settings;
-//! and why it did not start, or ended.
+//! What a service is started with: its store, what an embedder replaces of the rest, and its
+//! settings; and why it did not start, or ended.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -1,5 +1,5 @@
-//! Supervisors: one starts its children in their order, and starts those again that end; the guardian
-//! is the supervisor of a service that has no embedder's.
+//! Supervisors: one starts its children in their order, and starts those again that end; the
+//! guardian is the supervisor of a service that has no embedder's.
 //!
 //! They are built on the supervision events of ractor alone, so that they compile with every set of
 //! ractor's features.

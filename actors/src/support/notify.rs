@@ -1,5 +1,5 @@
-//! Telling those who wait: of a change of a key (a request that becomes final, a transaction that is
-//! answered), and of what happens in a service.
+//! Telling those who wait: of a change of a key (a request that becomes final, a transaction that
+//! is answered), and of what happens in a service.
 
 use std::collections::HashMap;
 use std::hash::Hash;

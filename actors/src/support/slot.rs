@@ -1,5 +1,5 @@
-//! Where an actor can be reached, even after a restart, and the messages to it, which carry the span
-//! of their caller.
+//! Where an actor can be reached, even after a restart, and the messages to it, which carry the
+//! span of their caller.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Work that blocks a thread, at once, one piece at a time or a few; tasks that end with their owner;
-//! steps that are retried.
+//! Work that blocks a thread, at once, one piece at a time or a few; tasks that end with their
+//! owner; steps that are retried.
 
 use std::collections::VecDeque;
 use std::fmt::Display;

@@ -1,5 +1,5 @@
-//! The proofs that wait: the permits of a request's proofs, bounded for all, for each source and for
-//! the networks around it; the order in which waiting proofs are checked, and which of them are
+//! The proofs that wait: the permits of a request's proofs, bounded for all, for each source and
+//! for the networks around it; the order in which waiting proofs are checked, and which of them are
 //! checked together.
 //!
 //! Every origin has a queue of its own, and the origins take turns. In a turn a suspect origin gets

@@ -1,6 +1,6 @@
 //! Recording of nullifiers and signed nonces: each verification of a nullifier is counted exactly
-//! once and each nonce is used once, even when many requests with the same ones race. What is told of
-//! a request: its results, and its event.
+//! once and each nonce is used once, even when many requests with the same ones race. What is told
+//! of a request: its results, and its event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Why a verification request is not answered with success, who is held to the limits of one, and the
-//! limits as the handle counts by them.
+//! Why a verification request is not answered with success, who is held to the limits of one, and
+//! the limits as the handle counts by them.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

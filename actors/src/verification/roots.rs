@@ -1,6 +1,6 @@
 //! The roots that proofs may be made against: the registry's own, those of the configuration, those
-//! that the operator added and did not remove, and those that are followed from chains; and the calls
-//! of the handle that read and change them.
+//! that the operator added and did not remove, and those that are followed from chains; and the
+//! calls of the handle that read and change them.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
