@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use serde::{Deserialize, Serialize};
 
-use super::{formats, values, written};
+use super::{dump, formats, values};
 use crate::chain::NodeUrl;
 
 /// How often the contracts of World Chain are asked for roots; it makes a block every two seconds.
@@ -53,7 +53,7 @@ pub struct Chain {
     #[serde(default)]
     pub(super) agree: Option<usize>,
     /// Time from a question to the end of its answer.
-    #[serde(default = "ten_seconds", deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[serde(default = "ten_seconds", deserialize_with = "values::duration", serialize_with = "dump::duration")]
     #[schemars(with = "formats::Duration")]
     pub request_timeout: Duration,
     /// Whether nodes on other machines may be asked over plain HTTP.
@@ -80,7 +80,7 @@ pub struct ContractEntry {
     pub(super) kind: Option<ContractKind>,
     /// Where it is; by default where the environment's verifier says, or else the preset. An
     /// address that is given here counts before the verifier's.
-    #[serde(default, deserialize_with = "values::optional_address", serialize_with = "written::optional_address")]
+    #[serde(default, deserialize_with = "values::optional_address", serialize_with = "dump::optional_address")]
     #[schemars(with = "formats::ContractAddress")]
     pub(super) address: Option<Address>,
     /// The environment whose proofs it is for; required, unless the preset says it.
@@ -96,12 +96,12 @@ pub struct ContractEntry {
     #[serde(default)]
     pub(super) on_upgrade: Option<OnUpgrade>,
     /// The accepted implementations of a proxy; by default the first one that was seen.
-    #[serde(default, deserialize_with = "values::addresses", serialize_with = "written::addresses")]
+    #[serde(default, deserialize_with = "values::addresses", serialize_with = "dump::addresses")]
     #[schemars(with = "Vec<formats::ContractAddress>")]
     pub(super) implementations: Vec<Address>,
     /// For a verifier the accepted contracts that check proofs; by default the preset's, or the
     /// first one that was seen.
-    #[serde(default, deserialize_with = "values::addresses", serialize_with = "written::addresses")]
+    #[serde(default, deserialize_with = "values::addresses", serialize_with = "dump::addresses")]
     #[schemars(with = "Vec<formats::ContractAddress>")]
     pub(super) proof_verifiers: Vec<Address>,
     /// For roots the block that counts as the newest; for keys the block from which on a new key
@@ -109,20 +109,20 @@ pub struct ContractEntry {
     #[serde(default)]
     pub(super) block: Option<Block>,
     /// Time between two looks.
-    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "dump::optional_duration")]
     #[schemars(with = "formats::Duration")]
     pub(super) interval: Option<Duration>,
     /// Past this age of the last confirmed block, nothing of the contract counts.
-    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "dump::optional_duration")]
     #[schemars(with = "formats::Duration")]
     pub(super) stale_after: Option<Duration>,
     /// Up to this age of the last confirmed block, an unknown root is refused; past it, the answer
     /// is 503.
-    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "dump::optional_duration")]
     #[schemars(with = "formats::Duration")]
     pub(super) fresh_for: Option<Duration>,
     /// How far back roots are kept, and read at the first start.
-    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "dump::optional_duration")]
     #[schemars(with = "formats::Duration")]
     pub(super) reach: Option<Duration>,
     /// The first block that is read at the first start.

@@ -7,11 +7,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::de::{Deserialize, Deserializer, Error as _};
+use serde::de::Error as _;
+use serde::de::{Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
-use super::urls::web_url;
-use super::{formats, values, written};
+use super::addresses::web_url;
+use super::{dump, formats, values};
 
 /// The longest name of a replica, in bytes.
 const LONGEST_NAME: usize = 63;
@@ -67,20 +68,12 @@ pub struct Cluster {
     pub authorities: Option<PathBuf>,
     /// How old an answer about a token may be: without news of the journal for longer, this replica
     /// gives none.
-    #[serde(
-        default = "default_staleness",
-        deserialize_with = "values::duration",
-        serialize_with = "written::duration"
-    )]
+    #[serde(default = "default_staleness", deserialize_with = "values::duration", serialize_with = "dump::duration")]
     #[schemars(with = "formats::Duration")]
     pub staleness: Duration,
     /// How long an entry stays in the journal at least: longer than a new replica takes to copy
     /// the store of another one.
-    #[serde(
-        default = "default_retention",
-        deserialize_with = "values::duration",
-        serialize_with = "written::duration"
-    )]
+    #[serde(default = "default_retention", deserialize_with = "values::duration", serialize_with = "dump::duration")]
     #[schemars(with = "formats::Duration")]
     pub journal_retention: Duration,
 }

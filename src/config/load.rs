@@ -1,15 +1,130 @@
-//! From file and variables to a checked [`Config`].
+//! From file and variables to a checked [`Config`]: why a configuration cannot be loaded, the steps of
+//! loading it, and what `--dev` adds.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use super::error::{ConfigError, Lines, SettingError, Source};
+use super::directory::App;
+use super::sections::{ProofKind, PublicUrls};
 use super::tree::{Node, NumberOutOfRange, PREFIX, SEPARATOR};
-use super::whole::Config;
-use super::{check, dev};
+use super::values::{SecretHash, StagingKey};
+use super::{Config, check};
+use crate::interface::Interface;
+
+// Why a configuration cannot be loaded.
+
+/// The source of a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The defaults.
+    Default,
+    /// What `--dev` adds.
+    Development,
+    /// The configuration file.
+    File {
+        /// Path of the file.
+        file: PathBuf,
+        /// Where in the file; `None` for a setting that is not in it.
+        position: Option<Position>,
+    },
+    /// An environment variable, by its name.
+    Variable(String),
+    /// The command line.
+    CommandLine,
+}
+
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column in characters, counted from 1.
+    pub column: usize,
+}
+
+/// The lines of a text, to find the place of a byte without reading the text again.
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    /// The byte at which each line begins.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let after_newlines = text.match_indices('\n').map(|(newline, _)| newline + 1);
+        Self { text, starts: std::iter::once(0).chain(after_newlines).collect() }
+    }
+
+    /// The place of a byte.
+    pub(super) fn position(&self, byte: usize) -> Position {
+        let line = self.starts.partition_point(|start| *start <= byte);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
+        let before = self.text.get(start..byte).unwrap_or_default();
+        Position { line, column: before.chars().count() + 1 }
+    }
+}
+
+impl Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// One setting that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingError {
+    /// The key's path, such as `registry.max_authenticators` or `apps[0].id`.
+    pub key: String,
+    /// What is wrong and what would be right; completes "`key`: …".
+    pub message: String,
+    /// Where the setting came from.
+    pub source: Source,
+}
+
+impl Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.message)?;
+        match &self.source {
+            Source::Default => Ok(()),
+            Source::Development => write!(f, " (--dev)"),
+            Source::File { file, position: Some(position) } => write!(f, " (in {}, {position})", file.display()),
+            Source::File { file, position: None } => write!(f, " (in {})", file.display()),
+            Source::Variable(name) => write!(f, " (variable {name})"),
+            Source::CommandLine => write!(f, " (command line)"),
+        }
+    }
+}
+
+/// Why a configuration cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {error}", file.display())]
+    Unreadable {
+        /// Path of the configuration file.
+        file: PathBuf,
+        /// The operating system's error; of the kind `InvalidData` when the file is not UTF-8.
+        error: io::Error,
+    },
+    /// The file is not TOML. The error does not show the line, because it may hold a secret.
+    #[error("{}: {position}: {message}", file.display())]
+    Syntax {
+        /// Path of the configuration file.
+        file: PathBuf,
+        /// Where the error is.
+        position: Position,
+        /// The TOML parser's message, without text of the file.
+        message: String,
+    },
+    /// Settings are wrong. The message has a line for each.
+    #[error("{}", .0.iter().map(SettingError::to_string).collect::<Vec<_>>().join("\n"))]
+    Invalid(Vec<SettingError>),
+}
 
 /// Whether a variable is one that Kubernetes sets in every container when there is a Service named
 /// `selfsame` or `selfsame-…`, such as `SELFSAME_PORT=tcp://10.0.0.1:8080`. No key ends like them,
@@ -85,7 +200,7 @@ impl Config {
         };
         let mut errors = add_variables(&mut tree, environment);
         if dev {
-            tree.fill_from(dev::settings());
+            tree.fill_from(settings());
         }
         if let Some(data_dir) = data_dir {
             tree.set("data_dir", &Source::CommandLine, &data_dir.to_string_lossy());
@@ -95,11 +210,11 @@ impl Config {
         config.dev = dev;
         let readable = errors.is_empty();
         if dev {
-            dev::add_entries(&mut config);
+            add_entries(&mut config);
         }
         let mut broken_rules = check::check_settings(&config);
         if readable {
-            broken_rules.extend(check::check_lists(&config));
+            broken_rules.extend(check::lists::check_lists(&config));
         }
         errors.extend(broken_rules.into_iter().map(|(key, message)| {
             let source = tree.source(&key).clone();
@@ -114,7 +229,7 @@ impl Config {
     /// # Errors
     /// The broken rules, without their sources.
     pub fn check_again(&self) -> Result<(), ConfigError> {
-        let broken_rules = check::check_lists(self);
+        let broken_rules = check::lists::check_lists(self);
         let error = |(key, message)| SettingError { key, message, source: Source::Default };
         let errors: Vec<_> = broken_rules.into_iter().map(error).collect();
         if errors.is_empty() { Ok(()) } else { Err(ConfigError::Invalid(errors)) }
@@ -210,5 +325,119 @@ fn shape(mut tree: Node) -> (Config, Vec<SettingError>) {
                 }
             }
         }
+    }
+}
+
+// What `--dev` adds to the configuration, and the table that it prints.
+//
+// Everything here is public: the secret of the example applications, the simulator's key, and the
+// key of issuer 1 and of the relying party, which is the generator of BabyJubJub and so has the
+// private key 1. The keys count in staging only, and the daemon listens on loopback only.
+
+/// The secret of the example applications.
+pub const DEV_SECRET: &str = "sk_dev_only";
+const DEV_SALT: [u8; 16] = [0; 16];
+
+/// The defaults of `--dev`, in the form of a configuration file.
+const SETTINGS: &str = r#"
+[registry]
+chain_id = 31337
+verifying_contract = "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9"
+[verifier.keys.staging]
+current = "simulator"
+"#;
+
+/// Entries that are added to the lists. An entry of the configuration with the same id stays as it
+/// is.
+const ENTRIES: &str = r#"
+[[apps]]
+id = "app_staging_5e1f5a3e000000000000000000000001"
+name = "Example application"
+accept_legacy = true
+redirect_uris = ["http://localhost:3000/callback", "http://127.0.0.1:3000/callback"]
+response_types = ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"]
+post_logout_redirect_uris = ["http://localhost:3000/", "http://127.0.0.1:3000/"]
+[[apps]]
+id = "app_5e1f5a3e000000000000000000000002"
+name = "Example application (production)"
+redirect_uris = ["http://localhost:3000/callback", "http://127.0.0.1:3000/callback"]
+response_types = ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"]
+post_logout_redirect_uris = ["http://localhost:3000/", "http://127.0.0.1:3000/"]
+[[relying_parties]]
+app_id = "app_staging_5e1f5a3e000000000000000000000001"
+[relying_parties.oprf_public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
+[[issuers]]
+id = 1
+environments = ["staging"]
+[issuers.public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
+"#;
+
+/// The defaults of `--dev`; configured settings replace them.
+pub(super) fn settings() -> Node {
+    document(SETTINGS)
+}
+
+/// Adds the example applications with their secret, their relying party and issuer 1.
+pub(super) fn add_entries(config: &mut Config) {
+    let secret = Some(SecretHash::of(DEV_SALT, DEV_SECRET));
+    // Both constants are valid, which a test checks, so the defaults are never used.
+    let added = Config::deserialize(document(ENTRIES)).unwrap_or_default();
+    for app in added.apps {
+        if config.apps.iter().all(|other| other.id != app.id) {
+            config.apps.push(App { client_secret_hash: secret.clone(), ..app });
+        }
+    }
+    for party in added.relying_parties {
+        if config.relying_parties.iter().all(|other| other.app_id != party.app_id) {
+            config.relying_parties.push(party);
+        }
+    }
+    for issuer in added.issuers {
+        if config.issuers.iter().all(|other| other.id != issuer.id) {
+            config.issuers.push(issuer);
+        }
+    }
+}
+
+fn document(text: &str) -> Node {
+    Node::document(text.parse().unwrap_or_default(), &Source::Development)
+}
+
+impl Config {
+    /// The table that `--dev` prints: the URL of each interface that is served, then what the
+    /// configuration has for trying them out.
+    pub fn dev_summary(&self, urls: &PublicUrls, serves: impl Fn(Interface) -> bool) -> String {
+        let mut text = String::from("Development mode: every key and secret below is public.\n");
+        let mut row = |name: &str, value: &str| _ = writeln!(text, "  {name:<18}{value}");
+        for (interface, url) in urls.iter().filter(|(interface, _)| serves(*interface)) {
+            row(interface.name(), url);
+        }
+        for app in &self.apps {
+            let environments: Vec<_> = app.environments().iter().map(|environment| environment.name()).collect();
+            row("application", &format!("{} ({})", app.id, environments.join(", ")));
+            match app.secret_hashes().next() {
+                Some(hash) if *hash == SecretHash::of(hash.salt(), DEV_SECRET) => row("  secret", DEV_SECRET),
+                Some(_) => row("  secret", "as configured"),
+                None => row("  secret", "none"),
+            }
+            for uri in &app.redirect_uris {
+                row("  redirect URI", uri);
+            }
+            row("  relying party", &self.relying_party_id(&app.id).to_string());
+        }
+        for issuer in &self.issuers {
+            let environments: Vec<_> = issuer.environments().iter().map(|environment| environment.name()).collect();
+            row("issuer", &format!("{} ({})", issuer.id, environments.join(", ")));
+        }
+        for kind in ProofKind::ALL {
+            if *self.verifier.keys.staging.of(kind) == StagingKey::Simulator {
+                row("simulator key", &format!("{} proofs (staging)", kind.name()));
+            }
+        }
+        text
     }
 }

@@ -3,60 +3,352 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `whole` | [`Config`]: all sections, and what a reload changes |
+//! | this one | [`Config`]: all sections, and what a reload changes |
 //! | [`sections`] | the sections as types, with defaults |
+//! | `directory` | who asks for proofs and signs in, and what is trusted: `[[apps]]` to `[[trusted_roots]]` |
 //! | [`chains`] | `[[chains]]`: what is followed from public contracts, with presets |
-//! | [`values`], `urls`, `per_interface` | formats: values, URLs, sections with a key for each interface |
 //! | `cluster` | `[cluster]`: the replicas that this daemon is one of |
 //! | `pages` | `[sign_in.page]`: whose pages end users see, and the links to authenticators |
-//! | `events` | `[events]` and `[[webhooks]]`: who is told of what happens |
-//! | `storage` | `[storage]`: what the store may take of the machine |
-//! | `traces` | `[traces]`: where traces of requests are sent |
+//! | `outgoing` | `[events]`, `[[webhooks]]` and `[traces]`: what is sent to others |
+//! | `addresses` | `[listen]` and `[urls]`, and the other URLs |
+//! | [`values`] | the formats of single values |
 //! | `tree` | the settings of file and variables, before they have types |
-//! | `load` | from file and variables to a [`Config`] |
+//! | `load` | from file and variables to a [`Config`]; why it cannot be loaded; what `--dev` adds and prints |
 //! | `check` | every rule about values that have the right type |
-//! | `written`, `dump` | how settings are written, and the effective configuration as text |
+//! | `dump` | how settings are written, and the effective configuration as text |
 //! | `schema`, `formats` | the configuration file as a JSON Schema, for editors |
-//! | `dev` | what `--dev` adds and prints |
-//! | `error` | why a configuration cannot be loaded |
 //!
 //! `docs/configuration.md` describes every key.
 
+mod addresses;
 pub mod chains;
 mod check;
 mod cluster;
-mod dev;
+mod directory;
 mod dump;
-mod error;
-mod events;
 mod formats;
 mod load;
+mod outgoing;
 mod pages;
-mod per_interface;
 mod schema;
 pub mod sections;
-mod storage;
 #[cfg(test)]
 mod tests;
-mod traces;
 mod tree;
-mod urls;
 pub mod values;
-mod whole;
-mod written;
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use selfsame_protocol::commitment::PublicKey;
+use selfsame_protocol::operator::SOCKET_FILE;
+use serde::{Deserialize, Serialize};
+
+use crate::interface::{Interface, PerInterface};
+
+pub use addresses::{Origin, check_redirect_uri};
 pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
 pub use cluster::{Cluster, ReplicaName};
-pub use dump::Dump;
-pub use error::{ConfigError, Position, SettingError, Source};
-pub use events::{Events, Webhook, WebhookUrl};
-pub use load::{Loaded, Origins, settings_of_this_process};
+pub use directory::*;
+pub use dump::{Dump, HIDDEN};
+pub use load::{ConfigError, Loaded, Origins, Position, SettingError, Source, settings_of_this_process};
+pub use outgoing::{CollectorUrl, Events, Traces, Webhook, WebhookUrl};
 pub use pages::{Colour, ContactUrl, LinkTemplate, PageUrl, ServiceName, SignInPage, WalletLink};
 pub use schema::schema;
 pub use sections::*;
-pub use storage::Storage;
-pub use traces::{CollectorUrl, Traces};
-pub use urls::{Origin, check_redirect_uri};
 pub use values::{InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey};
-pub use whole::{Config, Reloaded};
-pub use written::HIDDEN;
+
+/// The whole configuration, checked.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Whether the daemon was started with `--dev`; not a key.
+    #[serde(skip)]
+    pub dev: bool,
+    /// The folder that holds the store and the operator's token.
+    pub data_dir: PathBuf,
+    /// The address and port of each interface. Interfaces with the same address share it.
+    #[serde(deserialize_with = "addresses::listen", serialize_with = "dump::listen")]
+    #[schemars(with = "addresses::Listen")]
+    pub listen: PerInterface<SocketAddr>,
+    /// The base URL of each public interface as clients see it; by default `http://`, or `https://`
+    /// with `[tls]`, and the bound address.
+    #[serde(deserialize_with = "addresses::urls", serialize_with = "dump::urls")]
+    #[schemars(with = "addresses::Urls")]
+    pub urls: PerInterface<Option<String>>,
+    /// Certificate and private key; without them plain HTTP is served.
+    pub tls: Option<Tls>,
+    /// The domain that authenticators sign for, and the parameters of the rules.
+    pub registry: Registry,
+    /// When a block is closed.
+    pub batcher: Batcher,
+    /// What one client, or all clients together, may ask for.
+    pub limits: Limits,
+    /// What the store may take of the machine.
+    pub storage: Storage,
+    /// Who may call the operator interface.
+    pub operator: Operator,
+    /// The replicas that this daemon is one of; without the section it is alone.
+    pub cluster: Option<Cluster>,
+    /// Backups at regular times.
+    pub backup: Backup,
+    /// Whether clients on other machines may be served plain HTTP.
+    pub insecure_http: bool,
+    /// The daemon's log.
+    pub log: Log,
+    /// Where traces of requests are sent.
+    pub traces: Traces,
+    /// The origins from which browsers may call.
+    pub cors: Cors,
+    /// Lifetimes and constants of the sign-in interface.
+    pub sign_in: SignIn,
+    /// How long, and how many, messages the message bridge keeps.
+    pub bridge: Bridge,
+    /// Streams of events, and how long events are kept.
+    pub events: Events,
+    /// The addresses that are told of events.
+    pub webhooks: Vec<Webhook>,
+    /// The worker threads that check proofs, and their keys.
+    pub verifier: Verifier,
+    /// The applications, which are also the OAuth clients.
+    pub apps: Vec<App>,
+    /// The actions that need a setting. The first verified proof of another action creates it.
+    pub actions: Vec<Action>,
+    /// The issuers of credentials.
+    pub issuers: Vec<Issuer>,
+    /// The relying parties that differ from the derived default.
+    pub relying_parties: Vec<RelyingParty>,
+    /// The roots that proofs may be made against.
+    pub trusted_roots: Vec<TrustedRoot>,
+    /// The public contracts that trusted roots and keys are followed from.
+    pub chains: Vec<Chain>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            dev: false,
+            data_dir: PathBuf::from("selfsame-data"),
+            listen: addresses::default_listen(),
+            urls: PerInterface::default(),
+            tls: None,
+            registry: Registry::default(),
+            batcher: Batcher::default(),
+            limits: Limits::default(),
+            storage: Storage::default(),
+            operator: Operator::default(),
+            cluster: None,
+            backup: Backup::default(),
+            insecure_http: false,
+            log: Log::default(),
+            traces: Traces::default(),
+            cors: Cors::default(),
+            sign_in: SignIn::default(),
+            bridge: Bridge::default(),
+            events: Events::default(),
+            webhooks: Vec::new(),
+            verifier: Verifier::default(),
+            apps: Vec::new(),
+            actions: Vec::new(),
+            issuers: Vec::new(),
+            relying_parties: Vec::new(),
+            trusted_roots: Vec::new(),
+            chains: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    /// The base URL of each interface: the configured one, or else the bound address (for a
+    /// configured port 0 the system chooses the port).
+    pub fn public_urls(&self, bound: &PerInterface<SocketAddr>) -> PublicUrls {
+        PerInterface::from_fn(|interface| {
+            let scheme = if self.tls.is_some() && interface.is_public() { "https" } else { "http" };
+            self.urls[interface].clone().unwrap_or_else(|| format!("{scheme}://{}", bound[interface]))
+        })
+    }
+
+    /// The path of the operator interface's unix socket; `None` when it is turned off.
+    pub fn operator_socket(&self) -> Option<PathBuf> {
+        match &self.operator.socket {
+            OperatorSocket::InDataFolder => Some(self.data_dir.join(SOCKET_FILE)),
+            OperatorSocket::At(path) => Some(path.clone()),
+            OperatorSocket::Off => None,
+        }
+    }
+
+    /// The application's relying party id at the verification interface: the id of its
+    /// `[[relying_parties]]` entry, else the id that is derived from its own.
+    pub fn relying_party_id(&self, app_id: &str) -> RelyingPartyId {
+        let entry = self.relying_parties.iter().find(|party| party.app_id == app_id);
+        entry.map_or_else(|| RelyingPartyId::derived_from(app_id), RelyingParty::rp_id)
+    }
+
+    /// Whether sign-in uses the message bridge for an application.
+    pub fn signs_in_over_bridge(&self) -> bool {
+        let links = self.apps.iter().map(|app| app.wallet_link.as_ref()).chain([self.sign_in.wallet_link.as_ref()]);
+        links.flatten().any(|link| *link == WalletLink::Bridge)
+    }
+
+    /// The relying party's OPRF public key, which current proofs to an application need.
+    pub fn oprf_public_key(&self, app_id: &str) -> Option<PublicKey> {
+        self.relying_parties.iter().find(|party| party.app_id == app_id).and_then(|party| party.oprf_public_key)
+    }
+
+    /// The environments of an application in which the OPRF public key of its relying party is
+    /// followed from a chain: those of its `[[relying_parties]]` entry without a key.
+    pub fn follows_oprf_key_in(&self, app: &App) -> Vec<Environment> {
+        let entry = self.relying_parties.iter().find(|party| party.app_id == app.id);
+        if entry.is_none_or(|party| party.oprf_public_key.is_some()) {
+            return Vec::new();
+        }
+        let environments = app.environments().into_iter();
+        environments.filter(|environment| self.follows(ContractKind::OprfKeys, *environment)).collect()
+    }
+
+    /// Whether a contract of a kind is followed for an environment.
+    pub fn follows(&self, kind: ContractKind, environment: Environment) -> bool {
+        self.chains.iter().any(|chain| chain.follows(kind, environment))
+    }
+
+    /// Whether current proofs to an application can be verified: its relying party has an OPRF
+    /// public key, or may get one from a chain.
+    pub fn takes_current_proofs(&self, app: &App) -> bool {
+        self.oprf_public_key(&app.id).is_some() || !self.follows_oprf_key_in(app).is_empty()
+    }
+
+    /// Whether the verification interface accepts legacy proofs to an application: by default while
+    /// it takes no current ones. The legacy and the current proof of one person have unrelated
+    /// nullifiers, so an application that accepts both can count the person twice.
+    pub fn accepts_legacy(&self, app: &App) -> bool {
+        app.accept_legacy.unwrap_or_else(|| !self.takes_current_proofs(app))
+    }
+
+    /// The configuration after a reload: this one with what of `new` needs no restart.
+    ///
+    /// # Errors
+    /// What was read again needs other settings that changed, too: the chains, which only a restart
+    /// takes over.
+    pub fn with_reloaded(&self, new: Self) -> Result<Reloaded, ConfigError> {
+        let (mut changed, mut needs_restart) = (Vec::new(), Vec::new());
+        // The pattern of a section is exhaustive, so a section with a new key does not compile
+        // until the key is named here.
+        macro_rules! compare {
+            ($found:ident, $section:ident: $Section:ident { $($key:ident),* $(,)? }) => {{
+                let $Section { $($key),* } = &self.$section;
+                $(if *$key != new.$section.$key { $found.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
+            }};
+            // A section of which a reload takes over only a part.
+            ($found:ident { $($key:ident),* $(,)? }, $other:ident { $($more:ident),* $(,)? }, $section:ident: $Section:ident) => {{
+                let $Section { $($key,)* $($more),* } = &self.$section;
+                $(if *$key != new.$section.$key { $found.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
+                $(if *$more != new.$section.$more { $other.push(concat!(stringify!($section), ".", stringify!($more)).to_owned()) })*
+            }};
+            ($found:ident, $($whole:ident),*) => { $(if self.$whole != new.$whole { $found.push(stringify!($whole).to_owned()) })* };
+        }
+        compare!(changed, limits: Limits {
+            request_timeout, header_timeout, idle_timeout, shutdown_grace, idempotency_retention, max_connections,
+            max_connections_per_source, in_flight, queue_length, status_waiters, per_source, per_leaf_index,
+            verifications_per_source, verifications_per_application, sign_ins_per_source, bridge_per_source,
+            open_sign_ins, followers_per_source, trusted_proxies, forwarded_header,
+        });
+        compare!(changed, bridge: Bridge { lifetime, memory_mib });
+        compare!(changed, events: Events { streams, repeat_window, retention });
+        compare!(changed, webhooks);
+        compare!(changed, cors: Cors { allowed_origins });
+        compare!(changed, apps, actions, issuers, relying_parties, trusted_roots);
+        // Listeners that speak TLS take over other files; plain HTTP stays plain HTTP.
+        let tls = match (&self.tls, &new.tls) {
+            (Some(_), Some(_)) => {
+                compare!(changed, tls);
+                new.tls.clone()
+            }
+            _ => {
+                compare!(needs_restart, tls);
+                self.tls.clone()
+            }
+        };
+
+        compare!(needs_restart, data_dir);
+        for interface in Interface::ALL {
+            if self.listen[interface] != new.listen[interface] {
+                needs_restart.push(format!("listen.{}", interface.listen_key()));
+            }
+            if self.urls[interface] != new.urls[interface] {
+                needs_restart.extend(interface.url_key().map(|key| format!("urls.{key}")));
+            }
+        }
+        compare!(changed { create_account, create_account_token_hash }, needs_restart {
+            chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
+            commitment_check, request_retention,
+        }, registry: Registry);
+        compare!(needs_restart, batcher: Batcher { max_operations, min_wait, max_wait });
+        compare!(needs_restart, storage: Storage { cache_mib, write_buffer_kib, log_mib, background_jobs, open_files });
+        compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains, ready_everywhere, drain_delay });
+        compare!(needs_restart, cluster);
+        compare!(needs_restart, backup: Backup { every, keep, folder });
+        compare!(needs_restart, insecure_http);
+        compare!(needs_restart, log: Log { format, access });
+        compare!(needs_restart, traces: Traces { collector, one_in });
+        compare!(needs_restart, sign_in: SignIn {
+            transaction_lifetime, code_lifetime, session_lifetime, key_rotation, signing_algorithm,
+            key_encryption_key_file, introspection_inactive_status, name, given_name, family_name, wallet_link, page
+        });
+        compare!(needs_restart, verifier: Verifier { workers, queue, simulator_seed, keys });
+        compare!(needs_restart, chains);
+        let takes_legacy: Vec<bool> = new.apps.iter().map(|app| new.accepts_legacy(app)).collect();
+        let Self {
+            limits,
+            registry,
+            bridge,
+            events,
+            webhooks,
+            cors,
+            apps,
+            actions,
+            issuers,
+            relying_parties,
+            trusted_roots,
+            ..
+        } = new;
+        let Registry { create_account, create_account_token_hash, .. } = registry;
+        let reloaded = Self {
+            tls,
+            limits,
+            registry: Registry { create_account, create_account_token_hash, ..self.registry.clone() },
+            bridge,
+            events,
+            webhooks,
+            cors,
+            apps,
+            actions,
+            issuers,
+            relying_parties,
+            trusted_roots,
+            ..self.clone()
+        };
+        reloaded.check_again()?;
+        // With the old chains, an application whose OPRF key is to be followed would count persons
+        // by legacy proofs again.
+        let differs =
+            |(index, takes_legacy): &(usize, bool)| reloaded.accepts_legacy(&reloaded.apps[*index]) != *takes_legacy;
+        if let Some((index, _)) = takes_legacy.into_iter().enumerate().find(differs) {
+            let message = "its OPRF key is followed from a chain that a restart adds; restart the daemon".to_owned();
+            let key = format!("apps[{index}]");
+            return Err(ConfigError::Invalid(vec![SettingError { key, message, source: Source::Default }]));
+        }
+        Ok(Reloaded { config: reloaded, changed, needs_restart })
+    }
+}
+
+/// A configuration that was read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reloaded {
+    /// What is in force from now on.
+    pub config: Config,
+    /// The keys of the settings that changed.
+    pub changed: Vec<String>,
+    /// The keys of the settings that differ, and wait for a restart.
+    pub needs_restart: Vec<String>,
+}

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::urls::web_url;
+use super::addresses::web_url;
 
 /// `[sign_in.page]`: whose pages end users see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

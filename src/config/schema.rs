@@ -7,13 +7,11 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use super::events::WebhookUrl;
-use super::formats;
+use super::addresses::Origin;
+use super::outgoing::{CollectorUrl, WebhookUrl};
 use super::pages::{Colour, ContactUrl, PageUrl, ServiceName, WalletLink};
-use super::traces::CollectorUrl;
-use super::urls::Origin;
 use super::values::{InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey};
-use super::whole::Config;
+use super::{Config, formats};
 use crate::chain::NodeUrl;
 
 /// What the document says about itself.
