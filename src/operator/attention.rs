@@ -15,7 +15,7 @@ use selfsame_actors::{ChainStatus, ReceiverStatus};
 use selfsame_protocol::operator::{Attention, AttentionSubject, ClusterStatus, ReloadOutcome, ReloadReport, Replica};
 use selfsame_protocol::time::{LONGEST_CLOCK_STEP, UnixSeconds};
 
-use super::metric_groups::Room;
+use super::metrics::Room;
 use crate::backup::jobs::BackupHealth;
 use crate::backup::make::time_text;
 use crate::logging::LogLosses;

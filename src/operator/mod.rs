@@ -1,74 +1,57 @@
 //! The operator interface: whether the daemon is alive and ready, how it is doing, and what only
 //! the operator may change.
 //!
-//! | file | endpoint |
+//! | module | what it has |
 //! |---|---|
-//! | `ready.rs` | `GET /ready` |
-//! | `metrics.rs` | `GET /metrics` |
-//! | `actors.rs` | `GET /actors` |
-//! | `status.rs` | `GET /status` |
-//! | `attention.rs` | its `attention`: what fails, since when, and what to do |
-//! | `history.rs` | `GET /history` |
-//! | `blocks.rs` | `GET /blocks` |
-//! | `apps.rs` | `GET /apps` |
-//! | `roots.rs` | `GET` and `POST /roots` |
-//! | `keys.rs` | `GET /keys`, `POST /keys/rotate`, `POST /keys/revoke` |
-//! | `reload.rs` | `POST /reload` |
-//! | `backups.rs` | `GET` and `POST /backups`, `GET /backups/{id}` |
-//! | `cluster.rs` | `POST /cluster/remove` |
-//! | `events.rs` | `GET /events`: all events, as a stream |
-//! | `webhooks.rs` | `GET /webhooks`, and what they have not accepted |
-//! | `simulator.rs` | `GET /simulator` |
-//! | `page.rs` | `GET /`: a page that shows the status |
-//! | `error.rs` | the errors, as status and body |
-//! | `description.rs` | the interface's description |
+//! | this one | the routes, the errors as status and body, the description |
+//! | [`access`] | who may call; `GET /challenge` |
+//! | [`setup`] | what the handlers share |
+//! | [`status`] | `GET /status`, `/ready`, `/actors` and `/apps`, `POST /cluster/remove` |
+//! | [`attention`] | what needs attention: what fails, since when, and what to do |
+//! | [`history`] | `GET /history`, `/blocks` and `/events`: what happened lately |
+//! | [`metrics`] | `GET /metrics` |
+//! | [`trust`] | `/roots`, `/simulator` and `/keys`: what is trusted, and what is signed with |
+//! | [`maintenance`] | `POST /reload`, `/backups`, and `/webhooks` with what they have not accepted |
+//! | [`page`] | `GET /`: a page that shows the status |
 
 mod access;
-mod actors;
-mod apps;
 mod attention;
-mod backups;
-mod blocks;
-mod challenge;
-mod cluster;
-mod description;
-mod error;
-mod events;
 mod history;
-mod keys;
-mod metric_groups;
+mod maintenance;
 mod metrics;
-mod newest_blocks;
-mod own_cluster;
 mod page;
-mod ready;
-mod recorder;
-mod reload;
-mod reload_status;
-mod roots;
-mod simulator;
-mod state;
+mod setup;
 mod status;
-mod webhooks;
+mod trust;
 
 use std::sync::Arc;
 
-use access::{with_token, without_token};
-pub use description::Description;
-use error::OperatorError;
-use hyper::Method;
-pub use metric_groups::FollowedNode;
-pub use own_cluster::OwnCluster;
-pub use ready::public_ready;
-pub use recorder::{History, HistorySources};
-pub use reload_status::{ReloadRequest, ReloadStatus};
-pub use simulator::simulation;
-pub use state::{Operator, Setup};
-pub use status::watch_attention;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Method, StatusCode};
+use selfsame_actors::{EventError, SignInError};
+use selfsame_protocol::json::BodyError;
+use selfsame_protocol::operator_call::{CallRejection, InvalidNonce};
+use selfsame_protocol::sign_in::records::{KeyTooYoung, UnknownKey};
+use selfsame_protocol::time::RetryAfter;
+use selfsame_storage::StoreError;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 
-use crate::http::{Router, Routes};
+use crate::backup::BackupError;
+use crate::backup::jobs::BeginError;
+use crate::cluster::EtcdError;
+use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, Router, Routes, challenge, json};
 use crate::interface::Interface;
+use crate::webhooks::stream::StreamError;
 use crate::{health, openapi};
+use access::{with_token, without_token};
+
+pub use history::{History, HistorySources};
+pub use maintenance::{ReloadRequest, ReloadStatus};
+pub use metrics::FollowedNode;
+pub use setup::{Operator, OwnCluster, Setup};
+pub use status::{public_ready, watch_attention};
+pub use trust::simulation;
 
 /// The operator's routes.
 pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
@@ -77,41 +60,41 @@ pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
         .without_proxy()
         // Probes and Prometheus call these by any name and without a token.
         .route(Method::GET, "/health", |_, _| health::health())
-        .route(Method::GET, "/ready", ready::ready)
+        .route(Method::GET, "/ready", status::ready)
         .route(Method::GET, "/metrics", metrics::metrics)
-        .route(Method::GET, "/actors", with_token(actors::actors))
+        .route(Method::GET, "/actors", with_token(status::actors))
         .route(Method::GET, "/status", with_token(status::status))
         .route(Method::GET, "/history", with_token(history::history))
-        .route(Method::GET, "/blocks", with_token(blocks::blocks))
-        .route(Method::GET, "/apps", with_token(apps::apps))
-        .route(Method::GET, "/roots", with_token(roots::list))
-        .route(Method::POST, "/roots", with_token(roots::add))
+        .route(Method::GET, "/blocks", with_token(history::blocks))
+        .route(Method::GET, "/apps", with_token(status::apps))
+        .route(Method::GET, "/roots", with_token(trust::list_roots))
+        .route(Method::POST, "/roots", with_token(trust::add_root))
         .audited("root_trusted")
-        .route(Method::POST, "/roots/remove", with_token(roots::remove))
+        .route(Method::POST, "/roots/remove", with_token(trust::remove_root))
         .audited("root_removed")
-        .route(Method::GET, "/keys", with_token(keys::list))
-        .route(Method::POST, "/keys/rotate", with_token(keys::rotate))
+        .route(Method::GET, "/keys", with_token(trust::list_keys))
+        .route(Method::POST, "/keys/rotate", with_token(trust::rotate_keys))
         .audited("keys_rotated")
-        .route(Method::POST, "/keys/revoke", with_token(keys::revoke))
+        .route(Method::POST, "/keys/revoke", with_token(trust::revoke_key))
         .audited("key_revoked")
-        .route(Method::POST, "/reload", with_token(reload::reload))
+        .route(Method::POST, "/reload", with_token(maintenance::reload))
         .audited("configuration_reloaded")
-        .route(Method::GET, "/backups", with_token(backups::list))
-        .route(Method::POST, "/backups", with_token(backups::begin))
+        .route(Method::GET, "/backups", with_token(maintenance::list_backups))
+        .route(Method::POST, "/backups", with_token(maintenance::begin_backup))
         .audited("backup_begun")
-        .route_within(backups::TIME_LIMIT, Method::GET, "/backups/{id}", with_token(backups::one))
-        .route(Method::POST, "/cluster/remove", with_token(cluster::remove))
+        .route_within(maintenance::BACKUP_TIME_LIMIT, Method::GET, "/backups/{id}", with_token(maintenance::one_backup))
+        .route(Method::POST, "/cluster/remove", with_token(status::remove_replica))
         .audited("replica_removed")
-        .route(Method::GET, "/events", with_token(events::events))
-        .route(Method::GET, "/webhooks", with_token(webhooks::list))
-        .route(Method::GET, "/webhooks/{id}/dead-letters", with_token(webhooks::dead_letters))
-        .route(Method::POST, "/webhooks/{id}/dead-letters/retry", with_token(webhooks::retry))
+        .route(Method::GET, "/events", with_token(history::events))
+        .route(Method::GET, "/webhooks", with_token(maintenance::list_webhooks))
+        .route(Method::GET, "/webhooks/{id}/dead-letters", with_token(maintenance::dead_letters))
+        .route(Method::POST, "/webhooks/{id}/dead-letters/retry", with_token(maintenance::retry_dead_letters))
         .audited("dead_letters_retried")
-        .route(Method::POST, "/webhooks/{id}/dead-letters/discard", with_token(webhooks::discard))
+        .route(Method::POST, "/webhooks/{id}/dead-letters/discard", with_token(maintenance::discard_dead_letters))
         .audited("dead_letters_discarded")
-        .route(Method::GET, "/challenge", without_token(challenge::challenge))
-        .route(Method::GET, "/simulator", without_token(simulator::simulator))
-        .route(Method::POST, "/simulator/roots", with_token(simulator::trust_root))
+        .route(Method::GET, "/challenge", without_token(access::challenge))
+        .route(Method::GET, "/simulator", without_token(trust::simulator))
+        .route(Method::POST, "/simulator/roots", with_token(trust::trust_root))
         .audited("root_trusted")
         .route(Method::GET, "/", without_token(|_, _| page::page()))
         .route(Method::GET, "/page.js", without_token(|_, _| page::script()))
@@ -119,4 +102,281 @@ pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
         .route(Method::GET, "/page.css", without_token(|_, _| page::style()))
         .route(Method::GET, "/openapi.json", without_token(move |_, _| openapi::answer(openapi.clone())))
         .into()
+}
+
+// The errors of the operator interface and its answers to them.
+
+/// A rejected request to the operator interface.
+#[derive(Debug, thiserror::Error)]
+enum OperatorError {
+    /// The request was rejected for a reason that all interfaces share.
+    #[error(transparent)]
+    Http(#[from] Rejection),
+    /// A call without the token.
+    #[error("this call needs `Authorization: Bearer` and the text of operator.token in the data folder")]
+    Unauthorized,
+    /// A signed call that is not accepted.
+    #[error(transparent)]
+    Call(#[from] CallRejection),
+    /// The nonce of a challenge.
+    #[error("nonce: {0}; give it as a parameter of the query")]
+    Nonce(#[from] InvalidNonce),
+    /// The host is a name that is not accepted.
+    #[error("{host:?} is not a name of this interface; call it by its address or as localhost, or set operator.hosts")]
+    OtherHost {
+        /// The name in `Host`, without its port.
+        host: String,
+    },
+    /// A page of another site sent the request.
+    #[error("pages of other sites cannot call this interface")]
+    OtherOrigin,
+    /// The body is not a JSON object with the expected fields.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The value of a field is not valid.
+    #[error("{name}: {problem}")]
+    Field {
+        /// The name of the field.
+        name: &'static str,
+        /// What is wrong with the value, which may be part of the text.
+        problem: String,
+    },
+    /// The signing keys cannot be rotated now.
+    #[error(transparent)]
+    KeyTooYoung(#[from] KeyTooYoung),
+    /// The signing key to revoke does not exist.
+    #[error(transparent)]
+    UnknownKey(#[from] UnknownKey),
+    /// No verification key is the simulator's.
+    #[error("no verification key of staging is the simulator's; set verifier.keys.staging")]
+    NoSimulator,
+    /// A development wallet's root, and the daemon runs without `--dev`.
+    #[error(
+        "a daemon without --dev does not trust the roots of development wallets; to trust one in staging: selfsame roots \
+         add {root} --kind legacy --environment staging --identifier orb"
+    )]
+    NotDevelopment {
+        /// The root in canonical hex.
+        root: String,
+    },
+    /// The root to remove is not trusted.
+    #[error("{root} is not a trusted root of this kind and environment; selfsame roots list shows them")]
+    UnknownRoot {
+        /// The root in canonical hex.
+        root: String,
+    },
+    /// The daemon is stopping, or the process that it is a part of reads no configuration.
+    #[error("the configuration is not read again: the daemon is stopping, or is part of another program")]
+    NoReload,
+    /// A backup cannot be begun.
+    #[error(transparent)]
+    Backup(#[from] BeginError),
+    /// The daemon does not know the backup.
+    #[error("the daemon knows no backup {id}; it forgets them when it is restarted")]
+    UnknownBackup {
+        /// The id in the path.
+        id: String,
+    },
+    /// The daemon is alone.
+    #[error("this daemon is not a replica of a cluster: its configuration has no [cluster]")]
+    NoCluster,
+    /// The cluster has no such replica.
+    #[error("the cluster has no replica {name:?}; selfsame cluster status shows them")]
+    UnknownReplica {
+        /// The name in the request.
+        name: String,
+    },
+    /// etcd cannot be asked.
+    #[error("the cluster's data in etcd cannot be changed: {0}")]
+    Etcd(#[from] EtcdError),
+    /// The metrics could not be written as text.
+    #[error("the metrics could not be written: {0}")]
+    Metrics(#[from] std::fmt::Error),
+    /// The signing keys cannot be read or changed.
+    #[error(transparent)]
+    SignIn(#[from] SignInError),
+    /// A stream of events is not begun.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// A question about webhooks has no answer.
+    #[error(transparent)]
+    Events(#[from] EventError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl InterfaceError for OperatorError {
+    fn reason(&self) -> String {
+        match self {
+            Self::Http(rejection) => rejection.reason(),
+            Self::Unauthorized => "the operator's token is missing or wrong".to_owned(),
+            Self::Nonce(_) => "nonce is not valid".to_owned(),
+            Self::OtherHost { .. } => "the host is another name".to_owned(),
+            Self::Body(error) => error.reason(),
+            Self::Field { name, .. } => format!("{name} is not valid"),
+            Self::Backup(_) => "the backup cannot be begun".to_owned(),
+            Self::UnknownBackup { .. } => "no backup has this id".to_owned(),
+            Self::Stream(StreamError::Parameter { name, .. }) => format!("{name} is not valid"),
+            Self::Events(EventError::NoSuchReceiver { .. }) => "no webhook has this id".to_owned(),
+            Self::UnknownKey(_) => "no signing key has this id".to_owned(),
+            Self::UnknownReplica { .. } => "the cluster has no replica of this name".to_owned(),
+            other @ (Self::OtherOrigin
+            | Self::Call(_)
+            | Self::KeyTooYoung(_)
+            | Self::NoSimulator
+            | Self::NotDevelopment { .. }
+            | Self::UnknownRoot { .. }
+            | Self::NoReload
+            | Self::NoCluster
+            | Self::Etcd(_)
+            | Self::Metrics(_)
+            | Self::SignIn(_)
+            | Self::Stream(_)
+            | Self::Events(_)
+            | Self::Store(_)) => other.to_string(),
+        }
+    }
+
+    fn into_response(self) -> Response {
+        let message = self.to_string();
+        let answer = |status, code| json(status, &ErrorBody { code, message: &message });
+        match self {
+            Self::Http(rejection) => ErrorCodes::OPERATOR.respond(&rejection),
+            Self::Unauthorized | Self::Call(_) => {
+                let mut response = answer(StatusCode::UNAUTHORIZED, "unauthorized");
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge::BEARER));
+                response
+            }
+            Self::Body(_) | Self::Nonce(_) | Self::Field { .. } | Self::KeyTooYoung(_) | Self::UnknownKey(_) => {
+                answer(StatusCode::BAD_REQUEST, "bad_request")
+            }
+            Self::NoReload | Self::Etcd(_) => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::Backup(BeginError::Busy(_)) => answer(StatusCode::CONFLICT, "conflict"),
+            Self::Backup(BeginError::Refused(BackupError::Target { .. } | BackupError::File { .. })) => {
+                answer(StatusCode::BAD_REQUEST, "bad_request")
+            }
+            Self::Backup(BeginError::Refused(BackupError::Stopped)) => {
+                ErrorCodes::OPERATOR.respond(&Rejection::Unavailable { retry_after: RetryAfter::SOON })
+            }
+            Self::Backup(BeginError::Refused(error)) => {
+                tracing::error!(%error, "a backup cannot be begun");
+                ErrorCodes::OPERATOR.respond(&Rejection::Internal)
+            }
+            Self::NoSimulator
+            | Self::NoCluster
+            | Self::UnknownRoot { .. }
+            | Self::UnknownBackup { .. }
+            | Self::UnknownReplica { .. } => answer(StatusCode::NOT_FOUND, "not_found"),
+            Self::OtherHost { .. } | Self::OtherOrigin | Self::NotDevelopment { .. } => {
+                answer(StatusCode::FORBIDDEN, "forbidden")
+            }
+            Self::Metrics(error) => {
+                tracing::error!(%error, "the metrics could not be written");
+                ErrorCodes::OPERATOR.respond(&Rejection::Internal)
+            }
+            Self::Stream(error) => match error {
+                StreamError::Off => answer(StatusCode::NOT_FOUND, "not_found"),
+                StreamError::Parameter { .. } => answer(StatusCode::BAD_REQUEST, "bad_request"),
+                StreamError::TooMany => {
+                    ErrorCodes::OPERATOR.respond(&Rejection::TooManyRequests { retry_after: RetryAfter::SOON })
+                }
+                StreamError::Http(rejection) => ErrorCodes::OPERATOR.respond(&rejection),
+                StreamError::Events(error) => Self::Events(error).into_response(),
+            },
+            Self::Events(EventError::NoSuchReceiver { .. }) => answer(StatusCode::NOT_FOUND, "not_found"),
+            Self::Events(EventError::NotLeading) => answer(StatusCode::CONFLICT, "conflict"),
+            Self::Events(EventError::Unavailable(_)) => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::Events(EventError::Store(error)) => Self::Store(error).into_response(),
+            // Another replica leads, and cannot be asked.
+            Self::SignIn(SignInError::Store(StoreError::Replica(error))) | Self::Store(StoreError::Replica(error))
+                if error.is_transient() =>
+            {
+                answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+            }
+            Self::SignIn(error) => {
+                tracing::error!(%error, "the signing keys cannot be read or changed");
+                ErrorCodes::OPERATOR.respond(&Rejection::Internal)
+            }
+            Self::Store(error) => {
+                tracing::error!(%error, "the store failed");
+                ErrorCodes::OPERATOR.respond(&Rejection::Internal)
+            }
+        }
+    }
+}
+
+// The description of the interface (`/openapi.json`).
+
+/// The interface's description.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Operator interface",
+        version = "0.1.4",
+        description = "How the daemon is doing, and what only the operator may change. Calls need the operator's token, but for probes, \
+            metrics, the simulator and the page. `Host` is an address, `localhost` or a name of `operator.hosts`, and `Origin`, if there \
+            is one, the same."
+    ),
+    paths(
+        health::health,
+        status::ready,
+        metrics::metrics,
+        status::actors,
+        access::challenge,
+        status::status,
+        history::history,
+        history::blocks,
+        status::apps,
+        trust::list_roots,
+        trust::add_root,
+        trust::remove_root,
+        trust::list_keys,
+        trust::rotate_keys,
+        trust::revoke_key,
+        maintenance::reload,
+        maintenance::list_backups,
+        maintenance::begin_backup,
+        maintenance::one_backup,
+        status::remove_replica,
+        history::events,
+        maintenance::list_webhooks,
+        maintenance::dead_letters,
+        maintenance::retry_dead_letters,
+        maintenance::discard_dead_letters,
+        trust::simulator,
+        trust::trust_root,
+        page::page,
+        page::script,
+        page::curves,
+        page::style,
+        openapi::answer,
+    ),
+    modifiers(&OperatorToken, &Shared)
+)]
+pub struct Description;
+
+/// Describes the operator's token.
+struct OperatorToken;
+
+impl Modify for OperatorToken {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let mut token = Http::new(HttpAuthScheme::Bearer);
+        token.description = Some(
+            "The token in the file `operator.token` of the data folder. In its place a call may be signed \
+            with it: see `/challenge`"
+                .to_owned(),
+        );
+        let scheme = SecurityScheme::Http(token);
+        description.components.get_or_insert_default().add_security_scheme("operatorToken", scheme);
+    }
+}
+
+/// Describes what all endpoints have in common.
+struct Shared;
+
+impl Modify for Shared {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        openapi::describe_rejections::<OperatorError>(description, "ServiceApiError_String");
+    }
 }

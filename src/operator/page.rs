@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use selfsame_protocol::gateway::ServiceApiError;
 
-use super::error::OperatorError;
+use super::OperatorError;
 use crate::http::{Response, content};
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \

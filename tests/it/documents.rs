@@ -246,9 +246,9 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 26] = [
     ("src/sign_in/form.rs", "FORM_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("src/sign_in/transaction.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("src/bridge.rs", "BODY_LIMIT", 1 << 20, "docs/interfaces/limits.md", "| body | {} MiB | message bridge |"),
-    ("src/operator/keys.rs", "BODY_LIMIT", 1, "docs/interfaces/limits.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
-    ("src/operator/roots.rs", "BODY_LIMIT", 1, "docs/interfaces/limits.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
-    ("src/operator/backups.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | 4096 bytes; {} KiB for `/backups` | operator interface |"),
+    ("src/operator/trust.rs", "BODY_LIMIT", 1, "docs/interfaces/limits.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
+    ("src/operator/trust.rs", "BODY_LIMIT", 1, "docs/interfaces/limits.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
+    ("src/operator/maintenance.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | 4096 bytes; {} KiB for `/backups` | operator interface |"),
     ("protocol/src/json.rs", "MOST_VALUES", 1, "docs/interfaces/limits.md", "| values in a JSON body | {} | all JSON bodies |"),
     ("protocol/src/sign_in/authorize.rs", "LONGEST_KEPT", 1, "docs/interfaces/limits.md", "| `state`, `nonce` | {} bytes each | `/authorize` |"),
     ("protocol/src/sign_in/records.rs", "MOST_SIGN_INS", 1, "docs/interfaces/limits.md", "| sign-ins of a browser session | {} | sign-in |"),
@@ -267,7 +267,7 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 26] = [
     ("src/sign_in/cookies.rs", "MOST_TRANSACTIONS", 1, "docs/interfaces/transactions.md", "then keeps the cookies of its {} newest transactions"),
     ("src/http/exchange.rs", "MOST_UNREAD_REFUSALS", 1, "docs/operations/sizing.md", "whose client leaves more than {} refusals unread"),
     ("src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration.md", "(answers of up to {} KiB are not counted)"),
-    ("src/operator/newest_blocks.rs", "NEWEST", 1, "docs/interfaces/operator.md", "array of the newest {} applied blocks"),
+    ("src/operator/history.rs", "NEWEST", 1, "docs/interfaces/operator.md", "array of the newest {} applied blocks"),
 ];
 
 /// The value of a constant that is a number, a product, a shift or a duration of whole seconds.
@@ -501,7 +501,7 @@ const CODES: [(&str, &[&str]); 3] = [
             "src/verification/error.rs",
         ],
     ),
-    ("docs/interfaces/operator.md", &["src/operator/error.rs"]),
+    ("docs/interfaces/operator.md", &["src/operator/mod.rs"]),
 ];
 
 #[test]

@@ -1,9 +1,9 @@
-//! What the handlers of the operator interface share.
+//! What the handlers of the operator interface share, and what it is made from.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,15 +14,14 @@ use selfsame_protocol::operator_call::{CallAuthorization, CallNonce, OperatorKey
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::OperatorError;
 use super::attention::AttentionList;
-use super::error::OperatorError;
-use super::metric_groups::{self, DiskRoom, FollowedNode};
-use super::newest_blocks::NewestBlocks;
-use super::own_cluster::OwnCluster;
-use super::recorder::History;
-use super::reload_status::{ReloadRequests, ReloadStatus};
+use super::history::{History, NewestBlocks};
+use super::maintenance::{ReloadRequests, ReloadStatus};
+use super::metrics::{self, DiskRoom, FollowedNode};
 use crate::backup::jobs::Backups;
 use crate::build::Build;
+use crate::cluster::ClusterView;
 use crate::http::{Authorization, Certificate, Metrics, Request, challenge};
 use crate::webhooks::stream::EventStreams;
 
@@ -140,7 +139,7 @@ impl Operator {
         let ready = Gauge::default();
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
         let disk = Arc::new(DiskRoom::new(data));
-        let sources = metric_groups::Sources {
+        let sources = metrics::Sources {
             service: Arc::clone(&service),
             backups: Arc::clone(&backups),
             nodes,
@@ -148,7 +147,7 @@ impl Operator {
             build,
             cluster: cluster.clone(),
         };
-        metric_groups::register(&mut metrics, sources);
+        metrics::register(&mut metrics, sources);
         let streams = EventStreams::new(service.events());
         let key = OperatorKey::of_token(&token);
         let token_hash = Sha256::digest(token).into();
@@ -185,7 +184,7 @@ impl Operator {
 
     /// Refuses a call that neither has the token nor is signed with it. Of a signed call only the
     /// signed body can be read afterwards.
-    pub fn check_caller(&self, request: &mut Request) -> Result<(), OperatorError> {
+    pub(super) fn check_caller(&self, request: &mut Request) -> Result<(), OperatorError> {
         let signed = match request.authorization(challenge::BEARER)? {
             Some(Authorization::Signed(given)) => Some(given.parse::<CallAuthorization>()?),
             _ => None,
@@ -202,4 +201,15 @@ impl Operator {
         let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
         if bool::from(given.ct_eq(&self.token_hash)) { Ok(()) } else { Err(OperatorError::Unauthorized) }
     }
+}
+
+// The cluster that the daemon is a replica of.
+
+/// A cluster as its replica knows it.
+#[derive(Clone)]
+pub struct OwnCluster {
+    /// What the replica sees of the others.
+    pub view: Arc<ClusterView>,
+    /// How old answers about tokens may be.
+    pub staleness: Duration,
 }
