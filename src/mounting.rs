@@ -16,9 +16,9 @@ use crate::http::{
 use crate::interface::{Interface, PerInterface};
 use crate::openapi;
 use crate::public_interfaces::{PublicInterfaces, describe};
+use crate::sign_in::SignIn;
 use crate::sign_in::appearance::Appearance;
 use crate::sign_in::bridged::OwnBridge;
-use crate::sign_in::state::SignIn;
 use crate::sign_in::wallet_links::WalletLinks;
 use crate::webhooks::stream::EventStreams;
 

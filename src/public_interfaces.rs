@@ -12,8 +12,8 @@ use crate::config::PublicUrls;
 use crate::gateway::{self, CreationPolicy, Gateway};
 use crate::http::{Cors, Routes};
 use crate::interface::Interface;
-use crate::sign_in::state::SignIn;
-use crate::{bridge, indexer, openapi, operator, sign_in, verification};
+use crate::sign_in::{self, SignIn};
+use crate::{bridge, indexer, openapi, operator, verification};
 
 /// What the routes are made from.
 pub(crate) struct PublicInterfaces<'a> {

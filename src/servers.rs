@@ -17,13 +17,13 @@ use crate::http::{
     AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, SharedConnections, Shutdown, Site,
 };
 use crate::interface::{Interface, PerInterface};
-use crate::operator::{History, HistorySources, Operator};
+use crate::openapi;
+use crate::operator::{self, History, HistorySources, Operator};
 use crate::public_interfaces::{PublicInterfaces, describe};
 use crate::reloading::Reloading;
+use crate::sign_in::SignIn;
 use crate::sign_in::bridged::OwnBridge;
-use crate::sign_in::state::SignIn;
 use crate::webhooks::stream::EventStreams;
-use crate::{openapi, operator};
 
 /// What the names of all metrics begin with.
 pub(crate) const METRICS_PREFIX: &str = "selfsame";

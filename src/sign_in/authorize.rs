@@ -13,15 +13,15 @@ use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody};
 use serde_json::json as value;
 
-use super::accept::{accepts_json, refuse_fetch_ahead};
+use super::SignIn;
 use super::bridged::Offer;
-use super::cookies::{remove_transaction, session_secrets, set_transaction, surplus_transactions};
+use super::browser::{
+    accepts_json, read_form, redirect_error, refuse_fetch_ahead, remove_transaction, respond_delivery, session_secrets,
+    set_transaction, surplus_transactions,
+};
 use super::error::SignInEndpointError;
-use super::form::read_form;
 use super::page::{self, Frame};
-use super::redirect::{redirect_error, respond_delivery};
 use super::schema::{AuthorizationParameters, TransactionStart};
-use super::state::SignIn;
 use super::wallet_links::Way;
 use crate::http::{AuditNotes, Request, Response, json};
 

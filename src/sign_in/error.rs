@@ -1,4 +1,6 @@
-//! The errors of the sign-in interface and its answers to them.
+//! The errors of sign-in and its answers to them, and the sources that are slowed down.
+
+use std::net::IpAddr;
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -8,6 +10,7 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use serde_json::json;
 
+use super::SignIn;
 use crate::http::json as json_response;
 use crate::http::{InterfaceError, Rejection, Response, challenge};
 use crate::webhooks::stream::StreamError;
@@ -193,4 +196,27 @@ fn answer(rejection: &SignInRejection) -> Response {
 fn challenged(mut response: Response, challenge: &'static str) -> Response {
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     response
+}
+
+// Counts what sources guess: credentials, and codes and tokens without credentials; failures past
+// the limit are answered 429. A source that floods the same endpoints with requests that cannot be
+// read counts as one. This stops floods, not guesses: those are stopped by the length of secrets.
+//
+// The secret is checked first. So a request with good credentials is never refused here, also
+// while its source is at the limit: the server of an application has one address for all its end
+// users, and strangers among them choose what it sends. After a right client secret nothing counts
+// at all: codes and tokens have 256 random bits, and the application that relays them has shown
+// who it is.
+
+/// Counts a failure that can be a guess, or a request that cannot be read, against its source. The
+/// error for the client: the failure, or `429` from a source at its limit. Other failures are not
+/// counted.
+pub fn count_failure(sign_in: &SignIn, source: IpAddr, error: SignInEndpointError) -> SignInEndpointError {
+    if !error.is_wrong_secret() && !error.is_unreadable() {
+        return error;
+    }
+    match sign_in.handle.charge_source(source) {
+        Ok(()) => error,
+        Err(too_many) => too_many.into(),
+    }
 }

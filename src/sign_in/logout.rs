@@ -18,14 +18,14 @@ use selfsame_protocol::sign_in::response::ErrorBody;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::accept::{accepts_html, accepts_json, refuse_fetch_ahead};
-use super::cookies::{live_session_secret, remove_session, session_secrets};
+use super::SignIn;
+use super::browser::{
+    accepts_html, accepts_json, is_same_origin, live_session_secret, read_form, refuse_fetch_ahead, remove_session,
+    session_secrets,
+};
 use super::error::SignInEndpointError;
-use super::form::read_form;
-use super::origin::is_same_origin;
 use super::page::{self, Frame};
 use super::schema::{Confirmation, LogoutParameters};
-use super::state::SignIn;
 use crate::http::{Request, Response, empty};
 
 /// The field of a page's form that shows that the form is of this browser's session.

@@ -1,76 +1,55 @@
 //! Sign-in: an OpenID Connect provider where the login is a proof of personhood.
 //!
-//! | file | endpoint |
+//! | module | what it has |
 //! |---|---|
-//! | `discovery.rs` | `GET /.well-known/openid-configuration`, `GET /.well-known/oauth-authorization-server`, `GET /jwks` |
-//! | `authorize.rs` | `GET` and `POST /authorize` |
-//! | `transaction.rs` | `/authorize/{transaction}/…`: the proof request, its answer, progress, completion |
-//! | `cancel.rs` | `POST /authorize/{transaction}/cancel` |
-//! | `connect.rs` | `GET /connect`: what a request on the message bridge asks for, as a page |
-//! | `events.rs` | `GET /authorize/{transaction}/events`: its progress, as a stream |
-//! | `token.rs` | `POST /token` |
-//! | `introspect.rs` | `POST /introspect` |
-//! | `userinfo.rs` | `GET` and `POST /userinfo` |
-//! | `revoke.rs` | `POST /revoke` |
-//! | `application_events.rs` | `GET /application/events`: what happens about an application, as a stream |
-//! | `logout.rs` | `GET` and `POST /logout`, `GET` and `POST /session` |
-//! | `front.rs` | `GET /`, a page for browsers |
-//! | `files.rs` | `GET /sign-in.css` and the other files of the pages |
-//! | `page.rs` | the pages that end users see |
-//! | `appearance.rs` | whose pages they are, from the configuration |
-//! | `wallet_links.rs` | how authenticators are opened, from the configuration |
-//! | `bridged.rs` | sign-ins on the message bridge, for authenticators that know nothing else |
-//! | `form.rs` | forms, and the credentials of clients |
-//! | `accept.rs` | whether a client wants a page or JSON |
-//! | `cookies.rs` | the secrets of transactions and of the session, in the browser |
-//! | `origin.rs` | whether a page of this service sent a form |
-//! | `redirect.rs` | how a response travels to the application |
-//! | `brute_force.rs` | slows down sources that guess secrets |
-//! | `error.rs` | the errors, as status, headers and body |
-//! | `description.rs` | the interface's description |
-//! | `schema.rs` | forms and answers, as the description has them |
-//! | `setup.rs` | from the configuration to clients |
+//! | this one | the routes, what the handlers share, the description |
+//! | [`authorize`] | `GET` and `POST /authorize` |
+//! | [`transaction`] | `/authorize/{transaction}/…`: the proof request, its answer, progress, also as a stream, completion, cancelling |
+//! | [`token`] | what applications call: discovery and keys, `POST /token`, `/introspect` and `/revoke`, `/userinfo`, `GET /application/events` |
+//! | [`logout`] | `GET` and `POST /logout`, `GET` and `POST /session` |
+//! | [`pages`] | `GET /` and `/connect`, pages for browsers, and the files of all pages |
+//! | [`page`] | the pages that end users see |
+//! | [`browser`] | what comes from browsers and clients and goes back: forms, credentials, cookies, redirects |
+//! | [`appearance`] | whose pages they are, from the configuration, and their colours |
+//! | [`wallet_links`] | how authenticators are opened, from the configuration |
+//! | [`bridged`] | sign-ins on the message bridge, for authenticators that know nothing else |
+//! | [`error`] | the errors, as status, headers and body; the sources that guess secrets are slowed down |
+//! | [`schema`] | forms and answers, as the description has them |
+//! | [`setup`] | from the configuration to clients |
 
-mod accept;
 pub mod appearance;
-mod application_events;
 mod authorize;
 pub mod bridged;
-mod brute_force;
-mod cancel;
-mod connect;
-mod cookies;
-mod description;
-mod discovery;
+mod browser;
 mod error;
-mod events;
-mod files;
-mod form;
-mod front;
-mod introspect;
 mod logout;
-mod origin;
 mod page;
-mod redirect;
-mod revoke;
+mod pages;
 mod schema;
 pub mod setup;
-pub mod state;
 mod token;
 mod transaction;
-mod userinfo;
 pub mod wallet_links;
 
 use std::sync::Arc;
 
-pub use description::Description;
-use error::SignInEndpointError;
 use hyper::Method;
-use state::SignIn;
+use hyper::header::ACCEPT_LANGUAGE;
+use selfsame_actors::SignInHandle;
+use selfsame_protocol::sign_in::Language;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 
-use crate::http::{Router, Routes};
+use crate::http::{Request, Router, Routes};
 use crate::interface::Interface;
+use crate::webhooks::stream::EventStreams;
 use crate::{health, openapi};
+use appearance::Appearance;
+use bridged::OwnBridge;
+use error::SignInEndpointError;
+use page::{Frame, Words};
+use schema::TransactionPath;
+use wallet_links::WalletLinks;
 
 /// The paths that applications' servers call, which a flood of browsers must not keep out.
 static RESERVED: [&str; 9] = [
@@ -90,7 +69,7 @@ static RESERVED: [&str; 9] = [
 pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Document) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
     let router = Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), state);
-    let router = if has_front_page { router.route(get.clone(), "/", front::front) } else { router };
+    let router = if has_front_page { router.route(get.clone(), "/", pages::front) } else { router };
     router
         .open_to_all(&[
             "/.well-known/openid-configuration",
@@ -105,10 +84,10 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
             "/authorize/{transaction}/proof",
         ])
         .reserve(&RESERVED)
-        .route(get.clone(), "/.well-known/openid-configuration", discovery::discovery)
-        .route(get.clone(), "/.well-known/oauth-authorization-server", discovery::discovery)
-        .route(get.clone(), "/jwks", discovery::jwks)
-        .route(get.clone(), "/jwks.json", discovery::jwks)
+        .route(get.clone(), "/.well-known/openid-configuration", token::discovery)
+        .route(get.clone(), "/.well-known/oauth-authorization-server", token::discovery)
+        .route(get.clone(), "/jwks", token::jwks)
+        .route(get.clone(), "/jwks.json", token::jwks)
         .route(get.clone(), "/authorize", authorize::authorize)
         .audited("sign_in_begun")
         .route(post.clone(), "/authorize", authorize::authorize)
@@ -116,25 +95,25 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(get.clone(), "/authorize/{transaction}/request", transaction::request)
         .route(post.clone(), "/authorize/{transaction}/proof", transaction::proof)
         .audited("sign_in_answered")
-        .route(post.clone(), "/authorize/{transaction}/cancel", cancel::cancel)
+        .route(post.clone(), "/authorize/{transaction}/cancel", transaction::cancel)
         .audited("sign_in_answered")
         .route_within(transaction::TIME_LIMIT, get.clone(), "/authorize/{transaction}/progress", transaction::progress)
-        .route(get.clone(), "/authorize/{transaction}/events", events::events)
+        .route(get.clone(), "/authorize/{transaction}/events", transaction::progress_events)
         .route(get.clone(), "/authorize/{transaction}/complete", transaction::complete)
         .audited("sign_in_completed")
-        .route(get.clone(), "/connect", connect::connect)
-        .route(get.clone(), "/sign-in.css", files::style)
-        .route(get.clone(), "/sign-in.js", |_, _| files::script())
-        .route(get.clone(), "/sign-in-address.js", |_, _| files::address_script())
-        .route(get.clone(), "/sign-in-logo", files::logo)
-        .route(get.clone(), "/sign-in-logo/{app}", files::app_logo)
+        .route(get.clone(), "/connect", pages::connect)
+        .route(get.clone(), "/sign-in.css", pages::style)
+        .route(get.clone(), "/sign-in.js", |_, _| pages::script())
+        .route(get.clone(), "/sign-in-address.js", |_, _| pages::address_script())
+        .route(get.clone(), "/sign-in-logo", pages::logo)
+        .route(get.clone(), "/sign-in-logo/{app}", pages::app_logo)
         .route(post.clone(), "/token", token::token)
         .audited("tokens_issued")
-        .route(post.clone(), "/introspect", introspect::introspect)
+        .route(post.clone(), "/introspect", token::introspect)
         .audited_refusals("token_introspected")
-        .route(post.clone(), "/revoke", revoke::revoke)
+        .route(post.clone(), "/revoke", token::revoke)
         .audited("token_revoked")
-        .route(get.clone(), "/application/events", application_events::events)
+        .route(get.clone(), "/application/events", token::application_events)
         .audited("events_followed")
         .route(get.clone(), "/logout", logout::logout)
         .audited("session_ended")
@@ -143,13 +122,190 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(get.clone(), "/session", logout::session)
         .route(post.clone(), "/session", logout::end_session)
         .audited("session_ended")
-        .route(get.clone(), "/userinfo", userinfo::userinfo)
+        .route(get.clone(), "/userinfo", token::userinfo)
         .audited_refusals("userinfo_read")
-        .route(post, "/userinfo", userinfo::userinfo)
+        .route(post, "/userinfo", token::userinfo)
         .audited_refusals("userinfo_read")
         .route(get.clone(), "/health", |_, _| health::health())
         .route(get, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
+}
+
+// What the handlers of the sign-in interface share.
+
+/// The provider, as the interface calls it.
+pub struct SignIn {
+    /// Transactions, codes, tokens, sessions and keys.
+    pub handle: SignInHandle,
+    /// Whose pages end users see.
+    pub appearance: Arc<Appearance>,
+    /// How authenticators are opened.
+    pub links: Arc<WalletLinks>,
+    /// The message bridge, for authenticators that know nothing else.
+    pub bridge: Arc<OwnBridge>,
+    /// The events that applications follow.
+    pub streams: EventStreams,
+}
+
+impl SignIn {
+    /// What the pages for a request have in common. Its query may name the language.
+    pub fn frame(&self, request: &Request) -> Frame<'_> {
+        let wished = request.query().find(|(name, _)| name == "ui_locales");
+        self.frame_in(request, wished.as_ref().map(|(_, wished)| wished.as_ref()))
+    }
+
+    /// The same for a request whose parameters are read: `ui_locales` is theirs.
+    pub fn frame_in(&self, request: &Request, ui_locales: Option<&str>) -> Frame<'_> {
+        let accepted = request.list(&ACCEPT_LANGUAGE).collect::<Vec<_>>().join(",");
+        let language = Language::choose(ui_locales, Some(&accepted));
+        Frame {
+            root: self.root(),
+            issuer: &self.handle.provider().issuer,
+            appearance: &self.appearance,
+            words: Words::of(language),
+            wished: ui_locales.map(|_| language),
+        }
+    }
+
+    /// Whether the issuer is https.
+    pub fn is_https(&self) -> bool {
+        self.handle.provider().issuer.starts_with("https:")
+    }
+
+    /// The origin of the issuer, as browsers send it in the header `Origin`.
+    pub fn origin(&self) -> &str {
+        let issuer = &self.handle.provider().issuer;
+        &issuer[..issuer.len() - self.root().len()]
+    }
+
+    /// Whether cookies can have the prefix `__Host-`, which needs https and the path `/`.
+    pub fn has_host_cookies(&self) -> bool {
+        self.is_https() && self.root().is_empty()
+    }
+
+    /// The path of the service as browsers see it, without a trailing slash: a proxy may serve it
+    /// under a path.
+    pub fn root(&self) -> &str {
+        let issuer = &self.handle.provider().issuer;
+        let rest = issuer.split_once("://").map_or(issuer.as_str(), |(_, rest)| rest);
+        rest.find('/').map_or("", |start| &rest[start..])
+    }
+}
+
+// The description of the interface (`/openapi.json`).
+
+/// The interface's description.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Sign-in",
+        version = "0.1.4",
+        description = "An OpenID Connect provider where the login is a proof of personhood. Applications find the addresses in the \
+            discovery document. Under `/authorize/{transaction}` are the endpoints of authenticators, and of browsers that wait."
+    ),
+    paths(
+        token::discovery,
+        token::jwks,
+        authorize::authorize,
+        transaction::request,
+        transaction::proof,
+        transaction::progress,
+        transaction::progress_events,
+        transaction::complete,
+        token::token,
+        token::introspect,
+        token::revoke,
+        token::userinfo,
+        token::application_events,
+        logout::logout,
+        logout::session,
+        logout::end_session,
+        transaction::cancel,
+        pages::connect,
+        pages::front,
+        pages::style,
+        pages::script,
+        pages::address_script,
+        pages::logo,
+        pages::app_logo,
+        health::health,
+        openapi::answer,
+    ),
+    components(schemas(TransactionPath)),
+    modifiers(&SecondNames, &Forms, &Security, &Shared, &Links)
+)]
+pub struct Description;
+
+/// Describes the second paths of routes that have two.
+struct SecondNames;
+
+impl Modify for SecondNames {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let metadata = "/.well-known/oauth-authorization-server".to_owned();
+        openapi::describe_alias(description, "/.well-known/openid-configuration", metadata);
+        openapi::describe_alias(description, "/jwks", "/jwks.json".to_owned());
+    }
+}
+
+/// Describes the routes that take by POST, as a form, what they take by GET in the query.
+struct Forms;
+
+impl Modify for Forms {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        for (path, id) in [("/authorize", "authorize_by_form"), ("/logout", "logout_by_form")] {
+            openapi::describe_form(description, path, id, &[]);
+        }
+        let token = ("access_token", "The access token, in place of the header");
+        openapi::describe_form(description, "/userinfo", "userinfo_by_form", &[token]);
+    }
+}
+
+/// Describes how clients, browsers and programs authenticate.
+struct Security;
+
+impl Modify for Security {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let http = |scheme, about: &str| {
+            let mut http = Http::new(scheme);
+            http.description = Some(about.to_owned());
+            SecurityScheme::Http(http)
+        };
+        let cookie = |name: &str, about: &str| {
+            SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(name, about)))
+        };
+        openapi::describe_client_credentials(description);
+        let components = description.components.get_or_insert_default();
+        components
+            .add_security_scheme("accessToken", http(HttpAuthScheme::Bearer, "An access token of the token endpoint"));
+        let about = "The `secret` that a program got when it began the sign-in";
+        components.add_security_scheme("transactionSecret", http(HttpAuthScheme::Bearer, about));
+        let about = "The cookie of the browser that began the sign-in. With https its name is \
+                     `__Host-selfsame_transaction_` and the id of the transaction";
+        components.add_security_scheme("transactionCookie", cookie("selfsame_transaction", about));
+        let about = "The cookie of the browser's session. With https its name is `__Host-selfsame_session`";
+        components.add_security_scheme("sessionCookie", cookie("selfsame_session", about));
+    }
+}
+
+/// Describes what all endpoints have in common.
+struct Shared;
+
+impl Modify for Shared {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        openapi::describe_rejections::<SignInEndpointError>(description, "SignInError");
+    }
+}
+
+/// Describes how a program goes on from a sign-in that it began.
+struct Links;
+
+impl Modify for Links {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let transaction = ("transaction", "$response.body#/transaction");
+        for to in ["read_proof_request", "answer_proof_request", "progress", "complete"] {
+            openapi::describe_link(description, "authorize", (to, to), transaction);
+        }
+    }
 }
 
 #[cfg(test)]

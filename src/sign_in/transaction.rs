@@ -1,9 +1,10 @@
-//! `/authorize/{transaction}/…`: the proof request, the authenticator's answer, and the completion
-//! in the browser.
+//! `/authorize/{transaction}/…`: the proof request, its answer, the progress, also as a stream, the
+//! completion and the cancelling of a sign-in.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use selfsame_actors::{
     CompletedTransaction, FollowerPermit, InvalidTransactionId, IssuedItem, Progress, ProofRequest, SessionCookie,
@@ -17,14 +18,14 @@ use serde_json::json as value;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::accept::{accepts_html, accepts_json, refuse_fetch_ahead};
-use super::cookies::{remove_transaction, session_cookie, set_session, transaction_secrets};
+use super::browser::{
+    accepts_html, accepts_json, is_same_origin, refuse_fetch_ahead, remove_transaction, respond_delivery,
+    session_cookie, set_session, transaction_secrets,
+};
 use super::error::SignInEndpointError;
-use super::page;
-use super::redirect::respond_delivery;
-use super::schema::{AcceptedAnswer, PostedResponse, ProofAnswer, TransactionPath, TransactionProgress};
-use super::state::SignIn;
-use crate::http::{Request, Response, challenge, exists, json};
+use super::schema::{AcceptedAnswer, PostedResponse, ProgressEvent, ProofAnswer, TransactionPath, TransactionProgress};
+use super::{SignIn, page};
+use crate::http::{HEARTBEAT, Request, Response, Shutdown, StreamLife, challenge, event_stream, exists, json};
 
 /// The longest body of an authenticator's answer, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -331,4 +332,161 @@ pub(super) async fn secret(
     sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
     let fits = |secret: &&str| sign_in.handle.progress(id, secret).is_ok();
     Ok(others.into_iter().find(fits).unwrap_or(first).to_owned())
+}
+
+// `POST /authorize/{transaction}/cancel`: the person ends the sign-in on its page.
+
+/// Why a person's request to cancel is rejected, for the page about it.
+struct Refused {
+    /// The key of the text.
+    problem: &'static str,
+    error: SignInEndpointError,
+}
+
+/// Cancel a sign-in, on its page
+///
+/// Ends it, and sends the browser back to the application with `access_denied`, once. Like the
+/// forms of the other pages, the request counts only when no other site sent it; the transaction's
+/// cookie is `SameSite=Lax`, so a form of another site comes without it.
+#[utoipa::path(
+    post, path = "/authorize/{transaction}/cancel", tag = "sign-in", operation_id = "cancel",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "A page that posts the response to the application; for a program (`form_post`) what it posts", content((String = "text/html"), (PostedResponse = "application/json"))),
+        (status = 303, description = "To the application, with `access_denied`", headers(("Location" = String, description = "The redirect URI"))),
+        (status = 400, description = "Another site sent the request, or the sign-in was answered: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it has ended, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn cancel(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    let frame = sign_in.frame(&request);
+    if let Err(too_many) = sign_in.handle.charge_source(request.source()) {
+        return match accepts_html(&request) {
+            true => Ok(page::too_many(&frame, too_many.retry_after)),
+            false => Err(too_many.into()),
+        };
+    }
+    let Refused { problem, error } = match cancel_transaction(&sign_in, &request).await {
+        Ok(delivery) => {
+            request.audit().outcome("cancelled_by_person");
+            let mut response = deliver(&sign_in, &request, delivery);
+            if let Ok(id) = transaction_id(&request)
+                && !transaction_secrets(&sign_in, &request, id).is_empty()
+            {
+                remove_transaction(&sign_in, &mut response, id);
+            }
+            return Ok(response);
+        }
+        Err(refused) => refused,
+    };
+    match error.rejection().filter(|_| accepts_html(&request)) {
+        Some(rejection) => {
+            request.audit().rejected(&error);
+            let status = match rejection.kind {
+                ErrorKind::NotFound => StatusCode::NOT_FOUND,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            Ok(page::cannot_continue(&frame, status, problem, rejection, None))
+        }
+        None => Err(error),
+    }
+}
+
+async fn cancel_transaction(sign_in: &SignIn, request: &Request) -> Result<Delivery, Refused> {
+    let refused = |problem| move |error| Refused { problem, error };
+    let id = transaction_id(request).map_err(refused("problem-over"))?;
+    if !is_same_origin(sign_in, request) {
+        let detail = "another site sent this request; cancel on the page of the sign-in";
+        return Err(Refused {
+            problem: "problem-elsewhere",
+            error: SignInRejection::new(ErrorKind::InvalidRequest, detail).into(),
+        });
+    }
+    let secret = secret(sign_in, request, id).await.map_err(refused("problem-over"))?;
+    let cancelling = async {
+        sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
+        sign_in.handle.cancel(id, &secret).await
+    };
+    cancelling.await.map_err(|error| {
+        let error = SignInEndpointError::from(error);
+        let is_over = error.rejection().is_some_and(|rejection| rejection.kind == ErrorKind::NotFound);
+        Refused { problem: if is_over { "problem-over" } else { "problem-answered" }, error }
+    })
+}
+
+// `GET /authorize/{transaction}/events`: the progress of a transaction, as server-sent events.
+
+/// The progress of the sign-in, as a stream
+///
+/// Sends events with `{"state": …}`: one at once, and one when the state changes. The state of the
+/// last event is `answered` or `over`, unless the stream ends for its time or the shutdown.
+#[utoipa::path(
+    get, path = "/authorize/{transaction}/events", tag = "sign-in", operation_id = "events",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "Server-sent events", content_type = "text/event-stream", body = ProgressEvent),
+        (status = 404, description = "No such sign-in is under way, or a wrong secret: `not_found`", body = ErrorBody),
+        (status = 429, description = "Too many followers, see Retry-After: `rate_limit`", body = ErrorBody),
+    ),
+)]
+pub async fn progress_events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    let NewFollower { id, secret, progress, permit } = follower(&sign_in, &request).await?;
+    let (shutdown, life) = (request.shutdown().clone(), StreamLife::begin(&request));
+    let follower = Follower { sign_in, id, secret, shutdown, life, _permit: permit };
+    Ok(event_stream((follower, Next::Send(progress)), async |(follower, next)| {
+        let (piece, next) = follower.piece(next).await?;
+        Some((piece, (follower, next)))
+    }))
+}
+
+/// A client that follows a transaction.
+struct Follower {
+    sign_in: Arc<SignIn>,
+    id: TransactionId,
+    secret: String,
+    shutdown: Shutdown,
+    life: StreamLife,
+    _permit: FollowerPermit<TransactionId>,
+}
+
+/// What the stream does next.
+enum Next {
+    Send(Progress),
+    /// Waits for progress after this one.
+    Wait(Progress),
+    End,
+}
+
+impl Follower {
+    /// The next piece of the stream and the step after it; `None` at the end.
+    async fn piece(&self, next: Next) -> Option<(Bytes, Next)> {
+        let progress = match next {
+            Next::Send(progress) => progress,
+            Next::End => return None,
+            Next::Wait(seen) => {
+                let deadline = (Instant::now() + HEARTBEAT).min(self.life.end());
+                let followed = tokio::select! {
+                    followed = self.sign_in.handle.follow(self.id, &self.secret, seen, deadline) => followed,
+                    () = self.shutdown.triggered() => return None,
+                };
+                match followed {
+                    Ok(progress) if progress == seen && Instant::now() >= self.life.end() => return None,
+                    Ok(progress) if progress == seen => {
+                        return Some((Bytes::from_static(b":\n\n"), Next::Wait(seen)));
+                    }
+                    Ok(progress) => progress,
+                    // The stream ends, and the page connects again.
+                    Err(error) => {
+                        tracing::error!(%error, "a transaction cannot be followed");
+                        return None;
+                    }
+                }
+            }
+        };
+        let event = format!("data: {}\n\n", state(progress));
+        Some((event.into(), if progress.is_waiting() { Next::Wait(progress) } else { Next::End }))
+    }
 }

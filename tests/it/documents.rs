@@ -243,7 +243,7 @@ fn defaults_of_the_pages_are_those_of_the_program() {
 #[rustfmt::skip]
 const NUMBERS: [(&str, &str, u64, &str, &str); 26] = [
     ("src/gateway/operations.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
-    ("src/sign_in/form.rs", "FORM_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
+    ("src/sign_in/browser.rs", "FORM_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("src/sign_in/transaction.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("src/bridge.rs", "BODY_LIMIT", 1 << 20, "docs/interfaces/limits.md", "| body | {} MiB | message bridge |"),
     ("src/operator/trust.rs", "BODY_LIMIT", 1, "docs/interfaces/limits.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
@@ -264,7 +264,7 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 26] = [
     ("src/http/event_stream.rs", "LONGEST", 1, "docs/interfaces/transactions.md", "A stream ends after {} s"),
     ("src/http/event_stream.rs", "LONGEST_WHEN_HALF_FULL", 1, "docs/operations/sizing.md", "streams of sign-ins end after {} seconds instead of 300"),
     ("src/sign_in/transaction.rs", "HOLD", 1, "docs/interfaces/transactions.md", "held while nothing changes and the state is `waiting`, at most {} s"),
-    ("src/sign_in/cookies.rs", "MOST_TRANSACTIONS", 1, "docs/interfaces/transactions.md", "then keeps the cookies of its {} newest transactions"),
+    ("src/sign_in/browser.rs", "MOST_TRANSACTIONS", 1, "docs/interfaces/transactions.md", "then keeps the cookies of its {} newest transactions"),
     ("src/http/exchange.rs", "MOST_UNREAD_REFUSALS", 1, "docs/operations/sizing.md", "whose client leaves more than {} refusals unread"),
     ("src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration.md", "(answers of up to {} KiB are not counted)"),
     ("src/operator/history.rs", "NEWEST", 1, "docs/interfaces/operator.md", "array of the newest {} applied blocks"),

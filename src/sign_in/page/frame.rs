@@ -1,17 +1,21 @@
-//! What all pages have: the head, whose page it is, the footer, and the headers of the answer.
+//! What all pages have: whose page it is, the footer, the headers, the style sheet, the scripts and the
+//! logos; the page at the root of the service, and those that say what went wrong.
 
 use hyper::StatusCode;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, VARY,
+    CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, VARY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use maud::{DOCTYPE, Markup, html};
 use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::Language;
+use selfsame_protocol::sign_in::proof_request::WalletFailure;
+use selfsame_protocol::sign_in::response::SignInRejection;
+use selfsame_protocol::time::RetryAfter;
 
 use super::words::Words;
 use crate::http::{Response, content};
-use crate::sign_in::appearance::Appearance;
+use crate::sign_in::appearance::{self, Appearance, Logo};
 
 /// What a page loads: the style sheet and images of the service.
 pub const LOADS: &str = "style-src 'self'; img-src 'self' data:";
@@ -120,5 +124,180 @@ impl Frame<'_> {
 /// with a form, also to the same origin.
 pub fn own_form(mut response: Response) -> Response {
     response.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    response
+}
+
+// The page at the root of the service.
+
+/// The page that says what the service is.
+pub fn front(frame: &Frame<'_>) -> Response {
+    let words = frame.words;
+    let title = words.say("front-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("front-purpose")) }
+            p { (words.say("front-begin")) }
+            p.quiet { a href=(frame.path("/session")) { (words.say("sessions-title")) } }
+        }
+    };
+    frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+// The pages about what went wrong. They say it in the person's language; the technical detail, for
+// the people who run the application, stands apart and is in English.
+
+/// The page for a person whose sign-in cannot begin. The application gets no response.
+pub fn error(frame: &Frame<'_>, status: StatusCode, error: &SignInRejection) -> Response {
+    let words = frame.words;
+    let title = words.say("cannot-begin-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("cannot-begin")) }
+            (details(frame, error))
+        }
+    };
+    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose sign-in does not continue. `problem` is the key of the text that
+/// says why; `again` is the path for another try.
+pub fn cannot_continue(
+    frame: &Frame<'_>,
+    status: StatusCode,
+    problem: &str,
+    error: &SignInRejection,
+    again: Option<&str>,
+) -> Response {
+    let words = frame.words;
+    let title = words.say("cannot-continue-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say(problem)) }
+            @match again {
+                Some(again) => { p.action { a.button href=(again) { (words.say("try-again")) } } }
+                None => { p { (words.say("begin-again")) } }
+            }
+            (details(frame, error))
+        }
+    };
+    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
+/// path on which the application learns it.
+pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str) -> Response {
+    let words = frame.words;
+    let (reason, advice) = match failure {
+        WalletFailure::NullifierReplayed => ("no-proof-replayed", "no-proof-replayed-advice"),
+        WalletFailure::NoCurrentProof | WalletFailure::NoLegacyProof => ("no-proof-kind", "no-proof-kind-advice"),
+        WalletFailure::CredentialUnavailable => ("no-proof-credential", "no-proof-credential-advice"),
+        WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
+    };
+    let title = words.say("no-proof-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say(reason)) }
+            p { (words.say(advice)) }
+            p.action { a.button href=(onward) { (words.say("return-title")) } }
+            section.details {
+                h2 { (words.say("details")) }
+                dl {
+                    dt { (words.say("details-problem")) } dd lang="en" { (failure.description()) }
+                    dt { (words.say("details-code")) } dd { code { (failure.error()) } }
+                }
+            }
+        }
+    };
+    frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person who opened the address of a sign-in that is not under way.
+pub fn unknown_code(frame: &Frame<'_>, error: &SignInRejection) -> Response {
+    let words = frame.words;
+    let title = words.say("unknown-code-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("unknown-code")) }
+            p { (words.say("begin-again")) }
+            (details(frame, error))
+        }
+    };
+    frame.respond(StatusCode::NOT_FOUND, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose source address is past its limit of sign-ins.
+pub fn too_many(frame: &Frame<'_>, retry_after: RetryAfter) -> Response {
+    let words = frame.words;
+    let title = words.say("wait-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("wait")) }
+        }
+    };
+    let mut response = frame.respond(StatusCode::TOO_MANY_REQUESTS, &title, &body, LOADS_WITHOUT_FORM);
+    response.headers_mut().insert(RETRY_AFTER, retry_after.seconds().into());
+    response
+}
+
+/// What is wrong, for the people who run the application.
+pub fn details(frame: &Frame<'_>, error: &SignInRejection) -> Markup {
+    let words = frame.words;
+    html! {
+        section.details {
+            h2 { (words.say("details")) }
+            dl {
+                dt { (words.say("details-problem")) } dd lang="en" { (error.detail) }
+                @if let Some(attribute) = error.attribute {
+                    dt { (words.say("details-parameter")) } dd { code { (attribute) } }
+                }
+                dt { (words.say("details-code")) } dd { code { (error.kind.code()) } }
+            }
+        }
+    }
+}
+
+// The files of the pages: the style sheet, the scripts and the logos.
+
+/// The style sheet without the colours of the configuration.
+pub(super) const STYLE: &str = include_str!("sign-in.css");
+
+/// What a browser may do with a logo that it opens as a page of its own: an SVG file can contain
+/// scripts.
+const LOGO_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; sandbox");
+
+/// The style sheet of the pages, with the colours of the configuration.
+pub fn style(appearance: &Appearance) -> Response {
+    let colours = appearance.page.accent_colour.map(appearance::rules).unwrap_or_default();
+    page_file("text/css; charset=utf-8", format!("{STYLE}{colours}"))
+}
+
+/// The script that keeps the page of a sign-in up to date.
+pub fn script() -> Response {
+    page_file("text/javascript; charset=utf-8", include_str!("sign-in.js"))
+}
+
+/// The script that copies the address for authenticators.
+pub fn address_script() -> Response {
+    page_file("text/javascript; charset=utf-8", include_str!("sign-in-address.js"))
+}
+
+/// A logo.
+pub fn logo(logo: Logo) -> Response {
+    let mut response = page_file(logo.format.content_type(), logo.content);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, LOGO_POLICY);
+    response
+}
+
+fn page_file(content_type: &'static str, bytes: impl Into<bytes::Bytes>) -> Response {
+    let mut response = content(StatusCode::OK, content_type, bytes);
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }
