@@ -16,7 +16,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Deprecated, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
-use crate::http::{DEPRECATED_SINCE, ENDS, InterfaceError, Rejection, Response, content};
+use crate::http::{DEPRECATED_SINCE, DEPRECATION_ENDS, InterfaceError, Rejection, Response, content};
 
 /// An OpenAPI document as JSON text.
 pub type Document = Bytes;
@@ -151,7 +151,7 @@ pub fn describe_deprecation(description: &mut OpenApi, path: &str) {
         for response in operation.responses.responses.values_mut() {
             let RefOr::T(response) = response else { continue };
             let since = header("Since when the endpoint is deprecated (RFC 9745)", DEPRECATED_SINCE);
-            let ends = header("When the endpoint is expected to end (RFC 8594)", ENDS);
+            let ends = header("When the endpoint is expected to end (RFC 8594)", DEPRECATION_ENDS);
             response.headers.insert("Deprecation".to_owned(), since.into());
             response.headers.insert("Sunset".to_owned(), ends.into());
         }

@@ -12,8 +12,8 @@ use hyper::header::{AUTHORIZATION, HeaderMap};
 use selfsame_protocol::operator_call::SCHEME;
 use zeroize::Zeroizing;
 
-use super::rejection::Rejection;
 use super::request::Request;
+use super::response::Rejection;
 
 /// Values of `WWW-Authenticate`: how a client can authenticate.
 pub mod challenge {

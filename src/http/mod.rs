@@ -4,9 +4,18 @@
 //! …) brings a [`Router`] with its handlers and an error type that renders rejections in its own
 //! style; this module does everything between the socket and the handler.
 //!
-//! The modules import one another in one direction: `server` → `listener`, `connection` and
-//! `mounted` → `dispatch` → `router` → `request` → `received_body`; `request`, `rejection`, `cors`
-//! → `response` → `exchange` → `connections`, `limits`, `load`, `shutdown`, `source`.
+//! | module | what it has |
+//! |---|---|
+//! | [`listener`], [`tls`] | where connections are accepted: a TCP port or a unix socket, with a certificate |
+//! | [`server`] | connections, from their acceptance to their end; those of all listeners of the process |
+//! | [`mounted`] | a site in another program's server |
+//! | [`dispatch`] | one request, from its head to the head of its answer; its id |
+//! | [`router`] | which handler has a method and a path |
+//! | [`exchange`] | what a request needs of its connection: its source, the permits, the signal to stop |
+//! | [`load`] | the limits, and what the clients of a listener hold |
+//! | [`request`], [`authorization`] | a request as its handler sees it, its body, streams; who it says that it is |
+//! | [`response`] | answers, rejections, CORS and deprecation |
+//! | [`metrics`], [`audit`] | what is counted; the access log and the audit trail |
 //!
 //! [`Mounted`] is a [`Site`] in another program's server: steps 3 to 6 below are the same there.
 //!
@@ -17,15 +26,15 @@
 //!    eighth of the connections is a reserve: only routes that ask for it ([`Router::reserve`]) are
 //!    answered there (`load.rs`). When all listeners together have as many connections as the
 //!    process has descriptors for, those are closed that have been idle for longest
-//!    (`connections.rs`).
+//!    (`server.rs`).
 //! 2. hyper tells HTTP/2 (prior knowledge) from HTTP/1.1 by the first bytes and reads the head of a
 //!    request. A client that does not get that far within [`Limits::header_timeout`], or leaves its
 //!    connection unused for [`Limits::idle_timeout`], is asked to close its connection and then
-//!    dropped (`connection.rs`). Heads that are malformed, ambiguously framed or too large never
+//!    dropped (`server.rs`). Heads that are malformed, ambiguously framed or too large never
 //!    reach this code: hyper answers 400, 414 or 431 and closes; these are the only answers without
 //!    an `X-Request-Id`. (Codings in front of `chunked`, which hyper ignores, are refused in
 //!    `dispatch.rs`.)
-//! 3. For each request its source is read (`source.rs`), to which everything is charged that the
+//! 3. For each request its source is read (`exchange.rs`), to which everything is charged that the
 //!    request holds (`load.rs`). `dispatch.rs` finds or makes its [`RequestId`], asks the [`Site`]
 //!    which interface and route the path belongs to, and opens a span with all three: every log
 //!    event that happens for the request is inside it.
@@ -43,54 +52,38 @@
 //!    in flight, and the connections that are left after [`Limits::grace`] are dropped. Long polls
 //!    get the same signal through [`Request::shutdown`].
 
-mod access_log;
 mod audit;
 mod authorization;
-mod connection;
-mod connections;
-mod cors;
-mod deprecation;
 mod dispatch;
-mod event_stream;
 mod exchange;
-mod limits;
 mod listener;
 mod load;
 mod metrics;
 mod mounted;
-mod received_body;
-mod rejection;
 mod request;
-mod request_id;
 mod response;
 mod router;
 mod server;
-mod shutdown;
-mod source;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod unix_socket;
 
-pub use access_log::AccessLog;
-pub use audit::{AuditNotes, AuditTrail};
+pub use audit::{AccessLog, AuditNotes, AuditTrail};
 pub use authorization::{Authorization, challenge};
-pub use connections::{SharedConnections, descriptor_limit, most_connections, raise_descriptor_limit};
-pub use cors::{AllowedOrigins, Cors};
-pub use deprecation::{DEPRECATED_SINCE, ENDS};
-pub use event_stream::{HEARTBEAT, StreamLife, event_stream};
-pub use limits::{ForwardedHeader, Limits};
-pub use listener::Listener;
+pub use dispatch::{RequestId, X_REQUEST_ID};
+pub use exchange::{Shutdown, ShutdownTrigger, shutdown, source_address};
+pub use listener::{
+    BoundUnixSocket, LONGEST_SOCKET_PATH, Listener, SocketPathError, UnixSocketError, check_socket_path,
+};
+pub use load::{ForwardedHeader, Limits};
 pub use metrics::Metrics;
 pub(crate) use mounted::MountedParts;
 pub use mounted::{ClientAddress, Mounted};
-pub use rejection::{ErrorBody, ErrorCodes, InterfaceError, Rejection, reject};
-pub use request::{LONGEST_WAIT, Request, WAITING_LIMIT};
-pub use request_id::{RequestId, X_REQUEST_ID};
-pub use response::{Body, Response, content, empty, exists, json, stream, written_json};
+pub use request::{HEARTBEAT, LONGEST_WAIT, Request, StreamLife, WAITING_LIMIT, event_stream};
+pub use response::{
+    AllowedOrigins, Body, Cors, DEPRECATED_SINCE, DEPRECATION_ENDS, ErrorBody, ErrorCodes, InterfaceError, Rejection,
+    Response, content, empty, exists, json, reject, stream, written_json,
+};
 pub use router::{Before, RouteError, Router, Routes, Site};
-pub use server::Server;
-pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
-pub use source::source_address;
+pub use server::{Server, SharedConnections, descriptor_limit, most_connections, raise_descriptor_limit};
 pub use tls::{Certificate, TlsError};
-pub use unix_socket::{BoundUnixSocket, LONGEST_SOCKET_PATH, SocketPathError, UnixSocketError, check_socket_path};

@@ -17,19 +17,14 @@ use hyper::body::Body;
 use hyper::{Request, service};
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::access_log::AccessLog;
-use super::audit::AuditTrail;
-use super::dispatch::Dispatcher;
-use super::exchange::{Client, Conditions, Exchange};
-use super::limits::Limits;
-use super::load::Load;
+use super::audit::{AccessLog, AuditTrail};
+use super::dispatch::{Dispatcher, FillRandom, RequestIds};
+use super::exchange::{Client, Conditions, Exchange, Shutdown, ShutdownTrigger, Source};
+use super::load::{Limits, Load};
 use super::metrics::Metrics;
-use super::received_body::ReceivedBody;
-use super::request_id::{FillRandom, RequestIds};
+use super::request::ReceivedBody;
 use super::response::Response;
 use super::router::Site;
-use super::shutdown::{Shutdown, ShutdownTrigger};
-use super::source::Source;
 
 /// The address that requests count as whose client the host does not name.
 const UNNAMED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

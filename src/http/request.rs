@@ -1,29 +1,36 @@
-//! One request as a handler sees it.
+//! One request as a handler sees it, its body as it is received, and answers that are streams, which
+//! a request asks for.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
+use std::future::Future;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use hyper::body::Body as _;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, COOKIE, EXPECT, HeaderMap, HeaderName};
+use futures_util::stream::unfold;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, EXPECT, HeaderMap, HeaderName, HeaderValue,
+};
 use hyper::http::request::Parts;
-use hyper::{Method, Version};
+use hyper::{Method, StatusCode, Version};
 use percent_encoding::percent_decode_str;
 use selfsame_protocol::time::RetryAfter;
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use super::audit::AuditNotes;
-use super::exchange::Client;
-use super::limits::Limits;
-use super::load::BodyPermit;
-use super::received_body::ReceivedBody;
-use super::rejection::Rejection;
-use super::request_id::RequestId;
-use super::shutdown::Shutdown;
-use super::source::Source;
+use super::dispatch::RequestId;
+use super::exchange::{Client, Shutdown, Source};
+use super::load::{BodyPermit, Limits};
+use super::response::{Rejection, Response, stream};
 
 /// How many bytes of an unread body are read and discarded, so that the client can read its answer.
 const DISCARDED_BYTES: usize = 4 * 1024 * 1024;
@@ -351,6 +358,110 @@ async fn discard(mut body: ReceivedBody) {
     };
     // The result is ignored, because nothing waits for it.
     let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
+}
+
+// The body of a request as it is received, from our own server or from a host's.
+
+/// The body of a request. That of our own server is not boxed, because most requests have one.
+pub(super) enum ReceivedBody {
+    /// From our own server.
+    OfHyper(Incoming),
+    /// From the host's server, or made by one of its layers. Handlers share their request while
+    /// they wait, and not every body can be shared; only its reader locks it.
+    OfHost(Mutex<UnsyncBoxBody<Bytes, Unreadable>>),
+}
+
+/// The body ended early or its framing is broken. The client's mistake says no more.
+#[derive(Debug)]
+pub(super) struct Unreadable;
+
+impl ReceivedBody {
+    /// The body of a request that a host was sent.
+    pub fn of_host<B: Body<Data = Bytes> + Send + 'static>(body: B) -> Self {
+        Self::OfHost(Mutex::new(body.map_err(|_| Unreadable).boxed_unsync()))
+    }
+}
+
+impl Body for ReceivedBody {
+    type Data = Bytes;
+    type Error = Unreadable;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Unreadable>>> {
+        match self.get_mut() {
+            Self::OfHyper(body) => {
+                Pin::new(body).poll_frame(context).map(|frame| frame.map(|frame| frame.map_err(|_| Unreadable)))
+            }
+            Self::OfHost(body) => {
+                let body = body.get_mut().unwrap_or_else(PoisonError::into_inner);
+                Pin::new(body).poll_frame(context)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::OfHyper(body) => body.is_end_stream(),
+            Self::OfHost(body) => body.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::OfHyper(body) => body.size_hint(),
+            Self::OfHost(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
+        }
+    }
+}
+
+// Answers that are streams of server-sent events (HTML, "Server-sent events").
+
+/// Something is sent at least this often, so that proxies and browsers keep the connection open.
+pub const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// A stream ends after this time; clients then connect again.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The same while more than half of the listener's connections or requests are taken.
+const LONGEST_WHEN_HALF_FULL: Duration = Duration::from_secs(30);
+
+/// Makes nginx forward each event at once.
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// How long a stream lasts.
+pub struct StreamLife {
+    began: Instant,
+    is_half_full: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl StreamLife {
+    /// The life of a stream that begins now, as the answer to a request.
+    pub fn begin(request: &Request) -> Self {
+        Self { began: Instant::now(), is_half_full: Box::new(request.is_listener_half_full()) }
+    }
+
+    /// When the stream ends. It ends sooner while the listener is half full.
+    pub fn end(&self) -> Instant {
+        self.began + if (self.is_half_full)() { LONGEST_WHEN_HALF_FULL } else { LONGEST }
+    }
+}
+
+/// A stream of the pieces that `next` makes from a state, until it makes none. Each piece is whole
+/// events, or a comment.
+pub fn event_stream<State, Piece>(state: State, next: impl Fn(State) -> Piece + Send + Sync + 'static) -> Response
+where
+    State: Send + 'static,
+    Piece: Future<Output = Option<(Bytes, State)>> + Send + 'static,
+{
+    let span = Span::current();
+    let pieces = unfold(state, move |state| {
+        let piece = next(state);
+        let piece = async move { piece.await.map(|(piece, state)| (Ok::<_, Infallible>(Frame::data(piece)), state)) };
+        piece.instrument(span.clone())
+    });
+    let mut response = stream(StatusCode::OK, "text/event-stream", StreamBody::new(pieces));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    response
 }
 
 #[cfg(test)]

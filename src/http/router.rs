@@ -18,12 +18,9 @@ use hyper::Method;
 use hyper::header::HeaderValue;
 
 use super::audit::AuditedRoute;
-use super::cors::Cors;
-use super::deprecation;
 use super::metrics::{Metrics, RouteMetrics};
-use super::rejection::{InterfaceError, Rejection, reject};
 use super::request::Request;
-use super::response::Response;
+use super::response::{self, Cors, InterfaceError, Rejection, Response, reject};
 
 /// The route label of requests for unknown paths.
 pub(super) const UNMATCHED: &str = "unmatched";
@@ -197,7 +194,7 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     pub fn deprecated(mut self) -> Self {
         if let Some((pattern, route)) = self.routes.routes.pop() {
             let Route { handler, .. } = route;
-            let handler: Handler = Box::new(move |request| Box::pin(handler(request).map(deprecation::mark)));
+            let handler: Handler = Box::new(move |request| Box::pin(handler(request).map(response::mark_deprecated)));
             self.routes.routes.push((pattern, Route { handler, ..route }));
         }
         self

@@ -8,11 +8,10 @@ use arc_swap::ArcSwap;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::{Instant, advance};
 
-use crate::http::connection::until_idle;
-use crate::http::exchange::{Client, Conditions, Exchange};
+use crate::http::Limits;
+use crate::http::exchange::{self, Client, Conditions, Exchange, Source};
 use crate::http::load::Load;
-use crate::http::source::Source;
-use crate::http::{Limits, shutdown};
+use crate::http::server::until_idle;
 
 const SECOND: Duration = Duration::from_secs(1);
 
