@@ -1,9 +1,9 @@
 //! The registry indexer: inclusion proofs and account data, each answer from one snapshot of the
 //! registry.
 //!
-//! The routes and their description come first, then the errors and what queries have in common, then
-//! a section for each endpoint. Every route also answers under `/compat`, for the published client
-//! library of wallets; only the inclusion proof differs there.
+//! The routes and their description come first, then the errors and what queries have in common,
+//! then a section for each endpoint. Every route also answers under `/compat`, for the published
+//! client library of wallets; only the inclusion proof differs there.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The backups of a running daemon: one at a time, on a thread of its own, and those at regular times.
+//! The backups of a running daemon: one at a time, on a thread of its own, and those at regular
+//! times.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! The connections to the other replicas: to the one that leads, and to those that may hold a message
-//! of the bridge.
+//! The connections to the other replicas: to the one that leads, and to those that may hold a
+//! message of the bridge.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
-//! From the configuration to a replica: the passwords, secrets and certificates that `[cluster]` names
-//! are read, and the parts are made.
+//! From the configuration to a replica: the passwords, secrets and certificates that `[cluster]`
+//! names are read, and the parts are made.
 
 use std::path::Path;
 use std::sync::Arc;

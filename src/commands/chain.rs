@@ -1,5 +1,5 @@
-//! `selfsame chain status` and `selfsame chain check`: what is followed from chains, and whether each
-//! node can be asked for it.
+//! `selfsame chain status` and `selfsame chain check`: what is followed from chains, and whether
+//! each node can be asked for it.
 
 use std::collections::HashMap;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! `selfsame config …` and `selfsame app …`: the configuration without a start, and its applications,
-//! new ones and new secrets.
+//! `selfsame config …` and `selfsame app …`: the configuration without a start, and its
+//! applications, new ones and new secrets.
 
 use std::io::Write;
 use std::process::ExitCode;

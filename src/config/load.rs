@@ -1,5 +1,5 @@
-//! From file and variables to a checked [`Config`]: why a configuration cannot be loaded, the steps of
-//! loading it, and what `--dev` adds.
+//! From file and variables to a checked [`Config`]: why a configuration cannot be loaded, the steps
+//! of loading it, and what `--dev` adds.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};

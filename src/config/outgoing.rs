@@ -1,5 +1,5 @@
-//! What is sent to others: `[events]` and `[[webhooks]]` say who is told of what happens, `[traces]`
-//! where traces of requests go.
+//! What is sent to others: `[events]` and `[[webhooks]]` say who is told of what happens,
+//! `[traces]` where traces of requests go.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;

@@ -4,8 +4,8 @@
 //! request that was answered, comes first.
 //!
 //! Events of the audit trail have the log target `audit` and the level info; an alarm has the level
-//! warn. They are inside the request's span, so they carry the request id. They contain no secret, and
-//! no nullifier and no subject in clear.
+//! warn. They are inside the request's span, so they carry the request id. They contain no secret,
+//! and no nullifier and no subject in clear.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;

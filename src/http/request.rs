@@ -1,5 +1,5 @@
-//! One request as a handler sees it, its body as it is received, and answers that are streams, which
-//! a request asks for.
+//! One request as a handler sees it, its body as it is received, and answers that are streams,
+//! which a request asks for.
 
 use std::borrow::Cow;
 use std::convert::Infallible;

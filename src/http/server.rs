@@ -1,5 +1,5 @@
-//! Accepts connections until the shutdown, then ends them: each connection from its acceptance to its
-//! end, and the connections of all listeners of a process, which share its file descriptors.
+//! Accepts connections until the shutdown, then ends them: each connection from its acceptance to
+//! its end, and the connections of all listeners of a process, which share its file descriptors.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
-//! What the operator has the daemon do: read its configuration again, make backups, and send again or
-//! remove what webhooks have not accepted.
+//! What the operator has the daemon do: read its configuration again, make backups, and send again
+//! or remove what webhooks have not accepted.
 
 use std::path::Path;
 use std::sync::Arc;

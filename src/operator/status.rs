@@ -1,5 +1,5 @@
-//! How the daemon is doing: `GET /status` in one answer, `GET /ready`, the actors, the cluster and the
-//! applications. `POST /cluster/remove` removes a replica.
+//! How the daemon is doing: `GET /status` in one answer, `GET /ready`, the actors, the cluster and
+//! the applications. `POST /cluster/remove` removes a replica.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,5 @@
-//! What is trusted, and what is signed with: the trusted roots, the simulator and its roots, and the
-//! keys of ID tokens.
+//! What is trusted, and what is signed with: the trusted roots, the simulator and its roots, and
+//! the keys of ID tokens.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

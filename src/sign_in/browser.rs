@@ -1,5 +1,6 @@
-//! What comes from browsers and clients, and how it goes back: forms and the credentials of clients,
-//! whether a page or JSON is wanted, whether a page of this service asks, cookies, redirects.
+//! What comes from browsers and clients, and how it goes back: forms and the credentials of
+//! clients, whether a page or JSON is wanted, whether a page of this service asks, cookies,
+//! redirects.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Pages for browsers that belong to no sign-in here, at the root of the service and for requests on
-//! the message bridge, and the files of all pages.
+//! Pages for browsers that belong to no sign-in here, at the root of the service and for requests
+//! on the message bridge, and the files of all pages.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Webhooks: from the configuration to receivers with their secrets, and how the events are posted to
-//! them over HTTP. [`stream`] has the events of an audience as server-sent events.
+//! Webhooks: from the configuration to receivers with their secrets, and how the events are posted
+//! to them over HTTP. [`stream`] has the events of an audience as server-sent events.
 
 pub mod stream;
 

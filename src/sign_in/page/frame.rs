@@ -1,5 +1,5 @@
-//! What all pages have: whose page it is, the footer, the headers, the style sheet, the scripts and the
-//! logos; the page at the root of the service, and those that say what went wrong.
+//! What all pages have: whose page it is, the footer, the headers, the style sheet, the scripts and
+//! the logos; the page at the root of the service, and those that say what went wrong.
 
 use hyper::StatusCode;
 use hyper::header::{

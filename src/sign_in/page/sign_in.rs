@@ -1,6 +1,6 @@
-//! The pages of a sign-in, also at its address for authenticators and for a connector URI; the codes
-//! that another device scans; the form that takes a response to the application; and where the browser
-//! is signed in.
+//! The pages of a sign-in, also at its address for authenticators and for a connector URI; the
+//! codes that another device scans; the form that takes a response to the application; and where
+//! the browser is signed in.
 
 use std::time::{Duration, UNIX_EPOCH};
 
