@@ -26,7 +26,7 @@ use crate::http::{
     exists, json,
 };
 use crate::interface::Interface;
-use crate::{health, openapi};
+use crate::openapi;
 
 /// What the bridge's handlers share.
 pub struct Bridge {
@@ -48,7 +48,7 @@ pub fn routes(handle: BridgeHandle, openapi: openapi::Document) -> Routes {
         .route(post, "/response", create_response)
         .route(Method::PUT, "/response/{request_id}", answer_request)
         .route_within(WAITING_LIMIT, get.clone(), "/response/{request_id}", take_response)
-        .route(get.clone(), "/health", |_, _| health::health())
+        .route(get.clone(), "/health", |_, _| openapi::health())
         .route(get, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
 }
@@ -82,7 +82,7 @@ pub fn settings(config: &Config) -> BridgeSettings {
         answer_request,
         take_response,
         look_at_response,
-        health::health,
+        openapi::health,
         openapi::answer,
     ),
     modifiers(&Shared, &Links)

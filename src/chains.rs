@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::chain::{InvalidNodeUrl, JsonRpcNode, NodeSettings, NodeSetupError, NodeUrl};
 use crate::config::{Block, Chain, Config, Contract, ContractKind};
-use crate::secret_file::read_private;
+use crate::data_files::read_private;
 
 /// Why a chain cannot be followed as it is configured.
 #[derive(Debug, thiserror::Error)]

@@ -34,11 +34,10 @@ use tokio::task::JoinSet;
 use crate::backup::jobs::{Backups, Schedule};
 use crate::backup::make::{Original, time_text};
 use crate::backup::{BackupError, check_data_folder};
-use crate::build::Build;
 use crate::chains::FollowedChain;
 use crate::cluster::{self, ClusterInterface, Copies, MembershipError, RemovedError, StartingReplica};
 use crate::config::{Cluster, Config, OperatorSocket, StagingKey};
-use crate::durable_fs::{make_folder, make_private};
+use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, make_folder, make_private, secret_file};
 use crate::http::{
     AuditTrail, BoundUnixSocket, Listener, RouteError, Server, SharedConnections, ShutdownTrigger, UnixSocketError,
     descriptor_limit, most_connections, shutdown,
@@ -46,8 +45,8 @@ use crate::http::{
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{self, OwnCluster, ReloadRequest};
 use crate::prepared::{Prepared, Problems};
+use crate::process::Build;
 use crate::reloading::{Reloading, StartParts, admission_limits};
-use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::servers::{ForReplicas, Listeners, METRICS_PREFIX, ServerParts, Servers, servers};
 use crate::{bridge, sign_in, verification};
 

@@ -26,10 +26,9 @@ use selfsame_storage::{Snapshot, SnapshotReads, StoreError};
 use serde::de::DeserializeOwned;
 use utoipa::{Modify, OpenApi};
 
-use crate::height::{HasRegistry, await_height, describe_height};
 use crate::http::{Cors, ErrorCodes, InterfaceError, Rejection, Request, Response, Router, Routes, json, written_json};
 use crate::interface::Interface;
-use crate::{health, openapi};
+use crate::openapi::{self, HasRegistry, await_height, describe_height};
 
 /// The indexer's routes.
 pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
@@ -49,7 +48,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
         .route(post.clone(), "/pending-recovery-agent", pending_recovery_agent)
         .deprecated()
         .route(get.clone(), "/root", root)
-        .route(get.clone(), "/health", |_, _| health::health())
+        .route(get.clone(), "/health", |_, _| openapi::health())
         .route(get.clone(), "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .route(post.clone(), "/compat/inclusion-proof", compat_inclusion_proof)
         .route(post.clone(), "/compat/packed-account", packed_account)
@@ -60,7 +59,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
         .route(post, "/compat/pending-recovery-agent", pending_recovery_agent)
         .deprecated()
         .route(get.clone(), "/compat/root", root)
-        .route(get.clone(), "/compat/health", |_, _| health::health())
+        .route(get.clone(), "/compat/health", |_, _| openapi::health())
         .route(get, "/compat/openapi.json", move |_, _| openapi::answer(compat_openapi.clone()))
         .into()
 }
@@ -85,7 +84,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
         recovery_agent,
         pending_recovery_agent,
         root,
-        health::health,
+        openapi::health,
         openapi::answer,
     ),
     modifiers(&Compat, &Shared, &Deprecated)

@@ -1,10 +1,15 @@
-//! `GET /openapi.json`: the descriptions of the interfaces at an address.
+//! What every interface answers: `GET /openapi.json` with the descriptions of the interfaces at an
+//! address, `GET /health`, and the header `X-Selfsame-Height` where the registry is read.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
+use selfsame_actors::{HeightError, RegistryHandle, TooManyRequests};
+use selfsame_protocol::gateway::HealthResponse;
 use selfsame_protocol::time::RetryAfter;
 use serde_json::Value;
 use utoipa::openapi::extensions::ExtensionsBuilder;
@@ -16,7 +21,9 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Deprecated, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
-use crate::http::{DEPRECATED_SINCE, DEPRECATION_ENDS, InterfaceError, Rejection, Response, content};
+use crate::http::{
+    Before, DEPRECATED_SINCE, DEPRECATION_ENDS, InterfaceError, Rejection, Request, Response, content, json,
+};
 
 /// An OpenAPI document as JSON text.
 pub type Document = Bytes;
@@ -248,4 +255,76 @@ fn headers(status: &str) -> Vec<(&'static str, Header)> {
 )]
 pub async fn answer<E>(document: Document) -> Result<Response, E> {
     Ok(content(StatusCode::OK, "application/json", document))
+}
+
+// `GET /health`, the same at every interface: shows that the process answers. `GET /ready` of the
+// operator interface says whether the daemon can do its work.
+
+/// Whether the process answers
+#[utoipa::path(
+    get, path = "/health", tag = "service",
+    responses((status = 200, description = "The process answers", body = HealthResponse, example = json!({"success":true}))),
+)]
+pub async fn health<E>() -> Result<Response, E> {
+    Ok(json(StatusCode::OK, &HealthResponse { success: true }))
+}
+
+// The header `X-Selfsame-Height`: a block that an answer depends on, or that a read has to show.
+//
+// The replicas of a cluster show the same blocks, not at the same moment. A client that has a
+// final state from one of them and reads from another one sends the height along. A daemon that
+// is alone shows every block that it has named, so there the header changes nothing.
+
+/// The header: a height, in decimal digits.
+pub const X_SELFSAME_HEIGHT: HeaderName = HeaderName::from_static("x-selfsame-height");
+
+/// What has a registry whose blocks are awaited.
+pub trait HasRegistry: Send + Sync + 'static {
+    /// The registry.
+    fn registry(&self) -> &RegistryHandle;
+}
+
+/// Waits until the registry shows the block that a request names, if it names one.
+///
+/// # Errors
+/// [`Rejection::BadRequest`] for a value that is no height, and at a replica for a height that no
+/// block has yet; [`Rejection::TooManyRequests`] for a source that sends many such heights;
+/// [`Rejection::Unavailable`] when the block does not come in time.
+pub fn await_height<S: HasRegistry>(state: &Arc<S>, request: &Request) -> Before {
+    let text = request.header(&X_SELFSAME_HEIGHT)?;
+    let Some(text) = text else { return Ok(None) };
+    let height = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
+    let height = height.ok_or_else(|| {
+        Rejection::BadRequest(format!("the header {X_SELFSAME_HEIGHT} is not the height of a block in decimal digits"))
+    })?;
+    let registry = state.registry().clone();
+    if registry.height() >= height {
+        return Ok(None);
+    }
+    let source = request.source();
+    let waiting = async move {
+        registry.await_height(height, Some(source)).await.map_err(|error| match error {
+            HeightError::NoSuchBlock { .. } => {
+                Rejection::BadRequest(format!("the header {X_SELFSAME_HEIGHT}: {error}"))
+            }
+            HeightError::TooMany(TooManyRequests { retry_after }) => Rejection::TooManyRequests { retry_after },
+            HeightError::Late => Rejection::Unavailable { retry_after: RetryAfter::SOON },
+        })
+    };
+    Ok(Some(waiting.boxed()))
+}
+
+/// Describes the header, which every endpoint of an interface takes.
+pub fn describe_height(description: &mut OpenApi) {
+    let about =
+        "The height of a block that the answer has to show, from an earlier answer of another replica of a cluster";
+    describe_header(description, X_SELFSAME_HEIGHT.as_str(), "^[0-9]{1,19}$", about);
+}
+
+/// Adds the height of a block to an answer.
+pub fn with_height(mut response: Response, height: Option<u64>) -> Response {
+    if let Some(height) = height {
+        response.headers_mut().insert(X_SELFSAME_HEIGHT, HeaderValue::from(height));
+    }
+    response
 }

@@ -26,8 +26,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
+use crate::data_files::{SecretFileError, read_secret};
 use crate::http::check_socket_path;
-use crate::secret_file::{SecretFileError, read_secret};
 
 /// How long the daemon may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -17,9 +17,9 @@ use crate::http::{
     AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, SharedConnections, Shutdown, Site,
 };
 use crate::interface::{Interface, PerInterface};
+use crate::mounting::{PublicInterfaces, describe};
 use crate::openapi;
 use crate::operator::{self, History, HistorySources, Operator};
-use crate::public_interfaces::{PublicInterfaces, describe};
 use crate::reloading::Reloading;
 use crate::sign_in::SignIn;
 use crate::sign_in::bridged::OwnBridge;

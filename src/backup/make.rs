@@ -15,7 +15,7 @@ use selfsame_storage::{NoProgress, Progress, SCHEMA_VERSION, Store};
 use sha2::{Digest, Sha256};
 
 use super::{BackupError, ByteCount, FileDigest, LOOK_CACHE, MANIFEST, Manifest, OTHER_FILES, STORE, at};
-use crate::durable_fs::{self, make_file, parent_dir, sync_folder};
+use crate::data_files::{self, make_file, parent_dir, sync_folder};
 
 /// What is backed up.
 #[derive(Clone)]
@@ -322,7 +322,7 @@ pub(super) fn copy(from: &Path, to: &Path, count: &ByteCount<'_>) -> Result<File
 
 /// Makes a folder's mode 0700.
 pub fn make_private(path: &Path) -> Result<(), BackupError> {
-    durable_fs::make_private(path).map_err(at(path))
+    data_files::make_private(path).map_err(at(path))
 }
 
 /// What is in a folder.

@@ -45,7 +45,7 @@ use selfsame_storage::{Phase, Progress, StoreError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED};
+use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED};
 
 pub use make::{UNFINISHED, UnfinishedFolder};
 

@@ -20,7 +20,7 @@ use selfsame_storage::{
 
 use super::make::{UnfinishedFolder, check_target, copy, digest, list};
 use super::{BackupError, ByteCount, LOOK_CACHE, MANIFEST, Manifest, STORE, at};
-use crate::durable_fs::{make_folder, sync_folder};
+use crate::data_files::{make_folder, sync_folder};
 
 // Compares a backup with its manifest, without changing it.
 

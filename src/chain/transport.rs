@@ -30,7 +30,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, crypto};
 
 use super::node_url::NodeUrl;
-use crate::tls_roots::{AuthoritiesError, root_certificates};
+use crate::pem::{AuthoritiesError, root_certificates};
 use crate::trace_context;
 
 /// The most bytes of a response's head.

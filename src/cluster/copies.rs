@@ -31,7 +31,7 @@ use super::connection::{ReplicaClient, ReplicaSender};
 use super::interface::COPIES_PATH;
 use crate::backup::make::{Original, make_for_replica};
 use crate::backup::{BackupError, FileDigest, LONGEST_MANIFEST, MANIFEST, Manifest, STORE, UnfinishedFolder};
-use crate::durable_fs::{make_folder, sync_folder};
+use crate::data_files::{make_folder, sync_folder};
 use crate::http::{Response, stream};
 
 /// Name of the copy's folder in the data folder.

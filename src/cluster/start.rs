@@ -23,10 +23,9 @@ use super::membership::{Joining, MembershipError};
 use super::registration::{ClusterView, Registration, RemovedError};
 use super::{EtcdAccess, EtcdTls, EtcdUser};
 use crate::config::Cluster;
+use crate::data_files::{SecretFileError, read_secret};
 use crate::http::{Certificate, TlsError};
-use crate::pem::{self, PemError};
-use crate::secret_file::{SecretFileError, read_secret};
-use crate::tls_roots::{AuthoritiesError, root_certificates};
+use crate::pem::{self, AuthoritiesError, PemError, root_certificates};
 
 // What `[cluster]` names, read: passwords, secrets and certificates.
 

@@ -16,9 +16,9 @@ use crate::backup::Manifest;
 use crate::backup::restore::{Restored, Statement, Verification, restore, verify, verify_deeply};
 use crate::cli::{self, BackupCommand, Restore};
 use crate::operator_client::OperatorOptions;
+use crate::process::stop_flag;
 use crate::progress::Follower;
 use crate::sign_in::setup::read_key_cipher;
-use crate::stop_signal::stop_flag;
 
 /// Size of the block cache of a store that is checked deeply, in bytes.
 const FSCK_CACHE: usize = 256 << 20;

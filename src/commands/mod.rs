@@ -27,10 +27,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 
-use crate::build::Build;
 use crate::cli::{Arguments, Command};
 use crate::logging;
-use crate::stop_signal::end_at_once;
+use crate::process::{Build, end_at_once};
 use outcome::{Output, OutputError};
 
 pub use outcome::CommandError;

@@ -25,12 +25,11 @@ use crate::chains::ChainSetupError;
 use crate::cluster::{MembershipError, RemovedError};
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
+use crate::data_files::SecretFileError;
 use crate::http::UnixSocketError;
 use crate::logging::LogError;
 use crate::prepared::Problems;
-use crate::secret_file::SecretFileError;
-use crate::service_manager::InheritedSocketError;
-use crate::stop_signal::STOPPED;
+use crate::process::{InheritedSocketError, STOPPED};
 
 // Why a command fails.
 

@@ -21,8 +21,8 @@ use crate::backup::check_data_folder;
 use crate::backup::make::time_text;
 use crate::cli::{Registry, StoreCommand};
 use crate::daemon::store_folder;
+use crate::process::stop_flag;
 use crate::progress::Follower;
-use crate::stop_signal::stop_flag;
 
 /// Size of the block cache of a store that is checked, in bytes.
 const FSCK_CACHE: usize = 256 << 20;

@@ -12,7 +12,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 
 use super::outcome::{CommandError, Output};
-use crate::build::Build;
 use crate::cli::Serve;
 use crate::config::{Config, Reloaded};
 use crate::daemon::Daemon;
@@ -20,10 +19,10 @@ use crate::http::raise_descriptor_limit;
 use crate::logging::{self, AUDIT_TARGET};
 use crate::operator::ReloadRequest;
 use crate::prepared::{ConfigSource, Warning};
-use crate::reloading::Reloading;
-use crate::service_manager::{
-    inherited_listeners, notify_alive, notify_ready, notify_reloading, notify_stopping, watchdog_interval,
+use crate::process::{
+    Build, inherited_listeners, notify_alive, notify_ready, notify_reloading, notify_stopping, watchdog_interval,
 };
+use crate::reloading::Reloading;
 
 /// How long the process waits at its end for threads that still work.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);

@@ -25,12 +25,11 @@ use selfsame_storage::StoreError;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
-use crate::height::{HasRegistry, await_height, describe_height};
 use crate::http::{
     Cors, ErrorCodes, InterfaceError, Rejection, Request, Response, Router, Routes, WAITING_LIMIT, challenge, json,
 };
 use crate::interface::Interface;
-use crate::{health, openapi};
+use crate::openapi::{self, HasRegistry, await_height, describe_height};
 
 /// The gateway's routes.
 pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
@@ -59,7 +58,7 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
         .route(get.clone(), "/head", queries::head)
         .route(get.clone(), "/is-valid-root", queries::is_valid_root)
         .route(get.clone(), "/config", queries::config)
-        .route(get.clone(), "/health", |_, _| health::health())
+        .route(get.clone(), "/health", |_, _| openapi::health())
         .route(get, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
 }
@@ -91,7 +90,7 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
         queries::head,
         queries::is_valid_root,
         queries::config,
-        health::health,
+        openapi::health,
         openapi::answer,
     ),
     modifiers(&CreationToken, &Shared, &Links, &Deprecated)

@@ -13,8 +13,8 @@ use selfsame_protocol::{B256, number};
 use tokio::time::Instant;
 
 use super::{Gateway, GatewayError};
-use crate::height::with_height;
 use crate::http::{Request, Response, json};
+use crate::openapi::with_height;
 
 // `GET /status/{request_id}`: the state of a request, at once or when it is final.
 

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::task::spawn_blocking;
 
 use super::exchange::Source;
-use crate::durable_fs::parent_dir;
+use crate::data_files::parent_dir;
 
 /// Where a server accepts connections.
 #[derive(Debug)]

@@ -33,11 +33,11 @@ use super::OperatorError;
 use super::setup::{Operator, OwnCluster};
 use super::status::reasons;
 use crate::backup::jobs::{BackupStatistics, Backups};
-use crate::build::Build;
 use crate::chain::JsonRpcNode;
 use crate::cluster::SeenReplica;
 use crate::http::{Metrics, Request, Response, content};
 use crate::logging::{self, LogLosses};
+use crate::process::Build;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";

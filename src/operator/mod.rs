@@ -42,8 +42,8 @@ use crate::backup::jobs::BeginError;
 use crate::cluster::EtcdError;
 use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, Router, Routes, challenge, json};
 use crate::interface::Interface;
+use crate::openapi;
 use crate::webhooks::stream::StreamError;
-use crate::{health, openapi};
 use access::{with_token, without_token};
 
 pub use history::{History, HistorySources};
@@ -59,7 +59,7 @@ pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
         .reserve(&["/health", "/ready", "/metrics"])
         .without_proxy()
         // Probes and Prometheus call these by any name and without a token.
-        .route(Method::GET, "/health", |_, _| health::health())
+        .route(Method::GET, "/health", |_, _| openapi::health())
         .route(Method::GET, "/ready", status::ready)
         .route(Method::GET, "/metrics", metrics::metrics)
         .route(Method::GET, "/actors", with_token(status::actors))
@@ -319,7 +319,7 @@ impl InterfaceError for OperatorError {
             is one, the same."
     ),
     paths(
-        health::health,
+        openapi::health,
         status::ready,
         metrics::metrics,
         status::actors,

@@ -20,9 +20,9 @@ use super::history::{History, NewestBlocks};
 use super::maintenance::{ReloadRequests, ReloadStatus};
 use super::metrics::{self, DiskRoom, FollowedNode};
 use crate::backup::jobs::Backups;
-use crate::build::Build;
 use crate::cluster::ClusterView;
 use crate::http::{Authorization, Certificate, Metrics, Request, challenge};
+use crate::process::Build;
 use crate::webhooks::stream::EventStreams;
 
 /// The parts from which the operator interface is made.

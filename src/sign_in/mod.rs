@@ -42,8 +42,8 @@ use utoipa::{Modify, OpenApi};
 
 use crate::http::{Request, Router, Routes};
 use crate::interface::Interface;
+use crate::openapi;
 use crate::webhooks::stream::EventStreams;
-use crate::{health, openapi};
 use appearance::Appearance;
 use bridged::OwnBridge;
 use error::SignInEndpointError;
@@ -126,7 +126,7 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .audited_refusals("userinfo_read")
         .route(post, "/userinfo", token::userinfo)
         .audited_refusals("userinfo_read")
-        .route(get.clone(), "/health", |_, _| health::health())
+        .route(get.clone(), "/health", |_, _| openapi::health())
         .route(get, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
 }
@@ -228,7 +228,7 @@ impl SignIn {
         pages::address_script,
         pages::logo,
         pages::app_logo,
-        health::health,
+        openapi::health,
         openapi::answer,
     ),
     components(schemas(TransactionPath)),

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::appearance::{Appearance, LogoError};
 use super::wallet_links::{WalletLinkError, WalletLinks};
 use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, SecretHash};
-use crate::secret_file::{SecretFileError, read_secret};
+use crate::data_files::{SecretFileError, read_secret};
 
 /// Why sign-in cannot be set up.
 #[derive(Debug, thiserror::Error)]

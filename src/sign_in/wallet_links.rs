@@ -15,7 +15,7 @@ use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use zeroize::Zeroizing;
 
 use crate::config::{App, Config, CrossDevice, WalletLink};
-use crate::secret_file::{SecretFileError, read_secret};
+use crate::data_files::{SecretFileError, read_secret};
 
 /// The links that open an authenticator.
 #[derive(Default)]
@@ -222,7 +222,7 @@ mod tests {
     use std::fmt::Debug;
 
     use super::*;
-    use crate::secret_file::write_secret;
+    use crate::data_files::write_secret;
 
     const APPS: &str = "[[apps]]\nid = 'app_a'\nredirect_uris = ['https://a.example/']\n";
 

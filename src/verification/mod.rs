@@ -25,7 +25,7 @@ use utoipa::{Modify, OpenApi};
 
 use crate::http::{Authorization, Cors, Request, Router, Routes, challenge};
 use crate::interface::Interface;
-use crate::{health, openapi};
+use crate::openapi;
 use error::VerifyError;
 
 /// The routes of the verification interface.
@@ -41,7 +41,7 @@ pub fn routes(service: &Service, logo_url: LogoUrl, openapi: openapi::Document, 
         .route(Method::POST, "/api/v4/proof-context/{id}", endpoints::proof_context)
         .route(Method::GET, "/api/v4/rp-status/{rp_id}", endpoints::rp_status)
         .route(Method::GET, "/api/v4/app-status/{id}", endpoints::app_status)
-        .route(Method::GET, "/health", |_, _| health::health())
+        .route(Method::GET, "/health", |_, _| openapi::health())
         .route(Method::GET, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
 }
@@ -57,7 +57,7 @@ pub fn routes(service: &Service, logo_url: LogoUrl, openapi: openapi::Document, 
     ),
     paths(
         endpoints::verify, endpoints::verify_version_2, endpoints::proof_context, endpoints::rp_status, endpoints::app_status,
-        health::health, openapi::answer
+        openapi::health, openapi::answer
     ),
     modifiers(&Security, &Shared)
 )]

@@ -27,7 +27,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use crate::chain::{NodeSetupError, tls_connector};
 use crate::config::{Config, Webhook};
-use crate::secret_file::{SecretFileError, read_secret};
+use crate::data_files::{SecretFileError, read_secret};
 
 // From the configuration to receivers of webhooks and their secrets.
 
@@ -250,7 +250,7 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
 mod tests {
     mod setup {
         use super::super::*;
-        use crate::secret_file::write_secret;
+        use crate::data_files::write_secret;
 
         #[test]
         fn a_secret_file_has_one_to_four_secrets() {

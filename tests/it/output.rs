@@ -171,7 +171,7 @@ fn a_secret_can_be_changed_and_a_wrong_redirect_uri_is_refused() {
     }
 }
 
-/// What is in the brackets depends on who built the program, as `src/build.rs` tests.
+/// What is in the brackets depends on who built the program, as `src/process.rs` tests.
 #[test]
 fn the_version_is_that_of_the_package_and_names_a_commit() {
     let (printed, text) = run(&["--version"]);
