@@ -4,16 +4,15 @@
 //! serves until its caller stops it or the actors fail; it holds every step of the shutdown, in
 //! order.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+mod opening;
+
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use alloy_primitives::hex;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
@@ -22,32 +21,30 @@ use selfsame_actors::{
     VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::keccak256;
 use selfsame_protocol::operator::{Restored, TOKEN_FILE};
 use selfsame_protocol::operator_call::CallNonce;
 use selfsame_protocol::registry::RuleParameters;
-use selfsame_protocol::{Address, address, keccak256};
-use selfsame_storage::{Membership, OpenOptions, Restoration, Store, StoreError, replaced_store};
-use tokio::net::TcpListener;
+use selfsame_storage::{Restoration, Store, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+
+use opening::{bind, bind_for_replicas, bind_operator_socket, make_folders, open_store, shared_connections};
 
 use crate::backup::jobs::{Backups, Schedule};
 use crate::backup::make::{Original, time_text};
 use crate::backup::{BackupError, check_data_folder};
 use crate::chains::FollowedChain;
 use crate::cluster::{self, ClusterInterface, Copies, MembershipError, RemovedError, StartingReplica};
-use crate::config::{Cluster, Config, OperatorSocket, StagingKey};
-use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, make_folder, make_private, secret_file};
-use crate::http::{
-    AuditTrail, BoundUnixSocket, Listener, RouteError, Server, SharedConnections, ShutdownTrigger, UnixSocketError,
-    descriptor_limit, most_connections, shutdown,
-};
+use crate::config::{Config, StagingKey};
+use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
+use crate::http::{AuditTrail, Listener, RouteError, Server, ShutdownTrigger, UnixSocketError, shutdown};
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{self, OwnCluster, ReloadRequest};
 use crate::prepared::{Prepared, Problems};
 use crate::process::Build;
 use crate::reloading::{Reloading, StartParts, admission_limits};
-use crate::servers::{ForReplicas, Listeners, METRICS_PREFIX, ServerParts, Servers, servers};
+use crate::servers::{ForReplicas, METRICS_PREFIX, ServerParts, Servers, servers};
 use crate::{bridge, sign_in, verification};
 
 /// How many requests to read the configuration again may wait.
@@ -452,127 +449,6 @@ async fn flush(store: Store) {
     }
 }
 
-/// Creates the data folder and the store's folder in it, both with mode 0700. An existing data
-/// folder keeps its mode, because it may be a folder such as /var/lib. The store's folder gets its
-/// mode in any case, because it belongs to the daemon.
-fn make_folders(data: &Path) -> Result<(), DaemonError> {
-    let refused = |path: &Path, call| {
-        let path = path.to_owned();
-        move |error| DaemonError::DataFolder { path, call, error }
-    };
-    let store = store_folder(data);
-    make_folder(&store).map_err(refused(&store, MAKE))?;
-    // The data folder exists now. This call makes its name durable, also when an interrupted start
-    // created the folder.
-    make_folder(data).map_err(refused(data, MAKE))?;
-    make_private(&store).map_err(refused(&store, "chmod"))
-}
-
-/// The system calls that make a folder.
-const MAKE: &str = "mkdir or fsync";
-
-/// The operator's socket, if it is configured or its default place allows one. At its default place
-/// a data folder on a file system without sockets (some of containers' and of networks) or without
-/// modes is no reason not to start: the commands then reach the daemon by its address.
-async fn bind_operator_socket(config: &Config) -> Result<Option<BoundUnixSocket>, DaemonError> {
-    let Some(path) = config.operator_socket() else { return Ok(None) };
-    match BoundUnixSocket::bind(&path).await {
-        Ok(socket) => Ok(Some(socket)),
-        Err(error @ UnixSocketError::Refused { .. }) if config.operator.socket == OperatorSocket::InDataFolder => {
-            let message = "the operator interface has no unix socket, so commands need --operator URL; set operator.socket to \
-                           a path on another file system, or to \"off\"";
-            tracing::warn!(%error, message);
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The connections that all listeners together may have. Logs a warning when an address may have
-/// fewer than are configured.
-fn shared_connections(config: &Config, store: &Store) -> Result<Arc<SharedConnections>, DaemonError> {
-    let (limit, files) = (descriptor_limit(), store.open_files()?);
-    let most = most_connections(limit, files);
-    let connections = SharedConnections::new(most);
-    let (configured, possible) = (config.limits.max_connections, connections.most_of_listener());
-    if possible < configured {
-        let message = "fewer connections are possible than limits.max_connections says; raise the limit of open files \
-                       (LimitNOFILE of systemd, --ulimit nofile of a container)";
-        tracing::warn!(limit, configured, possible, of_all_addresses = most, message);
-    }
-    Ok(connections)
-}
-
-/// Opens the store; that of a replica may be copied first. Without a configured contract, a new
-/// store gets a random one: signatures that are made for one deployment must not be valid in
-/// another.
-async fn open_store(
-    config: &Config,
-    random: &dyn Random,
-    replica: Option<&StartingReplica>,
-) -> Result<(Store, Option<Membership>), DaemonError> {
-    let mut random_contract = Address::ZERO;
-    random.fill(random_contract.as_mut_slice());
-    let domain = RegistryDomain {
-        chain_id: config.registry.chain_id,
-        verifying_contract: config.registry.verifying_contract.unwrap_or(random_contract),
-    };
-    let keeps_contract = config.registry.verifying_contract.is_none();
-    let folder = store_folder(&config.data_dir);
-    let open = async |domain: RegistryDomain| {
-        check_store_is_not_lost(&config.data_dir)?;
-        let resources = config.storage.resources();
-        let options = OpenOptions { keeps_contract, resources, ..OpenOptions::new(domain) };
-        let folder = folder.clone();
-        let opened = tokio::task::spawn_blocking(move || Store::open(&folder, &options)).await;
-        Ok::<_, DaemonError>(opened.unwrap_or(Err(StoreError::Panicked))?)
-    };
-    let (store, membership) = match replica {
-        Some(replica) => {
-            let (store, membership) =
-                replica.open_store(&config.data_dir, random, (domain, keeps_contract), open).await?;
-            (store, Some(membership))
-        }
-        None => {
-            let store = open(domain).await?;
-            if let Some(Membership { cluster, .. }) = store.membership()? {
-                return Err(MembershipError::NotAlone { path: folder, cluster: hex::encode(cluster) }.into());
-            }
-            (store, None)
-        }
-    };
-    if keeps_contract && store.domain() == domain {
-        let verifying_contract = address::text(&random_contract);
-        tracing::info!(verifying_contract, "the registry of this new store has a random contract address");
-    }
-    Ok((store, membership))
-}
-
-/// Refuses to make a store in a data folder that had one. The files of secrets are made after the
-/// store, at the first start.
-fn check_store_is_not_lost(data: &Path) -> Result<(), DaemonError> {
-    let folder = store_folder(data);
-    let has_files = match std::fs::read_dir(&folder) {
-        // RocksDB makes its lock and its own log first.
-        Ok(files) => files.flatten().any(|file| !matches!(file.file_name().to_str(), Some("LOCK" | "LOG"))),
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-    };
-    // A rebuild keeps the old store beside the folder, and says so.
-    if has_files || replaced_store(&folder).exists() {
-        return Ok(());
-    }
-    let left = [TOKEN_FILE, AUDIT_KEY].map(|name| data.join(name)).into_iter().find(|path| path.exists());
-    left.map_or(Ok(()), |left| Err(DaemonError::StoreLost { left, folder }))
-}
-
-/// Listens for the other replicas.
-async fn bind_for_replicas(section: &Cluster) -> Result<(TcpListener, SocketAddr), DaemonError> {
-    let refused = |error| DaemonError::ClusterListen { address: section.listen, error };
-    let listener = TcpListener::bind(section.listen).await.map_err(refused)?;
-    let bound = listener.local_addr().map_err(refused)?;
-    Ok((listener, bound))
-}
-
 /// When backups are made; `None` when the configuration does not say it.
 fn backup_schedule(config: &Config, domain: RegistryDomain) -> Option<Schedule> {
     let section = &config.backup;
@@ -627,47 +503,4 @@ fn instance_name() -> String {
 
     static STARTED: AtomicU64 = AtomicU64::new(0);
     format!("selfsame-{}", STARTED.fetch_add(1, Ordering::Relaxed))
-}
-
-/// Whether an interface can be left out whose address cannot be bound: the message bridge, at its
-/// default address, which another program has, where sign-in does not use it. The bridge came later
-/// than the other interfaces, and an upgrade must not keep a daemon from starting.
-fn can_do_without(config: &Config, interface: Interface, address: SocketAddr, error: &io::Error) -> bool {
-    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, interface.default_port()));
-    let is_taken = address == default && error.kind() == io::ErrorKind::AddrInUse;
-    interface == Interface::Bridge && is_taken && !config.signs_in_over_bridge()
-}
-
-async fn bind(config: &Config, inherited: Vec<std::net::TcpListener>) -> Result<Listeners, DaemonError> {
-    let mut passed = HashMap::new();
-    for listener in inherited {
-        let address = listener.local_addr().map_err(DaemonError::Inherited)?;
-        listener.set_nonblocking(true).map_err(DaemonError::Inherited)?;
-        passed.insert(address, listener);
-    }
-    let mut listeners = BTreeMap::new();
-    for (interface, address) in config.listen.iter() {
-        let refused = |error| DaemonError::Listen { interface: interface.listen_key(), address: *address, error };
-        if let Entry::Vacant(entry) = listeners.entry(*address) {
-            let listener = match passed.remove(address) {
-                Some(listener) => TcpListener::from_std(listener).map_err(refused)?,
-                None => match TcpListener::bind(address).await {
-                    Err(error) if can_do_without(config, interface, *address, &error) => {
-                        let message =
-                            "another program has this address, so the message bridge is not served; set listen.bridge";
-                        tracing::warn!(%address, message);
-                        continue;
-                    }
-                    bound => bound.map_err(refused)?,
-                },
-            };
-            let bound = listener.local_addr().map_err(refused)?;
-            entry.insert((listener, bound));
-        }
-    }
-    // Clients could connect to it, and nothing would answer them.
-    match passed.into_keys().min() {
-        Some(address) => Err(DaemonError::StraySocket { address }),
-        None => Ok(Listeners(listeners)),
-    }
 }
