@@ -1,6 +1,6 @@
 //! Files and folders of the daemon: made so that a crash leaves them whole or not there, and those
-//! that hold secrets, which it makes in its data folder or the configuration names. A secret that other
-//! users of the machine can read is refused.
+//! that hold secrets, which it makes in its data folder or the configuration names. A secret that
+//! other users of the machine can read is refused.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};

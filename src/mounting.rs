@@ -1,7 +1,7 @@
-//! The routes of the interfaces that others than the operator call, for the daemon's own servers, and
-//! for a host's: the interfaces of a service that a host starts itself.
+//! The routes of the interfaces that others than the operator call, for the daemon's own servers,
+//! and for a host's: the interfaces of a service that a host starts itself.
 //!
-//! `docs/mounting.md` is the guide.
+//! `docs/embedding.md` is the guide.
 
 use std::sync::Arc;
 
@@ -24,9 +24,6 @@ use crate::sign_in::wallet_links::WalletLinks;
 use crate::sign_in::{self, SignIn};
 use crate::webhooks::stream::EventStreams;
 use crate::{bridge, indexer, openapi, operator, verification};
-
-// The routes of the interfaces that others than the operator call, for the daemon's own servers
-// and for a host's.
 
 /// What the routes are made from.
 pub(crate) struct PublicInterfaces<'a> {

@@ -1,6 +1,6 @@
-//! Certificates and private keys from PEM files (RFC 7468), and the certificates that those of other
-//! servers must descend from. An error says what a file has in place of what was wanted, and the
-//! command that makes it right.
+//! Certificates and private keys from PEM files (RFC 7468), and the certificates that those of
+//! other servers must descend from. An error says what a file has in place of what was wanted, and
+//! the command that makes it right.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
-//! The process: which build of the program it is, the service manager that started it, and the signals
-//! that stop a command.
+//! The process: which build of the program it is, the service manager that started it, and the
+//! signals that stop a command.
 //!
-//! The service manager is systemd, if any: what it is told (`sd_notify(3)`), and the sockets that it
-//! passes (`sd_listen_fds(3)`). Nothing happens when its variables are not set.
+//! The service manager is systemd, if any: what it is told (`sd_notify(3)`), and the sockets that
+//! it passes (`sd_listen_fds(3)`). Nothing happens when its variables are not set.
 
 use std::fmt::{self, Display};
 use std::net::TcpListener;
