@@ -209,7 +209,7 @@ mod tests {
 
     use selfsame_actors::SystemRandom;
 
-    use crate::data_files::*;
+    use super::*;
 
     #[test]
     fn a_secret_is_created_once() {

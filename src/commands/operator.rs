@@ -362,7 +362,7 @@ fn print_webhook(out: &mut Output, webhook: &WebhookStatus) -> Result<(), Output
 mod tests {
     use serde_json::json;
 
-    use super::super::operator::*;
+    use super::*;
 
     #[test]
     fn the_status_is_rendered_as_text() {

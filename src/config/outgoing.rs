@@ -168,7 +168,7 @@ impl Serialize for CollectorUrl {
 
 #[cfg(test)]
 mod tests {
-    use super::super::outgoing::*;
+    use super::*;
 
     #[test]
     fn the_address_of_a_collector_is_the_base_of_its_paths() {

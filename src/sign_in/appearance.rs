@@ -266,8 +266,8 @@ mod tests {
     }
 
     mod colours {
-        use super::super::page::frame::STYLE;
         use super::super::*;
+        use crate::sign_in::page::STYLE;
 
         fn colour(text: &str) -> Colour {
             text.parse().unwrap()

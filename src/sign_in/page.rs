@@ -11,6 +11,8 @@ mod frame;
 mod sign_in;
 mod words;
 
+#[cfg(test)]
+pub(super) use frame::STYLE;
 pub use frame::{
     Frame, address_script, cannot_continue, error, front, logo, no_proof, script, style, too_many, unknown_code,
 };

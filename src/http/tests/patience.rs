@@ -8,10 +8,10 @@ use arc_swap::ArcSwap;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::{Instant, advance};
 
-use crate::http::Limits;
-use crate::http::exchange::{self, Client, Conditions, Exchange, Source};
+use crate::http::exchange::{Client, Conditions, Exchange, Source};
 use crate::http::load::Load;
 use crate::http::server::until_idle;
+use crate::http::{Limits, shutdown};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -265,7 +265,7 @@ pub fn details(frame: &Frame<'_>, error: &SignInRejection) -> Markup {
 // The files of the pages: the style sheet, the scripts and the logos.
 
 /// The style sheet without the colours of the configuration.
-pub(super) const STYLE: &str = include_str!("sign-in.css");
+pub(in crate::sign_in) const STYLE: &str = include_str!("sign-in.css");
 
 /// What a browser may do with a logo that it opens as a page of its own: an SVG file can contain
 /// scripts.
