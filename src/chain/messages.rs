@@ -390,12 +390,12 @@ mod tests {
             (Question::Storage { address, slot: topic, at: hash }, "eth_getStorageAt", json!([address, topic, at])),
         ];
         let questions: Vec<Question> = rows.iter().map(|(question, ..)| question.clone()).collect();
-        let batch: Value = serde_json::from_slice(&body(&questions, 7, true).expect("a body")).expect("JSON");
+        let batch: Value = serde_json::from_slice(&request_body(&questions, 7, true).expect("a body")).expect("JSON");
         for (index, (question, method, parameters)) in rows.iter().enumerate() {
             let id = 7 + index;
             let expected = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters });
             assert_eq!(batch[index], expected);
-            let alone = body(std::slice::from_ref(question), id as u64, false).expect("a body");
+            let alone = request_body(std::slice::from_ref(question), id as u64, false).expect("a body");
             assert_eq!(serde_json::from_slice::<Value>(&alone).expect("JSON"), expected);
         }
     }
