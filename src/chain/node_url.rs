@@ -52,6 +52,13 @@ impl NodeUrl {
         &self.name
     }
 
+    /// What tells the URL from others. It is a secret.
+    pub fn secret(&self) -> Zeroizing<Vec<u8>> {
+        let scheme: &[u8] = if self.is_https { b"https" } else { b"http" };
+        let user = self.user.as_ref().map(|user| [&user[..], b"@"].concat()).unwrap_or_default();
+        Zeroizing::new([scheme, &user, self.name.as_bytes(), self.path_and_query.as_bytes()].join(&b'\n'))
+    }
+
     /// Whether the connection is encrypted.
     pub fn is_https(&self) -> bool {
         self.is_https

@@ -1,17 +1,19 @@
 //! How settings are written, and the effective configuration as text: every setting with its value
 //! and where it came from, secrets hidden.
 
+use std::cell::Cell;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, hex};
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::sign_in::ResponseType;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::{address, number};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
 use super::addresses::Origin;
@@ -27,20 +29,45 @@ use crate::interface::{Interface, PerInterface};
 /// text that begins with it, so that a dump is not loaded by accident.
 pub const HIDDEN: &str = "<hidden by config dump>";
 
-pub(super) fn hidden<S: Serializer>(secret: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    secret.as_ref().map(|_| HIDDEN).serialize(serializer)
+thread_local! {
+    /// Whether this thread writes a fingerprint of each secret.
+    static FINGERPRINTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `write`, in which each secret is written with a fingerprint behind the mark, so that two
+/// configurations can be compared. What it returns must not be shown.
+pub(super) fn with_fingerprints<T>(write: impl FnOnce() -> T) -> T {
+    FINGERPRINTS.set(true);
+    let written = write();
+    FINGERPRINTS.set(false);
+    written
+}
+
+/// Writes the mark in the place of a secret, and what may be shown of it.
+fn secret<S: Serializer>(shown: &str, secret: impl AsRef<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+    match FINGERPRINTS.get() {
+        true => serializer.collect_str(&format_args!("{HIDDEN} {}", hex::encode(Sha256::digest(secret)))),
+        false => serializer.collect_str(&format_args!("{HIDDEN}{shown}")),
+    }
+}
+
+pub(super) fn hidden<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    match text {
+        Some(text) => secret("", text, serializer),
+        None => serializer.serialize_none(),
+    }
 }
 
 impl Serialize for SecretHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(HIDDEN)
+        secret("", self.to_text(), serializer)
     }
 }
 
 /// The host is no secret, and tells nodes apart.
 impl Serialize for NodeUrl {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{HIDDEN} {}", self.name()))
+        secret(&format!(" {}", self.name()), self.secret(), serializer)
     }
 }
 

@@ -124,6 +124,10 @@ pub enum ConfigError {
     /// Settings are wrong. The message has a line for each.
     #[error("{}", .0.iter().map(SettingError::to_string).collect::<Vec<_>>().join("\n"))]
     Invalid(Vec<SettingError>),
+    /// A setting has a value that cannot be written as TOML, so that it cannot be compared: a
+    /// number over 63 bits, which no file can hold either.
+    #[error("the configuration cannot be written as TOML, to compare it: {0}")]
+    Unwritable(toml::ser::Error),
 }
 
 /// Whether a variable is one that Kubernetes sets in every container when there is a Service named

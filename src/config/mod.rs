@@ -44,8 +44,9 @@ use schemars::JsonSchema;
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::operator::SOCKET_FILE;
 use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
 
-use crate::interface::{Interface, PerInterface};
+use crate::interface::PerInterface;
 
 pub use addresses::{Origin, check_redirect_uri};
 pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
@@ -231,116 +232,116 @@ impl Config {
     /// What was read again needs other settings that changed, too: the chains, which only a restart
     /// takes over.
     pub fn with_reloaded(&self, new: Self) -> Result<Reloaded, ConfigError> {
-        let (mut changed, mut needs_restart) = (Vec::new(), Vec::new());
-        // The pattern of a section is exhaustive, so a section with a new key does not compile
-        // until the key is named here.
-        macro_rules! compare {
-            ($found:ident, $section:ident: $Section:ident { $($key:ident),* $(,)? }) => {{
-                let $Section { $($key),* } = &self.$section;
-                $(if *$key != new.$section.$key { $found.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
-            }};
-            // A section of which a reload takes over only a part.
-            ($found:ident { $($key:ident),* $(,)? }, $other:ident { $($more:ident),* $(,)? }, $section:ident: $Section:ident) => {{
-                let $Section { $($key,)* $($more),* } = &self.$section;
-                $(if *$key != new.$section.$key { $found.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
-                $(if *$more != new.$section.$more { $other.push(concat!(stringify!($section), ".", stringify!($more)).to_owned()) })*
-            }};
-            ($found:ident, $($whole:ident),*) => { $(if self.$whole != new.$whole { $found.push(stringify!($whole).to_owned()) })* };
+        let mut reloaded = self.clone();
+        for setting in &TAKEN_OVER {
+            (setting.take)(&mut reloaded, &new);
         }
-        compare!(changed, limits: Limits {
-            request_timeout, header_timeout, idle_timeout, shutdown_grace, idempotency_retention, max_connections,
-            max_connections_per_source, in_flight, queue_length, status_waiters, per_source, per_leaf_index,
-            verifications_per_source, verifications_per_application, sign_ins_per_source, bridge_per_source,
-            open_sign_ins, followers_per_source, trusted_proxies, forwarded_header,
-        });
-        compare!(changed, bridge: Bridge { lifetime, memory_mib });
-        compare!(changed, events: Events { streams, repeat_window, retention });
-        compare!(changed, webhooks);
-        compare!(changed, cors: Cors { allowed_origins });
-        compare!(changed, apps, actions, issuers, relying_parties, trusted_roots);
         // Listeners that speak TLS take over other files; plain HTTP stays plain HTTP.
-        let tls = match (&self.tls, &new.tls) {
-            (Some(_), Some(_)) => {
-                compare!(changed, tls);
-                new.tls.clone()
-            }
-            _ => {
-                compare!(needs_restart, tls);
-                self.tls.clone()
-            }
-        };
-
-        compare!(needs_restart, data_dir);
-        for interface in Interface::ALL {
-            if self.listen[interface] != new.listen[interface] {
-                needs_restart.push(format!("listen.{}", interface.listen_key()));
-            }
-            if self.urls[interface] != new.urls[interface] {
-                needs_restart.extend(interface.url_key().map(|key| format!("urls.{key}")));
-            }
+        if self.tls.is_some() != new.tls.is_some() {
+            reloaded.tls.clone_from(&self.tls);
         }
-        compare!(changed { create_account, create_account_token_hash }, needs_restart {
-            chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
-            commitment_check, request_retention,
-        }, registry: Registry);
-        compare!(needs_restart, batcher: Batcher { max_operations, min_wait, max_wait });
-        compare!(needs_restart, storage: Storage { cache_mib, write_buffer_kib, log_mib, background_jobs, open_files });
-        compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains, ready_everywhere, drain_delay });
-        compare!(needs_restart, cluster);
-        compare!(needs_restart, backup: Backup { every, keep, folder });
-        compare!(needs_restart, insecure_http);
-        compare!(needs_restart, log: Log { format, access });
-        compare!(needs_restart, traces: Traces { collector, one_in });
-        compare!(needs_restart, sign_in: SignIn {
-            transaction_lifetime, code_lifetime, session_lifetime, key_rotation, signing_algorithm,
-            key_encryption_key_file, introspection_inactive_status, name, given_name, family_name, wallet_link, page
-        });
-        compare!(needs_restart, verifier: Verifier { workers, queue, simulator_seed, keys });
-        compare!(needs_restart, chains);
-        let takes_legacy: Vec<bool> = new.apps.iter().map(|app| new.accepts_legacy(app)).collect();
-        let Self {
-            limits,
-            registry,
-            bridge,
-            events,
-            webhooks,
-            cors,
-            apps,
-            actions,
-            issuers,
-            relying_parties,
-            trusted_roots,
-            ..
-        } = new;
-        let Registry { create_account, create_account_token_hash, .. } = registry;
-        let reloaded = Self {
-            tls,
-            limits,
-            registry: Registry { create_account, create_account_token_hash, ..self.registry.clone() },
-            bridge,
-            events,
-            webhooks,
-            cors,
-            apps,
-            actions,
-            issuers,
-            relying_parties,
-            trusted_roots,
-            ..self.clone()
-        };
         reloaded.check_again()?;
         // With the old chains, an application whose OPRF key is to be followed would count persons
         // by legacy proofs again.
-        let differs =
-            |(index, takes_legacy): &(usize, bool)| reloaded.accepts_legacy(&reloaded.apps[*index]) != *takes_legacy;
-        if let Some((index, _)) = takes_legacy.into_iter().enumerate().find(differs) {
+        let differs = |app: &App| reloaded.accepts_legacy(app) != new.accepts_legacy(app);
+        if let Some(index) = new.apps.iter().position(differs) {
             let message = "its OPRF key is followed from a chain that a restart adds; restart the daemon".to_owned();
             let key = format!("apps[{index}]");
             return Err(ConfigError::Invalid(vec![SettingError { key, message, source: Source::Default }]));
         }
+        let (changed, needs_restart) = (self.difference(&reloaded)?, reloaded.difference(&new)?);
         Ok(Reloaded { config: reloaded, changed, needs_restart })
     }
+
+    /// The names of the settings that differ: the keys of sections, and at the top level the keys
+    /// that are no section, a list, or a section that may be left out. Those of [`TAKEN_OVER`] come
+    /// first, in its order.
+    fn difference(&self, other: &Self) -> Result<Vec<String>, ConfigError> {
+        let (mut names, own, others) = (Vec::new(), self.comparable()?, other.comparable()?);
+        for (name, value) in in_both(&own, &others) {
+            match value {
+                (Some(Value::Table(own)), Some(Value::Table(others))) if !OPTIONAL_SECTIONS.contains(&name) => {
+                    let keys = in_both(own, others).filter(|(_, (own, other))| own != other);
+                    names.extend(keys.map(|(key, _)| format!("{name}.{key}")));
+                }
+                (own, other) if own != other => names.push(name.to_owned()),
+                _ => {}
+            }
+        }
+        names.sort_by_key(|name| TAKEN_OVER.iter().position(|setting| setting.covers(name)).unwrap_or(usize::MAX));
+        Ok(names)
+    }
+
+    /// The settings as a dump has them, with a fingerprint of each secret.
+    fn comparable(&self) -> Result<Table, ConfigError> {
+        dump::with_fingerprints(|| Table::try_from(self)).map_err(ConfigError::Unwritable)
+    }
 }
+
+/// The keys of two tables of the same type in its order, each with its values there. A table has no
+/// key without a value.
+fn in_both<'a>(
+    first: &'a Table,
+    second: &'a Table,
+) -> impl Iterator<Item = (&'a str, (Option<&'a Value>, Option<&'a Value>))> {
+    let mut keys: Vec<&str> = first.keys().map(String::as_str).collect();
+    let mut next = 0;
+    for key in second.keys() {
+        match keys.iter().position(|known| known == key) {
+            Some(found) => next = found + 1,
+            None => {
+                keys.insert(next, key);
+                next += 1;
+            }
+        }
+    }
+    keys.into_iter().map(|key| (key, (first.get(key), second.get(key))))
+}
+
+/// The sections that may be left out. Their keys have meaning together, so that a difference names
+/// the section.
+const OPTIONAL_SECTIONS: [&str; 2] = ["tls", "cluster"];
+
+/// A setting that a running daemon takes over from a configuration that was read again.
+struct TakenOver {
+    /// The setting: a key at the top level, or one of a section.
+    name: &'static str,
+    take: fn(&mut Config, &Config),
+}
+
+impl TakenOver {
+    /// Whether a name is that of the setting, or of a key in it.
+    fn covers(&self, name: &str) -> bool {
+        name.strip_prefix(self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+}
+
+macro_rules! taken_over {
+    ($($section:ident $(. $key:ident)?),* $(,)?) => {
+        [$(TakenOver {
+            name: concat!(stringify!($section) $(, ".", stringify!($key))?),
+            take: |running, new| running.$section$(.$key)?.clone_from(&new.$section$(.$key)?),
+        }),*]
+    };
+}
+
+/// What a reload takes over; every other setting waits for a restart. `Reloading::apply` and what
+/// stands beside its call hand each of them to the parts that use it.
+const TAKEN_OVER: [TakenOver; 13] = taken_over![
+    limits,
+    bridge,
+    events,
+    webhooks,
+    cors,
+    apps,
+    actions,
+    issuers,
+    relying_parties,
+    trusted_roots,
+    tls,
+    registry.create_account,
+    registry.create_account_token_hash,
+];
 
 /// A configuration that was read again.
 #[derive(Clone, Debug, PartialEq, Eq)]

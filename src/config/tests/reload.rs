@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::dump::everything;
-use super::load;
-use crate::config::{Config, CreateAccount, Reloaded, SecretHash};
+use super::{defaults, load};
+use crate::config::{Config, HIDDEN, Reloaded, SecretHash, TAKEN_OVER};
 
 #[test]
 fn reloading_applies_some_sections_and_names_the_others() {
@@ -54,28 +54,63 @@ fn reloading_applies_some_sections_and_names_the_others() {
     assert!(changed.contains(&"tls".to_owned()), "{changed:?}");
 }
 
-/// `docs/operations/running.md` lists the settings that a reload takes over.
+/// A dump hides secrets, and a reload compares them all the same.
 #[test]
-fn the_page_names_what_a_reload_takes_over() {
-    // Chains wait for a restart, and what is followed from them must not change before.
+fn a_changed_secret_is_a_changed_setting() {
+    let with = |secret: u8| {
+        let hash = SecretHash::of([secret; 16], "a token").to_text();
+        let text = format!(
+            "registry = {{ create_account = 'token', create_account_token_hash = '{hash}' }}\n\
+             verifier.simulator_seed = 'seed {secret}'\n\
+             [[apps]]\nid = 'app_a'\nclient_secret_hash = '{hash}'\n\
+             [[apps]]\nid = 'app_b'\nclient_secret_hashes = ['{hash}']\n\
+             [[chains]]\nname = 'c'\npreset = 'ethereum'\nrpc = ['https://node.example/key-{secret}']\n"
+        );
+        load(&text).unwrap()
+    };
+    let Reloaded { changed, needs_restart, .. } = with(1).with_reloaded(with(2)).unwrap();
+    assert_eq!(changed, ["apps", "registry.create_account_token_hash"]);
+    assert_eq!(needs_restart, ["verifier.simulator_seed", "chains"]);
+    for node in ["http://node.example/key-1", "https://a@node.example/key-1", "https://node.example:443/key-1"] {
+        let mut moved = with(1);
+        moved.chains[0].rpc[0] = node.parse().unwrap();
+        assert_eq!(with(1).with_reloaded(moved).unwrap().needs_restart, ["chains"], "{node}");
+    }
+    let dump = super::dump::loaded("verifier.simulator_seed = 'a seed'", &[], false).dump().unwrap();
+    assert_eq!(dump.settings["verifier"]["simulator_seed"].as_str(), Some(HIDDEN));
+}
+
+/// Each setting is taken over, or waits for a restart; none is left out.
+#[test]
+fn every_changed_setting_is_named() {
     let everything = everything();
     let (settings, _) = everything.split_once("[[chains]]").unwrap();
     let webhook = "[[webhooks]]\nid = 'w'\nurl = 'https://w.example/'\nsecret_file = 'w'\nevents = ['root.added']\n";
-    let mut new = load(&format!("bridge.lifetime = '20m'\nevents.streams = true\n{settings}\n{webhook}")).unwrap();
-    new.registry.create_account = CreateAccount::Token;
-    new.registry.create_account_token_hash = Some(SecretHash::of([1; 16], "a token"));
-    let old = load("tls = { certificate = 'a', private_key = 'b' }").unwrap();
-    let Reloaded { changed, .. } = old.with_reloaded(new).unwrap();
+    let new = load(&format!("bridge.lifetime = '20m'\nevents.streams = true\n{settings}\n{webhook}")).unwrap();
+    let Reloaded { config, changed, needs_restart } = defaults().with_reloaded(new.clone()).unwrap();
+    let names: BTreeSet<&str> =
+        changed.iter().chain(&needs_restart).map(|name| name.split('.').next().unwrap()).collect();
+    let table = toml::Table::try_from(&new).unwrap();
+    let unchanged = ["chains", "data_dir", "storage"];
+    assert_eq!(names, table.keys().map(String::as_str).filter(|name| !unchanged.contains(name)).collect());
+    // A restart takes over the rest.
+    let again = config.with_reloaded(new).unwrap();
+    assert_eq!((again.changed, again.needs_restart), (Vec::new(), needs_restart));
+}
+
+/// `docs/operations/running.md` lists the settings that a reload takes over, and
+/// `docs/configuration.md` says it of each of their sections.
+#[test]
+fn the_pages_name_what_a_reload_takes_over() {
+    let taken: BTreeSet<&str> = TAKEN_OVER.iter().map(|setting| setting.name).collect();
     let page = include_str!("../../../docs/operations/running.md");
     let (_, list) = page.split_once("These settings are taken over: ").unwrap();
     let list = list.split_once("The other ones wait").unwrap().0;
-    let named: BTreeSet<_> = list.split('`').skip(1).step_by(2).map(|name| name.trim_matches(['[', ']'])).collect();
-    for key in &changed {
-        let section = key.split('.').next().unwrap();
-        assert!(named.contains(section) || named.contains(key.as_str()), "the page does not name {key}");
-    }
-    for name in named {
-        let is_taken = changed.iter().any(|key| key == name || key.starts_with(&format!("{name}.")));
-        assert!(is_taken, "{name} waits for a restart: {changed:?}");
-    }
+    let named: BTreeSet<&str> = list.split('`').skip(1).step_by(2).map(|name| name.trim_matches(['[', ']'])).collect();
+    assert_eq!(named, taken);
+    let page = include_str!("../../../docs/configuration.md");
+    let sections = page.split("\n## `").skip(1).filter(|section| section.contains("Read again by a reload"));
+    let described: BTreeSet<&str> =
+        sections.map(|section| section.split('`').next().unwrap().trim_matches(['[', ']'])).collect();
+    assert_eq!(described, taken.iter().map(|name| name.split('.').next().unwrap()).collect());
 }
