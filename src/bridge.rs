@@ -55,7 +55,7 @@ pub fn routes(handle: BridgeHandle, openapi: openapi::Document) -> Routes {
 
 /// The settings of the bridge.
 pub fn settings(config: &Config) -> BridgeSettings {
-    let limits = EntryLimits { lifetime: config.bridge.lifetime, bytes: config.bridge.memory_mib << 20 };
+    let limits = EntryLimits { lifetime: *config.bridge.lifetime, bytes: config.bridge.memory_mib << 20 };
     BridgeSettings {
         limits,
         per_source: config.limits.bridge_per_source.map(RateLimit::limit),

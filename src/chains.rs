@@ -148,7 +148,7 @@ fn node_urls(chain: &Chain) -> Result<Vec<NodeUrl>, ChainSetupError> {
 
 fn node(chain: &Chain, url: NodeUrl) -> Result<Arc<JsonRpcNode>, ChainSetupError> {
     let settings = NodeSettings {
-        time_limit: chain.request_timeout,
+        time_limit: *chain.request_timeout,
         allow_plain_http: chain.insecure_http,
         authorities: chain.authorities.clone(),
         ..NodeSettings::new(url)
@@ -236,7 +236,7 @@ fn owners(config: &Config, environment: Environment, contract: KeyContract) -> V
             let issuers = config.issuers.iter().filter(|issuer| issuer.environments().contains(&environment));
             let owner = |issuer: &crate::config::Issuer| FollowedOwner {
                 owner: KeyOwner::Issuer(issuer.id),
-                configured: issuer.public_key,
+                configured: issuer.public_key.map(|key| key.0),
             };
             issuers.map(owner).collect()
         }
@@ -247,7 +247,7 @@ fn owners(config: &Config, environment: Environment, contract: KeyContract) -> V
             let parties = config.relying_parties.iter().filter(|party| has_environment(&party.app_id));
             let owner = |party: &crate::config::RelyingParty| FollowedOwner {
                 owner: KeyOwner::RelyingParty(party.rp_id()),
-                configured: party.oprf_public_key,
+                configured: party.oprf_public_key.map(|key| key.0),
             };
             parties.map(owner).collect()
         }

@@ -263,7 +263,7 @@ impl Daemon {
             let interface = ClusterInterface::new(Arc::clone(&service), replica.secret(), copies);
             for_replicas = Some(ForReplicas { listener, routes: cluster::routes(interface), tls: replica.acceptor() });
             removal = Some(run(Arc::clone(&service)));
-            own_cluster = Some(OwnCluster { view: seen, staleness: replica.section().staleness });
+            own_cluster = Some(OwnCluster { view: seen, staleness: *replica.section().staleness });
         }
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
@@ -314,7 +314,7 @@ impl Daemon {
         };
         let Servers { servers, sampling } = servers(config, operator, listeners, socket, parts)?;
         let reload_requests = Some(reload_requests);
-        let drain = Drain { flag: draining, delay: config.operator.drain_delay };
+        let drain = Drain { flag: draining, delay: *config.operator.drain_delay };
         Ok(Self {
             store,
             service,
@@ -452,7 +452,7 @@ async fn flush(store: Store) {
 /// When backups are made; `None` when the configuration does not say it.
 fn backup_schedule(config: &Config, domain: RegistryDomain) -> Option<Schedule> {
     let section = &config.backup;
-    let (every, folder) = (section.every?, section.folder.as_ref()?);
+    let (every, folder) = (*section.every?, section.folder.as_ref()?);
     // The path of an existing folder can be made absolute; another one is refused at each backup.
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
     Some(Schedule { every, keep: section.keep, folder, domain })
@@ -489,8 +489,8 @@ fn settings(config: &Config) -> Settings {
         },
         batch: BatchLimits {
             max_operations: config.batcher.max_operations,
-            min_wait: config.batcher.min_wait,
-            max_wait: config.batcher.max_wait,
+            min_wait: *config.batcher.min_wait,
+            max_wait: *config.batcher.max_wait,
         },
         limits: admission_limits(config),
         ..Settings::for_instance(instance_name())

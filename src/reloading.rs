@@ -179,8 +179,8 @@ pub(crate) fn admission_limits(config: &Config) -> AdmissionLimits {
         status_waiters: config.limits.status_waiters,
         per_source: config.limits.per_source.map(RateLimit::limit),
         per_leaf_index: config.limits.per_leaf_index.map(RateLimit::limit),
-        request_retention: config.registry.request_retention,
-        idempotency_retention: config.limits.idempotency_retention,
+        request_retention: *config.registry.request_retention,
+        idempotency_retention: *config.limits.idempotency_retention,
     }
 }
 
@@ -206,10 +206,10 @@ fn limits(config: &Config, most_connections: usize) -> Limits {
     Limits {
         connections: config.limits.max_connections.min(most_connections),
         connections_per_source: config.limits.max_connections_per_source,
-        header_timeout: config.limits.header_timeout,
-        idle_timeout: config.limits.idle_timeout,
-        request_timeout: config.limits.request_timeout,
-        grace: config.limits.shutdown_grace,
+        header_timeout: *config.limits.header_timeout,
+        idle_timeout: *config.limits.idle_timeout,
+        request_timeout: *config.limits.request_timeout,
+        grace: *config.limits.shutdown_grace,
         forwarded_header: config.limits.forwarded_header,
         ..Limits::default()
     }

@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
+use schemars::JsonSchema;
 use zeroize::Zeroizing;
 
 /// The longest URL, in bytes.
@@ -18,8 +19,11 @@ const LONGEST: usize = 2048;
 /// as `v2`, and removing them from a text would make it unreadable.
 const SHORTEST_KEY: usize = 8;
 
-/// The URL of a node. `Debug` and `Display` show its name only.
-#[derive(Clone, PartialEq, Eq)]
+/// The URL of a JSON-RPC node. It is a secret.
+// `Debug` and `Display` show its name only.
+#[derive(Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String")]
+#[schemars(extend("pattern" = "^([Hh][Tt][Tt][Pp][Ss]?://.|<hidden by config dump>)"))]
 pub struct NodeUrl {
     name: String,
     host: String,

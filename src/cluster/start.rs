@@ -116,7 +116,7 @@ fn access(cluster: &Cluster) -> Result<EtcdAccess, ClusterSetupError> {
     let has_tls = cluster.etcd.iter().any(|url| url.starts_with("https://"));
     Ok(EtcdAccess {
         endpoints: cluster.etcd.clone(),
-        prefix: cluster.prefix.clone(),
+        prefix: cluster.prefix.to_string(),
         user: user.map(|(name, password)| EtcdUser { name, password }),
         tls: has_tls.then_some(EtcdTls { authorities, identity }),
     })
@@ -248,7 +248,7 @@ impl StartingReplica {
     pub async fn bind(&self, membership: &Membership, address: String) -> Result<BoundReplica, MembershipError> {
         let Cluster { name, journal_retention, etcd_quota_mib, .. } = &self.section;
         let etcd = &self.etcd;
-        let limits = (*journal_retention, etcd_quota_mib << 20);
+        let limits = (**journal_retention, etcd_quota_mib << 20);
         let registration =
             Registration::begin(Arc::clone(etcd), name.as_str(), address.clone(), membership, limits).await?;
         let record = LeaderRecord { name: name.to_string(), address };
@@ -260,7 +260,7 @@ impl StartingReplica {
             journal: Arc::new(EtcdJournal::new(Arc::clone(etcd))),
             leader: Some(Arc::new(ToLeader::new(self.client.clone(), Arc::clone(&election)))),
             election: Some(election),
-            staleness: self.section.staleness,
+            staleness: *self.section.staleness,
             bridge_peers: Some(Arc::clone(&peers) as Arc<dyn BridgePeers>),
         };
         Ok(BoundReplica { parts, view: registration.view(), registration, peers })

@@ -117,7 +117,7 @@ fn listed(config: &Config, app: &crate::config::App) -> ListedApp {
         rp_id: config.relying_party_id(&app.id).to_string(),
         is_public: app.public,
         secrets: app.secret_hashes().count(),
-        redirect_uris: app.redirect_uris.clone(),
+        redirect_uris: app.redirect_uris.iter().map(ToString::to_string).collect(),
     }
 }
 

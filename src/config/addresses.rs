@@ -2,18 +2,19 @@
 //! and `[urls]`), bases of the interfaces, origins of browsers, redirect URIs of applications.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
 
 use http::{HeaderValue, Uri};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use selfsame_protocol::net::is_loopback_host;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serializer};
 use serde_json::{Map, Value};
 
-use super::{formats, values};
+use super::values::{SocketAddress, as_text, is_text};
 use crate::interface::{Interface, PerInterface};
 
 // The sections with a key for each interface: `[listen]` and `[urls]`.
@@ -52,7 +53,7 @@ pub(super) fn default_listen() -> PerInterface<SocketAddr> {
 /// it.
 pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PerInterface<SocketAddr>, D::Error> {
     let key = |interface: Interface| Some(interface.listen_key());
-    let section = Section { keys: &LISTEN_KEYS, key, values: default_listen(), entry: PhantomData::<Address> };
+    let section = Section { keys: &LISTEN_KEYS, key, values: default_listen(), entry: PhantomData::<SocketAddress> };
     deserializer.deserialize_struct("Listen", &LISTEN_KEYS, section)
 }
 
@@ -60,28 +61,27 @@ pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PerIn
 /// `http://`, or `https://` with `[tls]`, and the bound address.
 pub(super) fn urls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PerInterface<Option<String>>, D::Error> {
     let values = PerInterface::default();
-    let section = Section { keys: &URL_KEYS, key: Interface::url_key, values, entry: PhantomData::<Url> };
+    let section = Section { keys: &URL_KEYS, key: Interface::url_key, values, entry: PhantomData::<BaseUrl> };
     deserializer.deserialize_struct("Urls", &URL_KEYS, section)
 }
 
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Address(#[serde(deserialize_with = "values::socket_address")] SocketAddr);
-
-impl From<Address> for SocketAddr {
-    fn from(Address(address): Address) -> Self {
+impl From<SocketAddress> for SocketAddr {
+    fn from(SocketAddress(address): SocketAddress) -> Self {
         address
     }
 }
 
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Url(#[serde(deserialize_with = "base_url")] String);
+/// Writes `[listen]`.
+pub(super) fn write_listen<S: Serializer>(
+    addresses: &PerInterface<SocketAddr>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(addresses.iter().map(|(interface, address)| (interface.listen_key(), address)))
+}
 
-impl From<Url> for Option<String> {
-    fn from(Url(url): Url) -> Self {
-        Some(url)
-    }
+/// Writes `[urls]`.
+pub(super) fn write_urls<S: Serializer>(urls: &PerInterface<Option<String>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(urls.iter().filter_map(|(interface, url)| interface.url_key().zip(url.as_ref())))
 }
 
 /// The schema of `[listen]`; no value has this type.
@@ -93,7 +93,7 @@ impl JsonSchema for Listen {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let address = generator.subschema_for::<formats::SocketAddress>();
+        let address = generator.subschema_for::<SocketAddress>();
         let defaults = default_listen();
         section_schema("The address and port of each interface.", &address, |interface, schema| {
             schema.insert("default".to_owned(), defaults[interface].to_string().into());
@@ -113,7 +113,7 @@ impl JsonSchema for Urls {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let url = generator.subschema_for::<formats::BaseUrl>();
+        let url = generator.subschema_for::<BaseUrl>();
         section_schema("The base URL of each public interface.", &url, |interface, schema| {
             let what = format!("The base URL of the {} interface, as clients see it.", interface.name());
             schema.insert("description".to_owned(), what.into());
@@ -164,35 +164,66 @@ impl<'de, T, Entry: Deserialize<'de> + Into<T>> Visitor<'de> for Section<T, Entr
     }
 }
 
-/// Reads the base URL of an interface. Paths are appended to it as text.
-pub(super) fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    check_base_url(&text).map_err(D::Error::custom)?;
-    Ok(text)
-}
+/// An absolute `http` or `https` URL without query and without a slash at the end.
+// The base URL of an interface, to which paths are appended as text.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("pattern" = "^https?://[^?#]*[^/?#]$"))]
+pub struct BaseUrl(String);
 
-/// Reads a list of redirect URIs.
-pub(super) fn redirect_uris<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    struct RedirectUri(String);
-    impl<'de> Deserialize<'de> for RedirectUri {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = String::deserialize(deserializer)?;
-            check_redirect_uri(&text).map_err(D::Error::custom)?;
-            Ok(Self(text))
+impl FromStr for BaseUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let uri = web_url(text)?;
+        if uri.query().is_some() || text.ends_with('?') {
+            return Err(format!("{text:?} has a query; write it without"));
         }
+        if text.ends_with('/') {
+            return Err(format!("{text:?} ends with a slash; write {:?}", text.trim_end_matches('/')));
+        }
+        Ok(Self(text.to_owned()))
     }
-    Ok(Vec::<RedirectUri>::deserialize(deserializer)?.into_iter().map(|uri| uri.0).collect())
 }
 
-/// Reads the URL of a page for people.
-pub(super) fn optional_page<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    check_page(&text).map_err(D::Error::custom)?;
-    Ok(Some(text))
+impl From<BaseUrl> for Option<String> {
+    fn from(BaseUrl(url): BaseUrl) -> Self {
+        Some(url)
+    }
 }
 
-/// An origin exactly as a browser sends it, because origins are compared as text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An absolute URL without a fragment and without `*`: `https`, or `http` to `localhost` or a
+/// loopback address.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("pattern" = "^https?://[^#*]+$"))]
+pub struct RedirectUri(String);
+
+impl FromStr for RedirectUri {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        check_redirect_uri(text).map(|()| Self(text.to_owned()))
+    }
+}
+
+/// An absolute URL without a fragment: `https`, or `http` to `localhost` or a loopback address.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("pattern" = "^https?://[^#]+$"))]
+pub struct ApplicationPage(String);
+
+impl FromStr for ApplicationPage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        check_page(text).map(|()| Self(text.to_owned()))
+    }
+}
+
+is_text!(BaseUrl, RedirectUri, ApplicationPage);
+
+/// An origin as browsers send it, such as `https://wallet.example`.
+// Exactly so, because origins are compared as text.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String", extend("pattern" = "^https?://[^/?#]+$"))]
 pub struct Origin(HeaderValue);
 
 impl Origin {
@@ -208,7 +239,7 @@ impl Origin {
     }
 }
 
-impl std::str::FromStr for Origin {
+impl FromStr for Origin {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -232,11 +263,13 @@ impl std::str::FromStr for Origin {
     }
 }
 
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+impl Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
+
+as_text!(Origin);
 
 /// Splits an absolute http or https URL of printable ASCII without user, password and fragment.
 pub(super) fn web_url(text: &str) -> Result<Uri, String> {
@@ -260,17 +293,6 @@ pub(super) fn web_url(text: &str) -> Result<Uri, String> {
         return Err(wrong("has no proper host and port"));
     }
     Ok(uri)
-}
-
-fn check_base_url(text: &str) -> Result<(), String> {
-    let uri = web_url(text)?;
-    if uri.query().is_some() || text.ends_with('?') {
-        return Err(format!("{text:?} has a query; write it without"));
-    }
-    if text.ends_with('/') {
-        return Err(format!("{text:?} ends with a slash; write {:?}", text.trim_end_matches('/')));
-    }
-    Ok(())
 }
 
 /// Accepts https, and http only to this machine. `*` is refused: redirect URIs are compared byte

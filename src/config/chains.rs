@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use serde::{Deserialize, Serialize};
 
-use super::{dump, formats, values};
+use super::values::{ContractAddress, TimeSpan};
 use crate::chain::NodeUrl;
 
 /// How often the contracts of World Chain are asked for roots; it makes a block every two seconds.
@@ -37,31 +37,25 @@ pub struct Chain {
     /// The chain's name in logs and status, unique.
     pub name: String,
     /// A public deployment, whose chain id and contracts are then known.
-    #[serde(default)]
     pub preset: Option<ChainPreset>,
     /// The number that the chain's transactions are signed with, by default that of the preset.
     /// Nodes of another chain are not used.
-    #[serde(default)]
     pub(super) chain_id: Option<u64>,
     /// The URLs of the nodes that are asked. They are secrets.
     #[serde(default)]
     pub rpc: Vec<NodeUrl>,
     /// A file with the URL of a node on each line, for deployments that keep secrets in files.
-    #[serde(default)]
     pub rpc_file: Option<PathBuf>,
     /// How many nodes must give the same answer; by default more than half of them.
-    #[serde(default)]
     pub(super) agree: Option<usize>,
     /// Time from a question to the end of its answer.
-    #[serde(default = "ten_seconds", deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub request_timeout: Duration,
+    #[serde(default = "ten_seconds")]
+    pub request_timeout: TimeSpan,
     /// Whether nodes on other machines may be asked over plain HTTP.
     #[serde(default)]
     pub insecure_http: bool,
     /// A PEM file with the certificates that the nodes' certificates must descend from, instead of
     /// the system's.
-    #[serde(default)]
     pub authorities: Option<PathBuf>,
     /// The contracts that are followed, besides those of the preset. An entry with the name of
     /// one of the preset's changes that one.
@@ -76,60 +70,40 @@ pub struct ContractEntry {
     /// The contract's name, unique in the chain: lower-case letters, digits and `-`.
     pub(super) name: String,
     /// What kind of contract it is; required, unless the preset says it.
-    #[serde(default)]
     pub(super) kind: Option<ContractKind>,
     /// Where it is; by default where the environment's verifier says, or else the preset. An
     /// address that is given here counts before the verifier's.
-    #[serde(default, deserialize_with = "values::optional_address", serialize_with = "dump::optional_address")]
-    #[schemars(with = "formats::ContractAddress")]
-    pub(super) address: Option<Address>,
+    pub(super) address: Option<ContractAddress>,
     /// The environment whose proofs it is for; required, unless the preset says it.
-    #[serde(default)]
     pub(super) environment: Option<Environment>,
     /// For a legacy tree the credentials that all of its members have.
-    #[serde(default)]
     pub(super) identifiers: Option<Vec<LegacyIdentifier>>,
     /// Whether it is followed; `false` leaves out a contract of the preset.
-    #[serde(default)]
     pub(super) enabled: Option<bool>,
     /// What follows when it runs code that was not accepted.
-    #[serde(default)]
     pub(super) on_upgrade: Option<OnUpgrade>,
     /// The accepted implementations of a proxy; by default the first one that was seen.
-    #[serde(default, deserialize_with = "values::addresses", serialize_with = "dump::addresses")]
-    #[schemars(with = "Vec<formats::ContractAddress>")]
-    pub(super) implementations: Vec<Address>,
+    #[serde(default)]
+    pub(super) implementations: Vec<ContractAddress>,
     /// For a verifier the accepted contracts that check proofs; by default the preset's, or the
     /// first one that was seen.
-    #[serde(default, deserialize_with = "values::addresses", serialize_with = "dump::addresses")]
-    #[schemars(with = "Vec<formats::ContractAddress>")]
-    pub(super) proof_verifiers: Vec<Address>,
+    #[serde(default)]
+    pub(super) proof_verifiers: Vec<ContractAddress>,
     /// For roots the block that counts as the newest; for keys the block from which on a new key
     /// counts.
-    #[serde(default)]
     pub(super) block: Option<Block>,
     /// Time between two looks.
-    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "dump::optional_duration")]
-    #[schemars(with = "formats::Duration")]
-    pub(super) interval: Option<Duration>,
+    pub(super) interval: Option<TimeSpan>,
     /// Past this age of the last confirmed block, nothing of the contract counts.
-    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "dump::optional_duration")]
-    #[schemars(with = "formats::Duration")]
-    pub(super) stale_after: Option<Duration>,
+    pub(super) stale_after: Option<TimeSpan>,
     /// Up to this age of the last confirmed block, an unknown root is refused; past it, the answer
     /// is 503.
-    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "dump::optional_duration")]
-    #[schemars(with = "formats::Duration")]
-    pub(super) fresh_for: Option<Duration>,
+    pub(super) fresh_for: Option<TimeSpan>,
     /// How far back roots are kept, and read at the first start.
-    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "dump::optional_duration")]
-    #[schemars(with = "formats::Duration")]
-    pub(super) reach: Option<Duration>,
+    pub(super) reach: Option<TimeSpan>,
     /// The first block that is read at the first start.
-    #[serde(default)]
     pub(super) start_block: Option<u64>,
     /// The most blocks that one question asks for the logs of. It shrinks where a node refuses.
-    #[serde(default)]
     pub(super) blocks_per_request: Option<u64>,
 }
 
@@ -252,13 +226,13 @@ impl ChainPreset {
         use ContractKind::{IdentityManager, Issuers, OprfKeys, Registry, RelyingParties, Verifier};
         let legacy = |name: &str, address, environment, identifier| ContractEntry {
             identifiers: Some(vec![identifier]),
-            interval: Some(ETHEREUM_INTERVAL),
+            interval: Some(ETHEREUM_INTERVAL.into()),
             ..ContractEntry::new(name, IdentityManager, address, environment)
         };
         let current = |environment, addresses: CurrentDeployment| {
             let entry = |name, kind, address| ContractEntry::new(name, kind, address, environment);
-            let proof_verifiers = vec![addresses.proof_verifier];
-            let interval = Some(WORLD_CHAIN_INTERVAL);
+            let proof_verifiers = vec![addresses.proof_verifier.into()];
+            let interval = Some(WORLD_CHAIN_INTERVAL.into());
             let parties = entry("relying-parties", RelyingParties, addresses.relying_parties);
             vec![
                 ContractEntry { proof_verifiers, ..entry("verifier", Verifier, addresses.verifier) },
@@ -331,7 +305,7 @@ impl ContractEntry {
         Self {
             name: name.to_owned(),
             kind: Some(kind),
-            address: Some(address),
+            address: Some(address.into()),
             environment: Some(environment),
             identifiers: None,
             enabled: None,
@@ -382,23 +356,24 @@ impl ContractEntry {
         let block = self.block.unwrap_or_default();
         // Other blocks than the newest are known to be old.
         let fresh_for = if kind.has_roots() && block != Block::Latest { SETTLED_FRESH_FOR } else { FRESH_FOR };
+        let reach = if kind == ContractKind::Registry { CURRENT_REACH } else { LEGACY_REACH };
         if self.address.is_none() && !is_located {
             return Err("address");
         }
         Ok(Contract {
             name: self.name,
             kind,
-            address: self.address,
+            address: self.address.map(|address| address.0),
             on_upgrade: self.on_upgrade.unwrap_or_default(),
-            implementations: self.implementations,
-            proof_verifiers: self.proof_verifiers,
+            implementations: addresses(&self.implementations),
+            proof_verifiers: addresses(&self.proof_verifiers),
             environment: self.environment.ok_or("environment")?,
             identifiers: self.identifiers.unwrap_or_default(),
             block,
-            interval: self.interval.unwrap_or(kind.interval()),
-            stale_after: self.stale_after.unwrap_or(Duration::from_secs(3600)),
-            fresh_for: self.fresh_for.unwrap_or(fresh_for),
-            reach: self.reach.unwrap_or(if kind == ContractKind::Registry { CURRENT_REACH } else { LEGACY_REACH }),
+            interval: *self.interval.unwrap_or(kind.interval().into()),
+            stale_after: *self.stale_after.unwrap_or(TimeSpan::from_secs(3600)),
+            fresh_for: *self.fresh_for.unwrap_or(fresh_for.into()),
+            reach: *self.reach.unwrap_or(reach.into()),
             start_block: self.start_block,
             blocks_per_request: self.blocks_per_request.unwrap_or(1000),
         })
@@ -427,8 +402,12 @@ impl ContractKind {
     }
 }
 
+fn addresses(list: &[ContractAddress]) -> Vec<Address> {
+    list.iter().map(|address| address.0).collect()
+}
+
 /// A list, or the other one when it is empty.
-fn or_list(own: Vec<Address>, other: Vec<Address>) -> Vec<Address> {
+fn or_list(own: Vec<ContractAddress>, other: Vec<ContractAddress>) -> Vec<ContractAddress> {
     if own.is_empty() { other } else { own }
 }
 
@@ -501,6 +480,6 @@ impl Chain {
     }
 }
 
-fn ten_seconds() -> Duration {
-    Duration::from_secs(10)
+fn ten_seconds() -> TimeSpan {
+    TimeSpan::from_secs(10)
 }

@@ -18,6 +18,7 @@ use super::Config;
 use super::cluster::Cluster;
 use super::outgoing::{CollectorUrl, Traces};
 use super::sections::{CreateAccount, RateLimit};
+use super::values::{ContractAddress, TimeSpan};
 use crate::http::check_socket_path;
 use crate::interface::Interface;
 
@@ -114,20 +115,26 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
 
 fn check_durations(config: &Config) -> Vec<InvalidSetting> {
     let Config { registry, batcher, limits, sign_in, .. } = config;
-    let window = |limit: &Option<RateLimit>| limit.map_or(SECOND, |limit| limit.window);
-    let of_cluster = |choose: fn(&Cluster) -> Duration| config.cluster.as_ref().map_or(HOUR, choose);
+    let window = |limit: &Option<RateLimit>| limit.map_or(SECOND, |limit| *limit.window);
+    let of_cluster =
+        |choose: fn(&Cluster) -> TimeSpan| config.cluster.as_ref().map_or(HOUR, |cluster| *choose(cluster));
     let ranges = [
-        ("registry.root_validity_window", registry.root_validity_window, Duration::ZERO, TEN_YEARS),
-        ("registry.recovery_agent_update_cooldown", registry.recovery_agent_update_cooldown, Duration::ZERO, TEN_YEARS),
-        ("registry.request_retention", registry.request_retention, SECOND, TEN_YEARS),
-        ("batcher.min_wait", batcher.min_wait, Duration::ZERO, batcher.max_wait.min(10 * SECOND)),
-        ("batcher.max_wait", batcher.max_wait, Duration::ZERO, 10 * SECOND),
-        ("limits.request_timeout", limits.request_timeout, MILLISECOND, HOUR),
-        ("limits.header_timeout", limits.header_timeout, MILLISECOND, HOUR),
-        ("limits.idle_timeout", limits.idle_timeout, MILLISECOND, HOUR),
-        ("limits.shutdown_grace", limits.shutdown_grace, Duration::ZERO, HOUR),
-        ("operator.drain_delay", config.operator.drain_delay, Duration::ZERO, HOUR),
-        ("limits.idempotency_retention", limits.idempotency_retention, SECOND, TEN_YEARS),
+        ("registry.root_validity_window", *registry.root_validity_window, Duration::ZERO, TEN_YEARS),
+        (
+            "registry.recovery_agent_update_cooldown",
+            *registry.recovery_agent_update_cooldown,
+            Duration::ZERO,
+            TEN_YEARS,
+        ),
+        ("registry.request_retention", *registry.request_retention, SECOND, TEN_YEARS),
+        ("batcher.min_wait", *batcher.min_wait, Duration::ZERO, batcher.max_wait.min(10 * SECOND)),
+        ("batcher.max_wait", *batcher.max_wait, Duration::ZERO, 10 * SECOND),
+        ("limits.request_timeout", *limits.request_timeout, MILLISECOND, HOUR),
+        ("limits.header_timeout", *limits.header_timeout, MILLISECOND, HOUR),
+        ("limits.idle_timeout", *limits.idle_timeout, MILLISECOND, HOUR),
+        ("limits.shutdown_grace", *limits.shutdown_grace, Duration::ZERO, HOUR),
+        ("operator.drain_delay", *config.operator.drain_delay, Duration::ZERO, HOUR),
+        ("limits.idempotency_retention", *limits.idempotency_retention, SECOND, TEN_YEARS),
         ("limits.per_source.window", window(&limits.per_source), SECOND, DAY),
         ("limits.per_leaf_index.window", window(&limits.per_leaf_index), SECOND, DAY),
         ("limits.verifications_per_source.window", window(&limits.verifications_per_source), SECOND, DAY),
@@ -136,14 +143,14 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("limits.bridge_per_source.window", window(&limits.bridge_per_source), SECOND, DAY),
         ("cluster.staleness", of_cluster(|cluster| cluster.staleness), SECOND, HOUR),
         ("cluster.journal_retention", of_cluster(|cluster| cluster.journal_retention), 10 * SECOND, 7 * DAY),
-        ("bridge.lifetime", config.bridge.lifetime, SECOND, DAY),
-        ("events.repeat_window", config.events.repeat_window, Duration::ZERO, 30 * DAY),
-        ("events.retention", config.events.retention, HOUR, TEN_YEARS),
-        ("backup.every", config.backup.every.unwrap_or(HOUR), 60 * SECOND, TEN_YEARS),
-        ("sign_in.transaction_lifetime", sign_in.transaction_lifetime, SECOND, HOUR),
-        ("sign_in.code_lifetime", sign_in.code_lifetime, SECOND, HOUR),
-        ("sign_in.session_lifetime", sign_in.session_lifetime, SECOND, TEN_YEARS),
-        ("sign_in.key_rotation", sign_in.key_rotation, HOUR, TEN_YEARS),
+        ("bridge.lifetime", *config.bridge.lifetime, SECOND, DAY),
+        ("events.repeat_window", *config.events.repeat_window, Duration::ZERO, 30 * DAY),
+        ("events.retention", *config.events.retention, HOUR, TEN_YEARS),
+        ("backup.every", config.backup.every.map_or(HOUR, |span| *span), 60 * SECOND, TEN_YEARS),
+        ("sign_in.transaction_lifetime", *sign_in.transaction_lifetime, SECOND, HOUR),
+        ("sign_in.code_lifetime", *sign_in.code_lifetime, SECOND, HOUR),
+        ("sign_in.session_lifetime", *sign_in.session_lifetime, SECOND, TEN_YEARS),
+        ("sign_in.key_rotation", *sign_in.key_rotation, HOUR, TEN_YEARS),
     ];
     let text = humantime::format_duration;
     let out_of_range = ranges.into_iter().filter(|(_, value, least, most)| value < least || value > most).map(
@@ -267,7 +274,7 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
     let found = [
         (config.data_dir.as_os_str().is_empty(), invalid_setting("data_dir", "is empty; give the path of a folder")),
         (
-            config.registry.verifying_contract == Some(Address::ZERO),
+            config.registry.verifying_contract == Some(ContractAddress(Address::ZERO)),
             invalid_setting(
                 "registry.verifying_contract",
                 "is the zero address; give an address that no other deployment has, or leave the key out for a random one",
@@ -310,7 +317,7 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
 /// Whether `one` allows fewer requests in the same time than `other`. No limit allows any number.
 fn is_slower(one: Option<RateLimit>, other: Option<RateLimit>) -> bool {
     let Some(one) = one else { return false };
-    let most = |limit: RateLimit, window: Duration| u128::from(limit.requests) * window.as_nanos();
+    let most = |limit: RateLimit, window: TimeSpan| u128::from(limit.requests) * window.as_nanos();
     other.is_some_and(|other| most(one, other.window) < most(other, one.window))
 }
 
@@ -342,10 +349,10 @@ pub(super) fn check_cluster(config: &Config) -> Vec<InvalidSetting> {
     let Cluster { etcd, etcd_user, etcd_password_file, etcd_certificate, etcd_private_key, .. } = cluster;
     let Cluster { listen, address, secret_file, certificate, private_key, authorities, .. } = cluster;
     let ip = listen.ip().to_canonical();
-    let url = cluster.url(*listen);
+    let url = cluster.url(**listen);
     let is_http = url.starts_with("http://");
     let plain_etcd = etcd.iter().find(|url| is_plain_http_to_another_machine(url));
-    let taken = config.listen.iter().find(|(_, other)| *other == listen && listen.port() != 0);
+    let taken = config.listen.iter().find(|(_, other)| **other == **listen && listen.port() != 0);
     let mut found = Vec::new();
     let mut add = |is_broken: bool, key: &str, message: String| {
         if is_broken {

@@ -1,18 +1,15 @@
 //! `[cluster]`: the replicas that this daemon is one of.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
-use serde::de::{Deserialize, Deserializer};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::addresses::web_url;
-use super::{dump, formats, values};
+use super::addresses::{BaseUrl, web_url};
+use super::values::{SocketAddress, TimeSpan, is_text};
 
 /// The longest name of a replica, in bytes.
 const LONGEST_NAME: usize = 63;
@@ -21,20 +18,18 @@ const LONGEST_NAME: usize = 63;
 const LONGEST_PREFIX: usize = 200;
 
 /// `[cluster]`: the replicas that this daemon is one of. Without the section it is alone.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
     /// The name of this replica, which no other one has.
-    #[schemars(with = "formats::ReplicaName")]
     pub name: ReplicaName,
     /// URLs of the members of etcd.
     #[serde(deserialize_with = "etcd_urls")]
-    #[schemars(with = "Vec<formats::BaseUrl>")]
+    #[schemars(with = "Vec<BaseUrl>")]
     pub etcd: Vec<String>,
     /// What the keys of the cluster begin with. Clusters that share an etcd have different ones.
-    #[serde(default = "default_prefix", deserialize_with = "prefix")]
-    #[schemars(with = "formats::KeyPrefix")]
-    pub prefix: String,
+    #[serde(default)]
+    pub prefix: KeyPrefix,
     /// The user of etcd; not needed when the certificate says who this is.
     pub etcd_user: Option<String>,
     /// File of the password of `etcd_user`.
@@ -51,12 +46,10 @@ pub struct Cluster {
     #[serde(default = "default_quota")]
     pub etcd_quota_mib: u64,
     /// The address and port for the other replicas.
-    #[serde(deserialize_with = "values::socket_address")]
-    #[schemars(with = "formats::SocketAddress")]
-    pub listen: SocketAddr,
+    pub listen: SocketAddress,
     /// The URL at which the other replicas reach `listen`; by default its scheme, address and port.
     #[serde(default, deserialize_with = "address", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<formats::BaseUrl>")]
+    #[schemars(with = "Option<BaseUrl>")]
     pub address: Option<String>,
     /// File of a secret that all replicas have, and show to each other.
     pub secret_file: Option<PathBuf>,
@@ -68,14 +61,12 @@ pub struct Cluster {
     pub authorities: Option<PathBuf>,
     /// How old an answer about a token may be: without news of the journal for longer, this replica
     /// gives none.
-    #[serde(default = "default_staleness", deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub staleness: Duration,
+    #[serde(default = "default_staleness")]
+    pub staleness: TimeSpan,
     /// How long an entry stays in the journal at least: longer than a new replica takes to copy
     /// the store of another one.
-    #[serde(default = "default_retention", deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub journal_retention: Duration,
+    #[serde(default = "default_retention")]
+    pub journal_retention: TimeSpan,
 }
 
 impl Cluster {
@@ -86,38 +77,22 @@ impl Cluster {
     }
 }
 
-fn default_prefix() -> String {
-    "/selfsame".to_owned()
-}
-
 fn default_quota() -> u64 {
     2048
 }
 
-fn default_staleness() -> Duration {
-    Duration::from_secs(2)
+fn default_staleness() -> TimeSpan {
+    TimeSpan::from_secs(2)
 }
 
-fn default_retention() -> Duration {
-    Duration::from_secs(600)
+fn default_retention() -> TimeSpan {
+    TimeSpan::from_secs(600)
 }
 
-/// The name of a replica.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// 1 to 63 lower-case letters, digits and hyphens.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("pattern" = "^[a-z0-9-]{1,63}$"))]
 pub struct ReplicaName(String);
-
-impl ReplicaName {
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ReplicaName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 impl FromStr for ReplicaName {
     type Err = String;
@@ -133,17 +108,33 @@ impl FromStr for ReplicaName {
     }
 }
 
-impl<'de> Deserialize<'de> for ReplicaName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+/// A slash and a name, without a slash at the end.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("pattern" = "^/([!-~]*[!-.0-~])?$", "examples" = ["/selfsame"]))]
+pub struct KeyPrefix(String);
+
+impl Default for KeyPrefix {
+    fn default() -> Self {
+        Self("/selfsame".to_owned())
     }
 }
 
-impl Serialize for ReplicaName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+impl FromStr for KeyPrefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_plain =
+            text.starts_with('/') && !text.ends_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());
+        match is_plain && text.len() <= LONGEST_PREFIX {
+            true => Ok(Self(text.to_owned())),
+            false => Err(format!(
+                "{text:?} is not a prefix of keys; write a slash and a name, such as \"/selfsame\", without a slash at the end"
+            )),
+        }
     }
 }
+
+is_text!(ReplicaName, KeyPrefix);
 
 fn etcd_urls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
@@ -164,17 +155,6 @@ fn check_origin(text: &str) -> Result<(), String> {
     match text.strip_suffix(authority) {
         Some(scheme) if scheme.ends_with("://") => Ok(()),
         _ => Err(format!("{text:?} has something after its port; write it like https://10.0.0.1:2379")),
-    }
-}
-
-fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let is_plain = text.starts_with('/') && !text.ends_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());
-    match is_plain && text.len() <= LONGEST_PREFIX {
-        true => Ok(text),
-        false => Err(D::Error::custom(format!(
-            "{text:?} is not a prefix of keys; write a slash and a name, such as \"/selfsame\", without a slash at the end"
-        ))),
     }
 }
 

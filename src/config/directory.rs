@@ -2,19 +2,15 @@
 //! `[[relying_parties]]` and `[[trusted_roots]]`.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
-use alloy_primitives::Address;
 use schemars::JsonSchema;
-use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::sign_in::ResponseType;
-use selfsame_protocol::tree::Root;
 use serde::{Deserialize, Serialize};
 
+use super::addresses::{ApplicationPage, RedirectUri};
 use super::pages::WalletLink;
 use super::sections::{CrossDevice, Environment, LegacyIdentifier, ProofKind};
-use super::values::{self, RelyingPartyId, SecretHash};
-use super::{addresses, dump, formats};
+use super::values::{self, AccountAddress, CurvePoint, FieldElement, RelyingPartyId, SecretHash, UtcTime, formats};
 
 /// Whether an application or a relying party is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -32,18 +28,14 @@ pub enum Status {
 #[serde(deny_unknown_fields)]
 pub struct App {
     /// `app_` and 1 to 128 letters, digits, `-` or `_`; the OAuth client id.
-    #[serde(deserialize_with = "values::app_id", serialize_with = "dump::app_id")]
+    #[serde(deserialize_with = "values::app_id")]
     #[schemars(with = "formats::AppId")]
     pub id: String,
     /// The name that people see when they sign in; the id by default.
-    #[serde(default)]
     pub(super) name: Option<String>,
     /// A page of the application, which authenticators show beside its name.
-    #[serde(default, deserialize_with = "addresses::optional_page", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "formats::ApplicationPage")]
-    pub integration_url: Option<String>,
+    pub integration_url: Option<ApplicationPage>,
     /// Salted hash of the secret of a confidential client.
-    #[serde(default)]
     pub client_secret_hash: Option<SecretHash>,
     /// In place of `client_secret_hash`: one or two hashes, so that a secret can be changed without
     /// an outage. Each secret is accepted.
@@ -54,37 +46,32 @@ pub struct App {
     pub public: bool,
     /// Redirect URIs, compared byte for byte. An application without one cannot use sign-in, only
     /// verification.
-    #[serde(default, deserialize_with = "addresses::redirect_uris", serialize_with = "dump::redirect_uris")]
-    #[schemars(with = "Vec<formats::RedirectUri>")]
-    pub redirect_uris: Vec<String>,
+    #[serde(default)]
+    pub redirect_uris: Vec<RedirectUri>,
     /// URIs to which sign-out may send a browser, compared byte for byte; the same rules as for
     /// redirect URIs.
-    #[serde(default, deserialize_with = "addresses::redirect_uris", serialize_with = "dump::redirect_uris")]
-    #[schemars(with = "Vec<formats::RedirectUri>")]
-    pub post_logout_redirect_uris: Vec<String>,
+    #[serde(default)]
+    pub post_logout_redirect_uris: Vec<RedirectUri>,
     /// The environments whose proofs it accepts; by default staging for ids that begin with
     /// `app_staging_`, production for all others.
-    #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
     /// The kind of proof that sign-in asks for.
     #[serde(default)]
     pub proof: ProofKind,
     /// Whether the verification interface accepts legacy proofs; by default while the relying party
     /// has no OPRF public key.
-    #[serde(default)]
     pub accept_legacy: Option<bool>,
     /// Whether the verification interface accepts only the actions of `[[actions]]`; by default the
     /// first proof of another action begins it.
     #[serde(default)]
     pub only_configured_actions: bool,
     /// The credentials that count, at verification and at sign-in; all by default.
-    #[serde(default)]
     pub accepted_identifiers: Option<Vec<String>>,
     /// The response types that sign-in gives; `code` alone by default.
     #[serde(
         default = "values::code_alone",
         deserialize_with = "values::response_types",
-        serialize_with = "dump::response_types"
+        serialize_with = "values::write_response_types"
     )]
     #[schemars(with = "Vec<formats::ResponseType>")]
     pub response_types: Vec<ResponseType>,
@@ -100,10 +87,8 @@ pub struct App {
     pub cross_device_deny_despite_relays: bool,
     /// The link that opens an authenticator for this application, in place of
     /// `sign_in.wallet_link`.
-    #[serde(default)]
     pub wallet_link: Option<WalletLink>,
     /// The file of the application's logo: PNG, WebP or SVG.
-    #[serde(default)]
     pub logo_file: Option<PathBuf>,
     /// Whether the application is served.
     #[serde(default)]
@@ -165,11 +150,9 @@ pub struct Action {
     pub accept_legacy: bool,
     /// The credentials that count for the action, of those that count for the application; all of
     /// these by default.
-    #[serde(default)]
     pub accepted_identifiers: Option<Vec<String>>,
     /// The earliest time of a credential's first issue, in Unix seconds, that a current proof must
     /// show. It stands in for the `credential_genesis_issued_at_min` that client kits leave out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub genesis_issued_at_min: Option<u64>,
     /// Whether an action with a limit may accept both kinds of proof, although one person can then
     /// reach the limit once with each.
@@ -185,15 +168,11 @@ pub struct Issuer {
     pub id: u64,
     /// The identifiers that a proof may name with this issuer; the issuers of the public service
     /// have defaults.
-    #[serde(default)]
     pub(super) identifiers: Option<Vec<String>>,
     /// The key that signs its credentials; left out when it is followed from a chain.
-    #[serde(default, deserialize_with = "values::optional_public_key", serialize_with = "dump::optional_public_key")]
-    #[schemars(with = "values::Point")]
-    pub public_key: Option<PublicKey>,
+    pub public_key: Option<CurvePoint>,
     /// The environments in which its credentials count; by default both, for issuer 128 staging
     /// alone.
-    #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
 }
 
@@ -230,20 +209,15 @@ pub struct RelyingParty {
     /// The application, an id of `[[apps]]`.
     pub app_id: String,
     /// Its id, by default the one that is derived from the application's.
-    #[serde(default, serialize_with = "dump::optional_rp_id")]
+    #[serde(default)]
     #[schemars(with = "formats::RelyingPartyId")]
     pub(super) rp_id: Option<RelyingPartyId>,
     /// Public key of its OPRF; current proofs need it, or one that is followed from a chain.
-    #[serde(default, deserialize_with = "values::optional_public_key", serialize_with = "dump::optional_public_key")]
-    #[schemars(with = "values::Point")]
-    pub oprf_public_key: Option<PublicKey>,
+    pub oprf_public_key: Option<CurvePoint>,
     /// The address of the key that its servers sign requests for proofs with.
-    #[serde(default, deserialize_with = "values::optional_address", serialize_with = "dump::optional_address")]
-    #[schemars(with = "formats::AccountAddress")]
-    pub signing_key: Option<Address>,
+    pub signing_key: Option<AccountAddress>,
     /// The file of that key, with 64 hex digits: sign-in signs its requests for current proofs with
     /// it where `wallet_link` is `bridge`.
-    #[serde(default)]
     pub signing_key_file: Option<PathBuf>,
     /// Whether verification takes only requests that are signed with that key, each nonce once.
     #[serde(default)]
@@ -283,13 +257,9 @@ impl RelyingParty {
 #[serde(deny_unknown_fields)]
 pub struct TrustedRoot {
     /// The root, as a number.
-    #[serde(deserialize_with = "values::root", serialize_with = "dump::root")]
-    #[schemars(with = "formats::Number")]
-    pub root: Root,
+    pub root: FieldElement,
     /// The time at which the root became known; a proof's `max_age` counts from here.
-    #[serde(deserialize_with = "values::time", serialize_with = "dump::time")]
-    #[schemars(with = "formats::Time")]
-    pub time: SystemTime,
+    pub time: UtcTime,
     /// The environment whose proofs may be made against it.
     #[serde(default)]
     pub environment: Environment,

@@ -429,7 +429,7 @@ impl Config {
                 None => row("  secret", "none"),
             }
             for uri in &app.redirect_uris {
-                row("  redirect URI", uri);
+                row("  redirect URI", uri.as_str());
             }
             row("  relying party", &self.relying_party_id(&app.id).to_string());
         }

@@ -11,12 +11,12 @@
 //! | `pages` | `[sign_in.page]`: whose pages end users see, and the links to authenticators |
 //! | `outgoing` | `[events]`, `[[webhooks]]` and `[traces]`: what is sent to others |
 //! | `addresses` | `[listen]` and `[urls]`, and the other URLs |
-//! | [`values`] | the formats of single values |
+//! | [`values`] | the types of single values: how they are read, written and described |
 //! | `tree` | the settings of file and variables, before they have types |
 //! | `load` | from file and variables to a [`Config`]; why it cannot be loaded; what `--dev` adds and prints |
 //! | `check` | every rule about values that have the right type |
-//! | `dump` | how settings are written, and the effective configuration as text |
-//! | `schema`, `formats` | the configuration file as a JSON Schema, for editors |
+//! | `dump` | the effective configuration as text |
+//! | `schema` | the configuration file as a JSON Schema, for editors |
 //!
 //! `docs/configuration.md` describes every key.
 
@@ -26,7 +26,6 @@ mod check;
 mod cluster;
 mod directory;
 mod dump;
-mod formats;
 mod load;
 mod outgoing;
 mod pages;
@@ -48,17 +47,19 @@ use toml::{Table, Value};
 
 use crate::interface::PerInterface;
 
-pub use addresses::{Origin, check_redirect_uri};
+pub use addresses::{ApplicationPage, BaseUrl, Origin, RedirectUri, check_redirect_uri};
 pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
-pub use cluster::{Cluster, ReplicaName};
+pub use cluster::{Cluster, KeyPrefix, ReplicaName};
 pub use directory::*;
-pub use dump::{Dump, HIDDEN};
+pub use dump::Dump;
 pub use load::{ConfigError, Loaded, Origins, Position, SettingError, Source, settings_of_this_process};
 pub use outgoing::{CollectorUrl, Events, Traces, Webhook, WebhookUrl};
 pub use pages::{Colour, ContactUrl, LinkTemplate, PageUrl, ServiceName, SignInPage, WalletLink};
 pub use schema::schema;
 pub use sections::*;
-pub use values::{InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey};
+pub use values::{
+    HIDDEN, InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey, TimeSpan,
+};
 
 /// The whole configuration, checked.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -70,12 +71,12 @@ pub struct Config {
     /// The folder that holds the store and the operator's token.
     pub data_dir: PathBuf,
     /// The address and port of each interface. Interfaces with the same address share it.
-    #[serde(deserialize_with = "addresses::listen", serialize_with = "dump::listen")]
+    #[serde(deserialize_with = "addresses::listen", serialize_with = "addresses::write_listen")]
     #[schemars(with = "addresses::Listen")]
     pub listen: PerInterface<SocketAddr>,
     /// The base URL of each public interface as clients see it; by default `http://`, or `https://`
     /// with `[tls]`, and the bound address.
-    #[serde(deserialize_with = "addresses::urls", serialize_with = "dump::urls")]
+    #[serde(deserialize_with = "addresses::urls", serialize_with = "addresses::write_urls")]
     #[schemars(with = "addresses::Urls")]
     pub urls: PerInterface<Option<String>>,
     /// Certificate and private key; without them plain HTTP is served.
@@ -194,7 +195,11 @@ impl Config {
 
     /// The relying party's OPRF public key, which current proofs to an application need.
     pub fn oprf_public_key(&self, app_id: &str) -> Option<PublicKey> {
-        self.relying_parties.iter().find(|party| party.app_id == app_id).and_then(|party| party.oprf_public_key)
+        self.relying_parties
+            .iter()
+            .find(|party| party.app_id == app_id)
+            .and_then(|party| party.oprf_public_key)
+            .map(|key| key.0)
     }
 
     /// The environments of an application in which the OPRF public key of its relying party is
@@ -274,7 +279,7 @@ impl Config {
 
     /// The settings as a dump has them, with a fingerprint of each secret.
     fn comparable(&self) -> Result<Table, ConfigError> {
-        dump::with_fingerprints(|| Table::try_from(self)).map_err(ConfigError::Unwritable)
+        values::with_fingerprints(|| Table::try_from(self)).map_err(ConfigError::Unwritable)
     }
 }
 

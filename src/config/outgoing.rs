@@ -1,21 +1,20 @@
 //! What is sent to others: `[events]` and `[[webhooks]]` say who is told of what happens,
 //! `[traces]` where traces of requests go.
 
+use std::fmt::{self, Display};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use http::Uri;
 use schemars::JsonSchema;
 use selfsame_actors::EventSettings;
 use selfsame_protocol::events::EventKind;
 use selfsame_protocol::net::is_loopback_host;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::addresses::web_url;
-use super::{dump, formats, values};
+use super::values::{TimeSpan, as_text};
 
 /// `[events]`: streams of events, and how long events are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -25,19 +24,15 @@ pub struct Events {
     pub streams: bool,
     /// For how long a nullifier that is verified for the same action again makes no other event and
     /// no webhook; 0s tells of each.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub repeat_window: Duration,
+    pub repeat_window: TimeSpan,
     /// How long an event is kept. A webhook that is further behind loses it.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub retention: Duration,
+    pub retention: TimeSpan,
 }
 
 impl Default for Events {
     fn default() -> Self {
         let EventSettings { streams, repeat_window, retention, .. } = EventSettings::default();
-        Self { streams, repeat_window, retention }
+        Self { streams, repeat_window: repeat_window.into(), retention: retention.into() }
     }
 }
 
@@ -55,19 +50,18 @@ pub struct Webhook {
     /// The events that are posted.
     pub events: Vec<EventKind>,
     /// The application whose verifications are posted; without it, those of all applications.
-    #[serde(default)]
     pub app_id: Option<String>,
     /// The PEM file of the certificate authorities that the address is trusted by; by default the
     /// system's.
-    #[serde(default)]
     pub authorities: Option<PathBuf>,
     /// Whether events may be posted over plain HTTP to another machine.
     #[serde(default)]
     pub allow_plain_http: bool,
 }
 
-/// An address that events are posted to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The URL that events are posted to.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String", extend("pattern" = "^https?://[^#]+$"))]
 pub struct WebhookUrl(Uri);
 
 impl WebhookUrl {
@@ -90,17 +84,13 @@ impl FromStr for WebhookUrl {
     }
 }
 
-impl<'de> Deserialize<'de> for WebhookUrl {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+impl Display for WebhookUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
-impl Serialize for WebhookUrl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
+as_text!(WebhookUrl);
 
 // `[traces]`: where traces of requests are sent.
 
@@ -120,8 +110,9 @@ impl Default for Traces {
     }
 }
 
-/// The address of a collector that takes traces by OTLP over HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The URL of a collector that takes traces by OTLP over HTTP, without `/v1/traces`.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String", extend("pattern" = "^https?://[^?#]+$"))]
 pub struct CollectorUrl(Uri);
 
 impl CollectorUrl {
@@ -154,17 +145,13 @@ impl FromStr for CollectorUrl {
     }
 }
 
-impl<'de> Deserialize<'de> for CollectorUrl {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+impl Display for CollectorUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
-impl Serialize for CollectorUrl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
+as_text!(CollectorUrl);
 
 #[cfg(test)]
 mod tests {

@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::addresses::web_url;
+use super::values::{as_text, is_text};
 
 /// `[sign_in.page]`: whose pages end users see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -30,18 +30,14 @@ pub struct SignInPage {
     pub accent_colour: Option<Colour>,
 }
 
-/// The name of a service, as its pages show it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A name of one line, 1 to 100 characters.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("minLength" = 1, "maxLength" = 100))]
 pub struct ServiceName(String);
 
 impl ServiceName {
     /// The most characters of a name.
     const LONGEST: usize = 100;
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for ServiceName {
@@ -59,16 +55,10 @@ impl FromStr for ServiceName {
     }
 }
 
-/// A page of the operator, which people open from a page of sign-in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An `https` URL.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("pattern" = "^https://."))]
 pub struct PageUrl(String);
-
-impl PageUrl {
-    /// The URL.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 impl FromStr for PageUrl {
     type Err = String;
@@ -84,16 +74,10 @@ impl FromStr for PageUrl {
     }
 }
 
-/// Where people get help.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `mailto:` and an address, or an `https` URL.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("pattern" = "^(https://.|mailto:.+@.)", "examples" = ["mailto:help@example.org"]))]
 pub struct ContactUrl(String);
-
-impl ContactUrl {
-    /// The URL.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 impl FromStr for ContactUrl {
     type Err = String;
@@ -113,8 +97,9 @@ impl FromStr for ContactUrl {
     }
 }
 
-/// A colour of sRGB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A colour: `#` and six hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String", extend("pattern" = "^#[0-9A-Fa-f]{6}$", "examples" = ["#14507d"]))]
 pub struct Colour {
     /// Red, green and blue.
     pub channels: [u8; 3],
@@ -138,8 +123,10 @@ impl Display for Colour {
     }
 }
 
-/// How an authenticator is opened for a sign-in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A URL that contains `{request}` once, such as `wallet://open?request={request}`; or `bridge`.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String")]
+#[schemars(extend("pattern" = "\\{request\\}|^bridge$", "examples" = ["wallet://open?request={request}", "bridge"]))]
 pub enum WalletLink {
     /// By a link.
     Template(LinkTemplate),
@@ -231,31 +218,8 @@ impl Display for WalletLink {
     }
 }
 
-/// Reads and writes these types as texts.
-macro_rules! as_text {
-    ($($type:ident: $text:expr),* $(,)?) => {$(
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-            }
-        }
-
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let text: fn(&$type) -> String = $text;
-                serializer.serialize_str(&text(self))
-            }
-        }
-    )*};
-}
-
-as_text!(
-    ServiceName: |name| name.0.clone(),
-    PageUrl: |url| url.0.clone(),
-    ContactUrl: |url| url.0.clone(),
-    Colour: Colour::to_string,
-    WalletLink: WalletLink::to_string,
-);
+is_text!(ServiceName, PageUrl, ContactUrl);
+as_text!(Colour, WalletLink);
 
 #[cfg(test)]
 mod tests {

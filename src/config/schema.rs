@@ -1,18 +1,11 @@
 //! The configuration file as a JSON Schema, for editors. The sections derive their parts of it.
 
-use std::borrow::Cow;
-
+use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use super::addresses::Origin;
-use super::outgoing::{CollectorUrl, WebhookUrl};
-use super::pages::{Colour, ContactUrl, PageUrl, ServiceName, WalletLink};
-use super::values::{InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey};
-use super::{Config, formats};
-use crate::chain::NodeUrl;
+use super::Config;
 
 /// What the document says about itself.
 const DESCRIPTION: &str = "The configuration file of Selfsame, for editors. `selfsame config check` decides what is \
@@ -87,40 +80,3 @@ fn with_sorted_keys(value: Value) -> Value {
         other => other,
     }
 }
-
-/// Gives types that are read from a text, or from a number, the schema of their format.
-macro_rules! schema_of_format {
-    ($($type:ident),* $(,)?) => {$(
-        impl JsonSchema for $type {
-            fn schema_name() -> Cow<'static, str> {
-                formats::$type::schema_name()
-            }
-
-            fn schema_id() -> Cow<'static, str> {
-                formats::$type::schema_id()
-            }
-
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                formats::$type::json_schema(generator)
-            }
-        }
-    )*};
-}
-
-schema_of_format!(
-    CollectorUrl,
-    Colour,
-    ContactUrl,
-    InactiveStatus,
-    Network,
-    NodeUrl,
-    OperatorSocket,
-    Origin,
-    PageUrl,
-    ProductionKey,
-    SecretHash,
-    ServiceName,
-    StagingKey,
-    WalletLink,
-    WebhookUrl,
-);

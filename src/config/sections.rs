@@ -2,9 +2,7 @@
 //! configure. `docs/configuration.md` describes every key for operators.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use alloy_primitives::Address;
 use schemars::JsonSchema;
 use selfsame_actors::{AdmissionLimits, BatchLimits, SignInLimits, SignInSettings, VerificationSettings};
 use selfsame_protocol::bridge::entries::EntryLimits;
@@ -15,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::addresses::Origin;
 use super::pages::{SignInPage, WalletLink};
-use super::values::{self, InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey};
-use super::{dump, formats};
+use super::values::{
+    self, ContractAddress, InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey, TimeSpan,
+};
 use crate::http;
 use crate::interface::PerInterface;
 
@@ -48,26 +47,18 @@ pub struct Registry {
     pub chain_id: u64,
     /// EIP-712 verifying contract, fixed in the store at its first start. Without it the store has
     /// its own, which the first start chooses at random.
-    #[serde(deserialize_with = "values::optional_address", serialize_with = "dump::optional_address")]
-    #[schemars(with = "formats::ContractAddress")]
-    pub verifying_contract: Option<Address>,
+    pub verifying_contract: Option<ContractAddress>,
     /// Authenticators of one account, 1 to 7.
     pub max_authenticators: u32,
     /// How long a replaced root stays valid, in whole seconds.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub root_validity_window: Duration,
+    pub root_validity_window: TimeSpan,
     /// Time from the request for a new recovery agent to its earliest execution, in whole seconds;
     /// zero is allowed.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub recovery_agent_update_cooldown: Duration,
+    pub recovery_agent_update_cooldown: TimeSpan,
     /// Whether a commitment is compared with the account's public keys.
     pub commitment_check: CommitmentCheck,
     /// How long the status of a final request is kept.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub request_retention: Duration,
+    pub request_retention: TimeSpan,
     /// Who may create accounts.
     pub create_account: CreateAccount,
     /// Salted hash of the token that `create_account = "token"` needs.
@@ -92,10 +83,10 @@ impl Default for Registry {
             chain_id: 480,
             verifying_contract: None,
             max_authenticators: rules.max_authenticators,
-            root_validity_window: Duration::from_secs(rules.root_validity_window),
-            recovery_agent_update_cooldown: Duration::from_secs(rules.recovery_agent_update_cooldown),
+            root_validity_window: TimeSpan::from_secs(rules.root_validity_window),
+            recovery_agent_update_cooldown: TimeSpan::from_secs(rules.recovery_agent_update_cooldown),
             commitment_check: rules.commitment_check,
-            request_retention: AdmissionLimits::default().request_retention,
+            request_retention: AdmissionLimits::default().request_retention.into(),
             create_account: CreateAccount::default(),
             create_account_token_hash: None,
         }
@@ -109,19 +100,15 @@ pub struct Batcher {
     /// The most operations in one block.
     pub max_operations: usize,
     /// How long the first operation of a block waits for others, at least.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub min_wait: Duration,
+    pub min_wait: TimeSpan,
     /// How long the first operation of a block waits for others, at most.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub max_wait: Duration,
+    pub max_wait: TimeSpan,
 }
 
 impl Default for Batcher {
     fn default() -> Self {
         let BatchLimits { max_operations, min_wait, max_wait } = BatchLimits::default();
-        Self { max_operations, min_wait, max_wait }
+        Self { max_operations, min_wait: min_wait.into(), max_wait: max_wait.into() }
     }
 }
 
@@ -130,26 +117,16 @@ impl Default for Batcher {
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Time from a request's arrival to its answer; waiting for a status is exempt.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub request_timeout: Duration,
+    pub request_timeout: TimeSpan,
     /// Time from the opening of a connection to the end of its first request's head. For later
     /// requests `idle_timeout` applies.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub header_timeout: Duration,
+    pub header_timeout: TimeSpan,
     /// How long a connection without a request stays open.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub idle_timeout: Duration,
+    pub idle_timeout: TimeSpan,
     /// How long requests in flight may take after SIGTERM.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub shutdown_grace: Duration,
+    pub shutdown_grace: TimeSpan,
     /// How long an `Idempotency-Key` is kept.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub idempotency_retention: Duration,
+    pub idempotency_retention: TimeSpan,
     /// Open connections of each listen address.
     pub max_connections: usize,
     /// Of these, connections of one source address (IPv6: of one /64), at most a quarter of all.
@@ -192,11 +169,11 @@ impl Default for Limits {
     fn default() -> Self {
         let (http, admission, sign_in) = (http::Limits::default(), AdmissionLimits::default(), SignInLimits::default());
         Self {
-            request_timeout: http.request_timeout,
-            header_timeout: http.header_timeout,
-            idle_timeout: http.idle_timeout,
-            shutdown_grace: http.grace,
-            idempotency_retention: admission.idempotency_retention,
+            request_timeout: http.request_timeout.into(),
+            header_timeout: http.header_timeout.into(),
+            idle_timeout: http.idle_timeout.into(),
+            shutdown_grace: http.grace.into(),
+            idempotency_retention: admission.idempotency_retention.into(),
             max_connections: http.connections,
             max_connections_per_source: http.connections_per_source,
             in_flight: admission.waiting_calls,
@@ -223,15 +200,13 @@ pub struct RateLimit {
     /// The most requests in a window, 1 to 100000.
     pub requests: u32,
     /// Length of the sliding window, 1 second to 1 day.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub window: Duration,
+    pub window: TimeSpan,
 }
 
 impl RateLimit {
     /// The limit in the type of the rules.
     pub fn limit(self) -> rate_limit::RateLimit {
-        rate_limit::RateLimit { count: self.requests as usize, window: self.window }
+        rate_limit::RateLimit { count: self.requests as usize, window: *self.window }
     }
 }
 
@@ -251,9 +226,7 @@ pub struct Operator {
     pub ready_everywhere: bool,
     /// How long the daemon goes on serving after SIGTERM while `/ready` says that it is about to
     /// stop, so that load balancers send no more clients.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub drain_delay: Duration,
+    pub drain_delay: TimeSpan,
 }
 
 /// `[log]`: the daemon's log.
@@ -271,9 +244,7 @@ pub struct Log {
 #[serde(default, deny_unknown_fields)]
 pub struct Backup {
     /// Time from one backup to the next; without it none is made.
-    #[serde(deserialize_with = "values::optional_duration", serialize_with = "dump::optional_duration")]
-    #[schemars(with = "formats::Duration")]
-    pub every: Option<Duration>,
+    pub every: Option<TimeSpan>,
     /// How many are kept.
     pub keep: usize,
     /// The folder that they are made in.
@@ -300,21 +271,13 @@ pub struct Cors {
 #[serde(default, deny_unknown_fields)]
 pub struct SignIn {
     /// How long an authorization request waits for an answer.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub transaction_lifetime: Duration,
+    pub transaction_lifetime: TimeSpan,
     /// Lifetime of an authorization code.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub code_lifetime: Duration,
+    pub code_lifetime: TimeSpan,
     /// Lifetime of a browser session.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub session_lifetime: Duration,
+    pub session_lifetime: TimeSpan,
     /// Time between two rotations of the signing key.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub key_rotation: Duration,
+    pub key_rotation: TimeSpan,
     /// The algorithm of the signing keys that are made. Keys that exist sign until they are rotated
     /// out.
     pub signing_algorithm: SigningAlgorithm,
@@ -340,26 +303,17 @@ pub struct SignIn {
 impl Default for SignIn {
     fn default() -> Self {
         let defaults = SignInSettings::default();
-        let SignInSettings {
-            provider,
-            transaction_lifetime,
-            code_lifetime,
-            key_rotation,
-            signing_algorithm,
-            session_lifetime,
-            ..
-        } = defaults;
         Self {
-            transaction_lifetime,
-            code_lifetime,
-            session_lifetime,
-            key_rotation,
-            signing_algorithm,
+            transaction_lifetime: defaults.transaction_lifetime.into(),
+            code_lifetime: defaults.code_lifetime.into(),
+            session_lifetime: defaults.session_lifetime.into(),
+            key_rotation: defaults.key_rotation.into(),
+            signing_algorithm: defaults.signing_algorithm,
             key_encryption_key_file: None,
             introspection_inactive_status: InactiveStatus::default(),
-            name: provider.name,
-            given_name: provider.given_name,
-            family_name: provider.family_name,
+            name: defaults.provider.name,
+            given_name: defaults.provider.given_name,
+            family_name: defaults.provider.family_name,
             wallet_link: None,
             page: SignInPage::default(),
         }
@@ -371,9 +325,7 @@ impl Default for SignIn {
 #[serde(default, deny_unknown_fields)]
 pub struct Bridge {
     /// How long a request or an answer is kept after its last change.
-    #[serde(deserialize_with = "values::duration", serialize_with = "dump::duration")]
-    #[schemars(with = "formats::Duration")]
-    pub lifetime: Duration,
+    pub lifetime: TimeSpan,
     /// The memory that all messages together may take, in MiB. A source address has a quarter.
     pub memory_mib: usize,
 }
@@ -381,7 +333,7 @@ pub struct Bridge {
 impl Default for Bridge {
     fn default() -> Self {
         let EntryLimits { lifetime, bytes } = EntryLimits::default();
-        Self { lifetime, memory_mib: bytes >> 20 }
+        Self { lifetime: lifetime.into(), memory_mib: bytes >> 20 }
     }
 }
 
@@ -395,7 +347,7 @@ pub struct Verifier {
     pub queue: usize,
     /// Seed of the simulator's secrets; without it the text in `<data_dir>/simulator.seed`, which
     /// the first start creates.
-    #[serde(serialize_with = "dump::hidden")]
+    #[serde(serialize_with = "values::hidden")]
     pub simulator_seed: Option<String>,
     /// The verification keys by environment.
     pub keys: VerificationKeys,

@@ -18,8 +18,8 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::dump::HIDDEN;
 use super::load::{Lines, SettingError, Source};
+use super::values::HIDDEN;
 
 /// The prefix of every variable that is a setting; the key's path follows in upper case, joined by
 /// [`SEPARATOR`].

@@ -86,7 +86,7 @@ pub(super) async fn open_store(
     random.fill(random_contract.as_mut_slice());
     let domain = RegistryDomain {
         chain_id: config.registry.chain_id,
-        verifying_contract: config.registry.verifying_contract.unwrap_or(random_contract),
+        verifying_contract: config.registry.verifying_contract.map_or(random_contract, |contract| contract.0),
     };
     let keeps_contract = config.registry.verifying_contract.is_none();
     let folder = store_folder(&config.data_dir);
@@ -138,8 +138,8 @@ fn check_store_is_not_lost(data: &Path) -> Result<(), DaemonError> {
 
 /// Listens for the other replicas.
 pub(super) async fn bind_for_replicas(section: &Cluster) -> Result<(TcpListener, SocketAddr), DaemonError> {
-    let refused = |error| DaemonError::ClusterListen { address: section.listen, error };
-    let listener = TcpListener::bind(section.listen).await.map_err(refused)?;
+    let refused = |error| DaemonError::ClusterListen { address: *section.listen, error };
+    let listener = TcpListener::bind(*section.listen).await.map_err(refused)?;
     let bound = listener.local_addr().map_err(refused)?;
     Ok((listener, bound))
 }

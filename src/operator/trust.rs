@@ -152,7 +152,7 @@ pub fn simulation(config: &Config, seed: String) -> Simulation {
         Some(SimulatedIssuer {
             id: issuer.id,
             identifiers: issuer.identifiers().into_iter().map(str::to_owned).collect(),
-            public_key: Coordinates::from(issuer.public_key.as_ref()?),
+            public_key: Coordinates::from(&issuer.public_key.as_ref()?.0),
         })
     };
     let relying_party = |app: &config::App| {
@@ -160,8 +160,10 @@ pub fn simulation(config: &Config, seed: String) -> Simulation {
         SimulatedRelyingParty {
             app_id: app.id.clone(),
             rp_id: config.relying_party_id(&app.id),
-            oprf_public_key: entry.and_then(|party| party.oprf_public_key.as_ref()).map(Coordinates::from),
-            signing_key: entry.and_then(|party| party.signing_key).unwrap_or_default(),
+            oprf_public_key: entry
+                .and_then(|party| party.oprf_public_key.as_ref())
+                .map(|key| Coordinates::from(&key.0)),
+            signing_key: entry.and_then(|party| party.signing_key).map(|key| key.0).unwrap_or_default(),
         }
     };
     Simulation {

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::appearance::{Appearance, LogoError};
 use super::wallet_links::{WalletLinkError, WalletLinks};
-use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, SecretHash};
+use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, RedirectUri, SecretHash};
 use crate::data_files::{SecretFileError, read_secret};
 
 /// Why sign-in cannot be set up.
@@ -46,12 +46,12 @@ pub fn settings(config: &Config, id_url: &str, key_cipher: Option<Arc<KeyCipher>
             family_name: sign_in.family_name.clone(),
         },
         clients: clients(config),
-        transaction_lifetime: sign_in.transaction_lifetime,
-        code_lifetime: sign_in.code_lifetime,
-        key_rotation: sign_in.key_rotation,
+        transaction_lifetime: *sign_in.transaction_lifetime,
+        code_lifetime: *sign_in.code_lifetime,
+        key_rotation: *sign_in.key_rotation,
         signing_algorithm: sign_in.signing_algorithm,
         key_cipher,
-        session_lifetime: sign_in.session_lifetime,
+        session_lifetime: *sign_in.session_lifetime,
         answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == InactiveStatus::Ok,
         limits: limits(config),
     }
@@ -131,12 +131,16 @@ fn signing_in(config: &Config) -> impl Iterator<Item = &App> {
     config.apps.iter().filter(|app| app.signs_in())
 }
 
+fn texts(uris: &[RedirectUri]) -> Vec<String> {
+    uris.iter().map(RedirectUri::to_string).collect()
+}
+
 fn client(app: &App) -> SignInClient {
     SignInClient {
         client: Client {
             id: app.id.clone(),
-            redirect_uris: app.redirect_uris.clone(),
-            post_logout_redirect_uris: app.post_logout_redirect_uris.clone(),
+            redirect_uris: texts(&app.redirect_uris),
+            post_logout_redirect_uris: texts(&app.post_logout_redirect_uris),
             response_types: app.response_types.clone(),
             is_public: app.public,
             require_pkce: app.require_pkce,

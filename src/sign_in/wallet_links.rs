@@ -101,7 +101,7 @@ impl WalletLinks {
         let mut keys: HashMap<&str, Option<SecretKey>> = HashMap::new();
         for (index, party) in config.relying_parties.iter().enumerate() {
             let Some(path) = &party.signing_key_file else { continue };
-            let key = signing_key(path, party.signing_key).map_err(|problem| {
+            let key = signing_key(path, party.signing_key.map(|key| key.0)).map_err(|problem| {
                 let key = format!("relying_parties[{index}].signing_key_file");
                 errors.push(WalletLinkError { key, problem });
             });

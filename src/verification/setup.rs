@@ -137,7 +137,7 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
         rp_id: config.relying_party_id(&app.id),
         app_id: app.id.clone(),
         name: app.name().to_owned(),
-        integration_url: app.integration_url.clone(),
+        integration_url: app.integration_url.as_ref().map(ToString::to_string),
         is_active: entry.is_none_or(|party| party.status == Status::Active),
         has_active_application: app.status == Status::Active,
         environments: app.environments(),
@@ -148,7 +148,7 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
         follows_oprf_key_in: config.follows_oprf_key_in(app),
         signing: entry.and_then(|party| {
             let (is_required, binds_signal) = (party.require_signed_requests, party.require_signal_nonce);
-            party.signing_key.map(|signer| SigningRule { signer, is_required, binds_signal })
+            party.signing_key.map(|signer| SigningRule { signer: *signer, is_required, binds_signal })
         }),
         secrets: app.secret_hashes().map(config::SecretHash::client_secret).collect(),
     }
@@ -159,13 +159,13 @@ fn issuer(issuer: &config::Issuer) -> Issuer {
         id: issuer.id,
         identifiers: issuer.identifiers().into_iter().map(str::to_owned).collect(),
         environments: issuer.environments().to_vec(),
-        public_key: issuer.public_key,
+        public_key: issuer.public_key.map(|key| key.0),
     }
 }
 
 fn trusted_root(root: &config::TrustedRoot) -> TrustedRoot {
     let time = UnixSeconds(root.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
-    let key = RootKey { environment: root.environment, kind: root.kind, root: root.root };
+    let key = RootKey { environment: root.environment, kind: root.kind, root: root.root.root() };
     let mut identifiers = root.identifiers.clone();
     identifiers.sort_unstable();
     identifiers.dedup();

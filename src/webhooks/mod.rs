@@ -87,8 +87,8 @@ impl Webhooks {
     pub fn settings(self, config: &Config) -> EventSettings {
         EventSettings {
             streams: config.events.streams,
-            repeat_window: config.events.repeat_window,
-            retention: config.events.retention,
+            repeat_window: *config.events.repeat_window,
+            retention: *config.events.retention,
             receivers: self.receivers,
             transport: Some(Arc::new(HttpTransport::new(self.targets))),
         }

@@ -20,7 +20,7 @@ use crate::test_accounts::{carry_out, create, final_state, fresh, key, registry,
 async fn all_eight_kinds_are_finalized() {
     let folder = folder();
     let no_cooldown = |config: &mut selfsame::config::Config| {
-        config.registry.recovery_agent_update_cooldown = Duration::ZERO;
+        config.registry.recovery_agent_update_cooldown = Duration::ZERO.into();
     };
     let daemon = TestDaemon::start_with(folder.path(), no_cooldown).await;
     let registry = registry(daemon.client()).await;
@@ -140,8 +140,8 @@ async fn watch(client: Client, request_id: RequestId) -> Vec<GatewayRequestState
 async fn states_only_move_forward() {
     let folder = folder();
     let daemon = TestDaemon::start_with(folder.path(), |config| {
-        config.batcher.min_wait = Duration::from_millis(20);
-        config.batcher.max_wait = Duration::from_millis(20);
+        config.batcher.min_wait = Duration::from_millis(20).into();
+        config.batcher.max_wait = Duration::from_millis(20).into();
         config.batcher.max_operations = 16;
     })
     .await;
@@ -184,8 +184,8 @@ async fn one_bad_operation_fails_alone_among_ninety_nine_good_ones() {
     let cooldown = Duration::from_secs(14 * 24 * 3600);
     let daemon = TestDaemon::start_at(folder.path(), START + cooldown, |config| {
         config.batcher.max_operations = 100;
-        config.batcher.min_wait = Duration::from_secs(3600);
-        config.batcher.max_wait = Duration::from_secs(3600);
+        config.batcher.min_wait = Duration::from_secs(3600).into();
+        config.batcher.max_wait = Duration::from_secs(3600).into();
     })
     .await;
     let registry = registry(daemon.client()).await;

@@ -38,7 +38,7 @@ struct Transcript {
 impl Transcript {
     async fn start() -> Self {
         let client = RegistryClient::start_with(|config| {
-            config.registry.recovery_agent_update_cooldown = Duration::from_secs(60)
+            config.registry.recovery_agent_update_cooldown = Duration::from_secs(60).into()
         })
         .await;
         Self { client, text: String::new() }

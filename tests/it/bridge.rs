@@ -333,7 +333,7 @@ async fn a_flood_of_messages_is_bounded_and_leaves_room_for_others() {
 async fn a_source_hands_in_and_fetches_as_many_messages_as_its_rate_allows() {
     let limit = |config: &mut selfsame::config::Config| {
         let window = Duration::from_secs(60);
-        config.limits.bridge_per_source = Some(selfsame::config::RateLimit { requests: 4, window });
+        config.limits.bridge_per_source = Some(selfsame::config::RateLimit { requests: 4, window: window.into() });
     };
     let client = BridgeClient::start_with(limit).await;
     let id = client.create(1).await;
@@ -394,7 +394,7 @@ async fn lifetime_and_memory_can_change_while_the_daemon_runs() {
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     let client = BridgeClient { http, url, daemon, _folder: folder };
     let before = client.create(1).await;
-    config.bridge.lifetime = Duration::from_secs(60);
+    config.bridge.lifetime = Duration::from_secs(60).into();
     config.bridge.memory_mib = 32;
     client.daemon.reloading.apply(&config).expect("the settings are taken over");
     let after = client.create(2).await;

@@ -9,7 +9,7 @@ use std::path::Path;
 use alloy_primitives::{Address, hex};
 use reqwest::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
-use selfsame::config::{Config, CrossDevice, ProofKind, RateLimit};
+use selfsame::config::{Config, CrossDevice, ProofKind, RateLimit, TimeSpan};
 use selfsame::interface::Interface;
 use selfsame_actors::NewTransaction;
 use selfsame_protocol::bridge::request::BridgeRequest;
@@ -58,7 +58,7 @@ impl BridgedClient {
             // Without a key of its own it keeps the link of the service out.
             config.apps[1].wallet_link = Some("wallet:{request}".parse().expect("a link"));
             config.relying_parties[0].signing_key_file = Some(path);
-            config.relying_parties[0].signing_key = Some(rp_address());
+            config.relying_parties[0].signing_key = Some(rp_address().into());
             change(config);
         })
         .await;
@@ -329,7 +329,7 @@ async fn strangers_who_fill_the_bridge_stop_no_sign_in() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_on_the_bridge_lives_as_long_as_its_sign_in() {
-    let change = |config: &mut Config| config.bridge.lifetime = std::time::Duration::from_secs(1);
+    let change = |config: &mut Config| config.bridge.lifetime = std::time::Duration::from_secs(1).into();
     let client = BridgedClient::start_with(ProofKind::Current, change).await;
     let page = client.page().await;
     let wallet = client.wallet(&page);
@@ -600,7 +600,7 @@ async fn a_fetch_ahead_makes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_of_a_connector_uri_counts_against_the_limit_of_its_source() {
     let limit = |config: &mut Config| {
-        config.limits.sign_ins_per_source = Some(RateLimit { requests: 3, window: std::time::Duration::from_secs(60) });
+        config.limits.sign_ins_per_source = Some(RateLimit { requests: 3, window: TimeSpan::from_secs(60) });
     };
     let client = BridgedClient::start_with(ProofKind::Current, limit).await;
     let page = client.page().await;

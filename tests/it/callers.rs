@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, COOKIE, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Method, RequestBuilder};
-use selfsame::config::{Config, RateLimit, SecretHash};
+use selfsame::config::{Config, RateLimit, SecretHash, TimeSpan};
 use selfsame_actors::Clock;
 use selfsame_protocol::verification::RelyingPartyId;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::test_accounts::key;
 use crate::verification_client::{DEV_APP, LEGACY_APP, VerificationClient, legacy, uniqueness, with};
 
 fn limit(requests: u32) -> Option<RateLimit> {
-    Some(RateLimit { requests, window: Duration::from_secs(60) })
+    Some(RateLimit { requests, window: TimeSpan::from_secs(60) })
 }
 
 async fn limited_sign_in(requests: u32) -> SignInTestClient {
@@ -215,7 +215,7 @@ async fn an_application_may_not_ask_for_another_one() {
 async fn a_signed_request_counts_for_its_application_once() {
     let client = limited_verification(|config| {
         let party = config.relying_parties.iter_mut().find(|party| party.app_id == DEV_APP).expect("an entry");
-        party.signing_key = Some(key(SIGNER).address());
+        party.signing_key = Some(key(SIGNER).address().into());
     })
     .await;
     let path = format!("/api/v4/verify/{DEV_APP}");

@@ -299,7 +299,7 @@ async fn a_root_of_the_configuration_is_refused_when_its_time_is_in_the_future()
         move |config: &mut Config| {
             config.trusted_roots.extend(recorded_configuration().trusted_roots);
             let root = config.trusted_roots.last_mut().expect("a root");
-            root.time = UNIX_EPOCH + START + Duration::from_secs(seconds);
+            root.time = (UNIX_EPOCH + START + Duration::from_secs(seconds)).into();
         }
     };
     let error = TestDaemon::start_error(folder.path(), ahead(120)).await;

@@ -175,7 +175,7 @@ fn new_app_prints_a_configuration_that_loads() {
     for (app, text) in config.apps.iter().zip([&first, &second]) {
         assert_eq!(
             (app.name(), app.redirect_uris.as_slice()),
-            ("An \"example\"", ["https://app.example/callback".to_owned()].as_slice())
+            ("An \"example\"", ["https://app.example/callback".parse().expect("a redirect URI")].as_slice())
         );
         assert!(app.id.starts_with("app_staging_"));
         let hash = app.client_secret_hash.as_ref().expect("a hash");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use alloy_primitives::Address;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use reqwest::header::{ACCEPT, RETRY_AFTER};
-use selfsame::config::{Config, CreateAccount, RateLimit, SecretHash};
+use selfsame::config::{Config, CreateAccount, RateLimit, SecretHash, TimeSpan};
 use selfsame::interface::Interface;
 use selfsame_protocol::registry::Operation;
 use selfsame_wallet::operations::{AccountState, create_account};
@@ -27,7 +27,7 @@ fn behind_a_proxy(config: &mut Config) {
 }
 
 fn limit(requests: u32) -> Option<RateLimit> {
-    Some(RateLimit { requests, window: Duration::from_secs(60) })
+    Some(RateLimit { requests, window: TimeSpan::from_secs(60) })
 }
 
 /// Creates a different account for each number.

@@ -46,9 +46,9 @@ impl HostileTestDaemon {
     async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = folder();
         let impatient = |config: &mut Config| {
-            config.limits.header_timeout = SHORT;
-            config.limits.idle_timeout = SHORT;
-            config.limits.request_timeout = SHORT;
+            config.limits.header_timeout = SHORT.into();
+            config.limits.idle_timeout = SHORT.into();
+            config.limits.request_timeout = SHORT.into();
             change(config);
         };
         Self { daemon: TestDaemon::start_with(folder.path(), impatient).await, _folder: folder }

@@ -204,7 +204,7 @@ async fn keys_that_are_not_points_are_listed_as_they_are() {
 #[tokio::test]
 async fn recovery_agents_and_nonces_follow_the_operations() {
     let client = RegistryClient::start_with(|config| {
-        config.registry.recovery_agent_update_cooldown = crate::registry_client::HOUR
+        config.registry.recovery_agent_update_cooldown = crate::registry_client::HOUR.into()
     })
     .await;
     let domain = client.domain();

@@ -50,8 +50,8 @@ async fn daemon_with_history(data: &Path) -> (TestDaemon, Vec<RequestId>) {
     let cooldown = Duration::from_secs(14 * 24 * 3600);
     let daemon = TestDaemon::start_at(data, START + cooldown, |config| {
         config.batcher.max_operations = 2;
-        config.batcher.min_wait = Duration::from_secs(3600);
-        config.batcher.max_wait = Duration::from_secs(3600);
+        config.batcher.min_wait = Duration::from_secs(3600).into();
+        config.batcher.max_wait = Duration::from_secs(3600).into();
     })
     .await;
     let open = registry(daemon.client()).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, U256};
 use futures_util::future::join_all;
 use reqwest::RequestBuilder;
-use selfsame::config::RateLimit;
+use selfsame::config::{RateLimit, TimeSpan};
 use selfsame::http::ForwardedHeader;
 use selfsame::interface::Interface;
 use selfsame_actors::AdmissionLimits;
@@ -20,7 +20,7 @@ use crate::harness::until_true;
 use crate::registry_client::{RawHttpConnection, RegistryAnswer, RegistryClient, hold};
 use crate::test_accounts::key;
 
-const MINUTE: Option<RateLimit> = Some(RateLimit { requests: 3, window: Duration::from_secs(60) });
+const MINUTE: Option<RateLimit> = Some(RateLimit { requests: 3, window: TimeSpan::from_secs(60) });
 
 /// Creates a different account for each number.
 fn create(number: usize) -> Operation {
@@ -83,7 +83,7 @@ async fn requests_of_one_source_are_limited() {
 #[tokio::test]
 async fn trusted_proxies_name_the_source() {
     let client = RegistryClient::start_with(|config| {
-        config.limits.per_source = Some(RateLimit { requests: 1, window: seconds(60) });
+        config.limits.per_source = Some(RateLimit { requests: 1, window: TimeSpan::from_secs(60) });
         config.limits.trusted_proxies = vec!["127.0.0.8".parse().expect("a network")];
         config.limits.forwarded_header = ForwardedHeader::Forwarded;
     })
@@ -193,7 +193,7 @@ async fn waiters_over_the_limit_are_refused() {
 async fn a_body_that_never_ends_times_out() {
     let client = RegistryClient::start_with(|config| {
         hold(config, 2);
-        config.limits.request_timeout = Duration::from_secs(5);
+        config.limits.request_timeout = Duration::from_secs(5).into();
     })
     .await;
     let addresses = client.daemon.addresses;

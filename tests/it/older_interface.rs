@@ -178,7 +178,7 @@ async fn an_authenticator_learns_who_asks() {
     let client = VerificationClient::start_with(|config| {
         let app = config.apps.iter_mut().find(|app| app.id == LEGACY_APP).expect("an entry");
         app.rename("Votes & more");
-        app.integration_url = Some("https://votes.example/start".to_owned());
+        app.integration_url = Some("https://votes.example/start".parse().expect("a page"));
         app.logo_file = Some(logo.clone());
     })
     .await;

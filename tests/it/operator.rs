@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use alloy_primitives::Address;
-use selfsame::config::RateLimit;
+use selfsame::config::{RateLimit, TimeSpan};
 use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
@@ -276,7 +276,7 @@ async fn begin_sign_in(client: &RegistryClient) -> u16 {
 
 #[tokio::test]
 async fn refusals_by_limits_of_a_source_are_counted_by_limit_and_endpoints() {
-    let limit = |requests| Some(RateLimit { requests, window: Duration::from_secs(60) });
+    let limit = |requests| Some(RateLimit { requests, window: TimeSpan::from_secs(60) });
     let client = RegistryClient::start_with(|config| {
         config.limits.per_source = limit(1);
         config.limits.verifications_per_source = limit(16);
@@ -345,7 +345,7 @@ async fn the_status_says_what_needs_attention_since_when_and_what_to_do() {
     );
     let backups = files.path().join("backups");
     let client = RegistryClient::start_with(|config| {
-        config.backup.every = Some(Duration::from_secs(3600));
+        config.backup.every = Some(Duration::from_secs(3600).into());
         config.backup.folder = Some(backups.clone());
         config.webhooks = vec![toml::from_str(&webhook).expect("a webhook")];
     })

@@ -157,7 +157,7 @@ fn the_settings_of_the_first_sign_in_go_behind_the_sample() {
     let config = sample(&read("config/first-sign-in.toml"));
     assert!(config.apps.iter().all(|app| app.id.starts_with("app_staging_")), "only staging has public keys");
     let page = read("docs/operations/install.md");
-    assert!(page.contains(&config.apps[0].id) && page.contains(&config.apps[0].redirect_uris[0]));
+    assert!(page.contains(&config.apps[0].id) && page.contains(config.apps[0].redirect_uris[0].as_str()));
 }
 
 /// What the last stage of the Containerfile starts is what it copies.

@@ -152,8 +152,8 @@ impl RegistryClient {
 /// Makes the daemon seal a block when this many requests wait, and not earlier.
 pub fn hold(config: &mut Config, operations: usize) {
     config.batcher.max_operations = operations;
-    config.batcher.min_wait = HOUR;
-    config.batcher.max_wait = HOUR;
+    config.batcher.min_wait = HOUR.into();
+    config.batcher.max_wait = HOUR.into();
 }
 
 /// The gateway's route for each kind of operation.

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, LOCATION, RETRY_AFTER, SET_COOKIE, USER_AGENT};
-use selfsame::config::{CrossDevice, RateLimit};
+use selfsame::config::{CrossDevice, RateLimit, TimeSpan};
 use selfsame_actors::SignInClient;
 use selfsame_wallet::sign_in::{RequestError, SignInRequest, SignInSession};
 use serde_json::{Value, json};
@@ -512,7 +512,7 @@ async fn a_wallet_that_is_a_web_page_reads_the_request_and_answers_it() {
 async fn a_wallet_that_is_a_web_page_reads_how_long_to_wait() {
     let client = SignInTestClient::start_with_keys(|config| {
         accept_current_proofs(config);
-        config.limits.sign_ins_per_source = Some(RateLimit { requests: 2, window: Duration::from_secs(60) });
+        config.limits.sign_ins_per_source = Some(RateLimit { requests: 2, window: TimeSpan::from_secs(60) });
     })
     .await;
     let begun = begin(&client).await;

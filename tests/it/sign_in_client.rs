@@ -63,7 +63,7 @@ pub fn add_other_app(config: &mut Config) {
     let mut app = config.apps[0].clone();
     app.id = OTHER_APP.to_owned();
     app.client_secret_hash = Some(SecretHash::of([7; 16], OTHER_APP_SECRET));
-    app.redirect_uris.push("https://neighbour.example/callback".to_owned());
+    app.redirect_uris.push("https://neighbour.example/callback".parse().expect("a redirect URI"));
     config.apps.push(app);
     let mut application = config.relying_parties[0].clone();
     application.app_id = OTHER_APP.to_owned();

@@ -83,7 +83,7 @@ fn header(response: &Response, name: impl reqwest::header::AsHeaderName) -> &str
 async fn a_cancelled_sign_in_goes_to_the_application_once() {
     let client = SignInTestClient::start_with_keys(|config| {
         accept_current_proofs(config);
-        config.apps[0].redirect_uris.push("https://app.example/callback?kept=1".to_owned());
+        config.apps[0].redirect_uris.push("https://app.example/callback?kept=1".parse().expect("a redirect URI"));
     })
     .await;
     for (changes, start) in [

@@ -163,7 +163,9 @@ async fn a_public_client_at_a_loopback_address_is_never_answered_silently() {
         accept_current_proofs(config);
         config.apps[0].public = true;
         config.apps[0].client_secret_hash = None;
-        config.apps[0].redirect_uris.extend([remote.to_owned(), "http://[::1]:3000/callback".to_owned()]);
+        config.apps[0]
+            .redirect_uris
+            .extend([remote, "http://[::1]:3000/callback"].map(|uri| uri.parse().expect("a redirect URI")));
     })
     .await;
     let pkce = [("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];

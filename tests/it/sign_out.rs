@@ -22,7 +22,7 @@ async fn start() -> SignInTestClient {
     SignInTestClient::start_with_keys(|config| {
         accept_current_proofs(config);
         add_other_app(config);
-        config.apps[0].post_logout_redirect_uris = vec![BYE.to_owned()];
+        config.apps[0].post_logout_redirect_uris = vec![BYE.parse().expect("a redirect URI")];
     })
     .await
 }

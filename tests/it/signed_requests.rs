@@ -20,7 +20,7 @@ pub const SIGNER: &str = "a server of the application";
 
 fn sign_requests(config: &mut Config, is_required: bool) {
     let party = config.relying_parties.iter_mut().find(|party| party.app_id == DEV_APP).expect("an entry");
-    party.signing_key = Some(key(SIGNER).address());
+    party.signing_key = Some(key(SIGNER).address().into());
     party.require_signed_requests = is_required;
 }
 
@@ -179,7 +179,7 @@ async fn a_legacy_proof_and_a_session_cannot_be_shown_again_with_a_signed_nonce(
     let client = VerificationClient::start_with(|config| {
         require(config);
         let mut party = RelyingParty::new(LEGACY_APP, "rp_00000000000000aa".parse().expect("an id"));
-        party.signing_key = Some(key(SIGNER).address());
+        party.signing_key = Some(key(SIGNER).address().into());
         party.require_signed_requests = true;
         config.relying_parties.push(party);
     })
@@ -216,7 +216,7 @@ async fn a_legacy_proof_and_a_session_cannot_be_shown_again_with_a_signed_nonce(
 async fn a_legacy_proof_with_another_signal_than_the_signed_nonce_is_refused_where_that_is_required() {
     let client = VerificationClient::start_with(|config| {
         let mut party = RelyingParty::new(LEGACY_APP, "rp_00000000000000aa".parse().expect("an id"));
-        party.signing_key = Some(key(SIGNER).address());
+        party.signing_key = Some(key(SIGNER).address().into());
         (party.require_signed_requests, party.require_signal_nonce) = (true, true);
         config.relying_parties.push(party);
     })

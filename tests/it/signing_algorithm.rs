@@ -23,7 +23,7 @@ const BYE: &str = "https://app.example/bye";
 
 fn use_es256(config: &mut Config) {
     accept_current_proofs(config);
-    config.apps[0].post_logout_redirect_uris = vec![BYE.to_owned()];
+    config.apps[0].post_logout_redirect_uris = vec![BYE.parse().expect("a redirect URI")];
     config.sign_in.signing_algorithm = SigningAlgorithm::Es256;
 }
 

@@ -456,7 +456,7 @@ async fn malformed_requests_are_refused_before_verification() {
 async fn the_source_limit_applies_when_it_is_configured() {
     let client = VerificationClient::start_with(|config| {
         let window = std::time::Duration::from_secs(60);
-        config.limits.verifications_per_source = Some(RateLimit { requests: 2, window });
+        config.limits.verifications_per_source = Some(RateLimit { requests: 2, window: window.into() });
     })
     .await;
     for _ in 0..2 {

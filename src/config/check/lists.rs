@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::config::chains::{Chain, ContractKind};
 use crate::config::directory::{Action, App};
 use crate::config::sections::{CrossDevice, Environment, LegacyIdentifier, ProofKind};
-use crate::config::values::{RelyingPartyId, StagingKey};
+use crate::config::values::{AccountAddress, RelyingPartyId, StagingKey};
 
 /// The longest time for an answer of a node: a step asks several nodes within a minute.
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(15);
@@ -232,7 +232,7 @@ fn check_relying_parties(config: &Config) -> Vec<InvalidSetting> {
             let message = format!("{} is the id of {owner} already; ids are unique", party.rp_id());
             found.push(invalid_setting(key("rp_id"), message));
         }
-        if party.signing_key == Some(Address::ZERO) {
+        if party.signing_key == Some(AccountAddress(Address::ZERO)) {
             found.push(invalid_setting(key("signing_key"), "is the zero address, which belongs to no key".to_owned()));
         }
         if party.require_signed_requests && party.signing_key.is_none() {
@@ -252,7 +252,7 @@ fn check_trusted_roots(config: &Config) -> Vec<InvalidSetting> {
     let mut roots: Seen<(Root, Environment, ProofKind)> = Seen::new("trusted_roots");
     for (index, root) in config.trusted_roots.iter().enumerate() {
         let key = format!("trusted_roots[{index}].root");
-        if let Some(first) = roots.first_before((root.root, root.environment, root.kind), index) {
+        if let Some(first) = roots.first_before((root.root.root(), root.environment, root.kind), index) {
             found.push(invalid_setting(key, format!("is {first} already, of the same environment and kind")));
         }
         if let Err(error) = check_root_identifiers(root.kind, &root.identifiers) {
@@ -288,7 +288,7 @@ fn check_chains(config: &Config) -> Vec<InvalidSetting> {
             }
             _ => {}
         }
-        if !(MILLISECOND..=LONGEST_ROUND_TRIP).contains(&chain.request_timeout) {
+        if !(MILLISECOND..=LONGEST_ROUND_TRIP).contains(&*chain.request_timeout) {
             found.push(invalid_setting(key("request_timeout"), "is out of range; give 1ms to 15s"));
         }
         found.extend(check_contracts(chain, index));

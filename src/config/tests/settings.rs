@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{CERTAIN_KEY, check_problems, defaults, load, load_with};
 use crate::config::check::check_features;
-use crate::config::{Config, Environment, ProductionKey, RateLimit, StagingKey};
+use crate::config::{Config, Environment, ProductionKey, RateLimit, StagingKey, TimeSpan};
 use crate::interface::Interface;
 
 #[test]
@@ -69,10 +69,10 @@ fn every_kind_of_value_is_read_from_a_file() {
     .unwrap();
     assert_eq!(config.public_urls(&config.listen)[Interface::Indexer], "http://[::1]:1");
     assert_eq!(config.public_urls(&config.listen)[Interface::Gateway], "https://example.org/gateway");
-    assert_eq!(config.registry.recovery_agent_update_cooldown, Duration::ZERO);
-    assert_eq!(config.batcher.min_wait, Duration::from_micros(700));
-    assert_eq!(config.batcher.max_wait, Duration::from_micros(1500));
-    assert_eq!(config.limits.per_source, Some(RateLimit { requests: 60, window: Duration::from_secs(60) }));
+    assert_eq!(config.registry.recovery_agent_update_cooldown, TimeSpan(Duration::ZERO));
+    assert_eq!(*config.batcher.min_wait, Duration::from_micros(700));
+    assert_eq!(*config.batcher.max_wait, Duration::from_micros(1500));
+    assert_eq!(config.limits.per_source, Some(RateLimit { requests: 60, window: TimeSpan::from_secs(60) }));
     assert_eq!(config.verifier.keys.staging.legacy, StagingKey::Real(ProductionKey::File("keys/mine.json".into())));
     assert_eq!(config.apps[0].environments(), [Environment::Staging]);
     assert_eq!(config.apps[0].name(), "app_staging_a");

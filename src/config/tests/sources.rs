@@ -1,12 +1,11 @@
 //! Where settings come from: the file, the variables, the command line.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use selfsame_protocol::registry::CommitmentCheck;
 
 use super::{check_problems, defaults, load, load_with};
-use crate::config::{Config, RateLimit, StagingKey};
+use crate::config::{Config, RateLimit, StagingKey, TimeSpan};
 use crate::interface::Interface;
 
 #[test]
@@ -49,7 +48,7 @@ fn variables_are_parsed_by_the_type_of_their_setting() {
     assert_eq!(config.registry.chain_id, 480);
     assert_eq!(config.registry.commitment_check, CommitmentCheck::Enforce);
     assert_eq!((config.limits.in_flight, config.limits.queue_length), (1000, 2));
-    assert_eq!(config.limits.per_source, Some(RateLimit { requests: 5, window: Duration::from_secs(60) }));
+    assert_eq!(config.limits.per_source, Some(RateLimit { requests: 5, window: TimeSpan::from_secs(60) }));
     assert_eq!(config.limits.trusted_proxies.len(), 2);
     assert_eq!(config.verifier.keys.staging.current, StagingKey::Simulator);
     assert_eq!(config.apps.iter().map(|app| app.id.as_str()).collect::<Vec<_>>(), ["app_variable"]);

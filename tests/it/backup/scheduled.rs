@@ -13,7 +13,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 fn every_hour(folder: PathBuf, keep: usize) -> impl FnOnce(&mut Config) {
     move |config| {
-        config.backup.every = Some(HOUR);
+        config.backup.every = Some(HOUR.into());
         config.backup.keep = keep;
         config.backup.folder = Some(folder);
     }
@@ -96,7 +96,7 @@ async fn scheduled_backups_are_made_at_their_times_and_the_newest_are_kept() {
     // Backups of another registry in the same folder are left alone.
     let other = workplace.path("other");
     let daemon = TestDaemon::start_at(&other, START + 9 * HOUR, |config| {
-        config.registry.verifying_contract = Some(alloy_primitives::Address::repeat_byte(9));
+        config.registry.verifying_contract = Some(alloy_primitives::Address::repeat_byte(9).into());
         every_hour(folder.clone(), 1)(config);
     })
     .await;

@@ -7,7 +7,7 @@ use reqwest::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE,
 };
 use reqwest::{Method, RequestBuilder};
-use selfsame::config::{InactiveStatus, RateLimit};
+use selfsame::config::{InactiveStatus, RateLimit, TimeSpan};
 use selfsame::interface::Interface;
 use serde_json::{Value, json};
 
@@ -547,7 +547,7 @@ async fn unknown_paths_and_transactions_are_not_found() {
 async fn requests_over_the_rate_limit_are_refused() {
     let client = SignInTestClient::start_with_keys(|config| {
         accept_current_proofs(config);
-        config.limits.sign_ins_per_source = Some(RateLimit { requests: 2, window: Duration::from_secs(60) });
+        config.limits.sign_ins_per_source = Some(RateLimit { requests: 2, window: TimeSpan::from_secs(60) });
     })
     .await;
     for _ in 0..2 {
@@ -611,7 +611,7 @@ async fn one_source_may_not_open_all_sign_ins() {
 #[tokio::test]
 async fn a_form_that_never_ends_is_answered_as_temporarily_unavailable() {
     let client =
-        SignInTestClient::start_with_keys(|config| config.limits.request_timeout = Duration::from_secs(2)).await;
+        SignInTestClient::start_with_keys(|config| config.limits.request_timeout = Duration::from_secs(2).into()).await;
     for path in ["/token", "/introspect", "/userinfo", "/authorize"] {
         // A form that never ends makes the request time out.
         let mut connection = RawHttpConnection::open(client.daemon.addresses[Interface::SignIn]).await;

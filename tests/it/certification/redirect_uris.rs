@@ -27,7 +27,7 @@ async fn provider() -> SignInTestClient {
 fn registered(config: &mut Config) {
     accept_current_proofs(config);
     add_other_app(config);
-    config.apps[0].redirect_uris = REGISTERED.map(str::to_owned).to_vec();
+    config.apps[0].redirect_uris = REGISTERED.map(|uri| uri.parse().expect("a redirect URI")).to_vec();
 }
 
 /// Other spellings of a URI, and URIs that look similar.

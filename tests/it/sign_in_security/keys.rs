@@ -58,7 +58,7 @@ async fn tokens_verify_with_keys_fetched_within_an_hour_under_rotation() {
     const ROTATIONS: usize = 10;
     let client = SignInTestClient::start_with_keys(|config| {
         accept_current_proofs(config);
-        config.sign_in.session_lifetime = Duration::from_secs(30 * 24 * 3600);
+        config.sign_in.session_lifetime = Duration::from_secs(30 * 24 * 3600).into();
     })
     .await;
     let token = client.operator_token();

@@ -105,7 +105,8 @@ async fn posted_responses_repeat_the_parameters_exactly() {
     let client = SignInTestClient::start_with_keys(|config| {
         accept_current_proofs(config);
         config.apps[0].rename(MARKUP);
-        config.apps[0].redirect_uris = vec!["https://app.example/callback?a=1&b='2'&c=%22".to_owned()];
+        config.apps[0].redirect_uris =
+            vec!["https://app.example/callback?a=1&b='2'&c=%22".parse().expect("a redirect URI")];
     })
     .await;
     let uri = "https://app.example/callback?a=1&b='2'&c=%22";
