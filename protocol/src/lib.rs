@@ -27,7 +27,8 @@
 //! | [`sign_in`] | OpenID Connect requests, responses, errors and claims |
 //! | [`trace`] | recorded calls of the registry contract, and their replay |
 //! | [`time`] | points in time and waits |
-//! | [`rate_limit`], [`net`] | sliding windows, and the networks that a source address counts as |
+//! | [`rate_limit`], [`shares`] | sliding windows, and what one source may hold of something limited |
+//! | [`net`] | the networks that a source address counts as, and the hosts of URLs |
 
 pub mod address;
 pub mod bridge;
@@ -51,6 +52,7 @@ pub mod operator_call;
 mod published_types;
 pub mod rate_limit;
 pub mod registry;
+pub mod shares;
 pub mod sign_in;
 pub mod signature;
 pub mod time;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use schemars::JsonSchema;
 use selfsame_protocol::net::network_of;
+use selfsame_protocol::shares::quarter;
 use serde::{Deserialize, Serialize};
 
 use super::metrics::SourceRefusals;
@@ -80,11 +81,6 @@ impl Limits {
     pub(super) fn most_connections_of_source(&self) -> usize {
         self.connections_per_source.min(quarter(self.connections))
     }
-}
-
-/// What one source may have of a limit: a quarter, rounded up.
-pub(super) fn quarter(limit: usize) -> usize {
-    limit.div_ceil(4)
 }
 
 /// The part of a limit that only reserved routes may use: an eighth, rounded down.

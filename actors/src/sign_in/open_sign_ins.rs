@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use selfsame_protocol::encoding::decode;
 use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows, SourceWindows};
+use selfsame_protocol::shares::quarter;
 use selfsame_protocol::sign_in::records::Transaction;
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_storage::{Decision, RecordWrite, Records, StoreError};
@@ -69,7 +70,7 @@ impl OpenSignIns {
     }
 
     fn of_source(&mut self, limit: usize) -> Option<&mut SourceWindows> {
-        self.of_source.under(Some(RateLimit { count: limit.div_ceil(4), window: self.open_for }))
+        self.of_source.under(Some(RateLimit { count: quarter(limit), window: self.open_for }))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Limits by source address: of requests, and of clients that follow something.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +8,7 @@ use std::time::Duration;
 
 use selfsame_protocol::net::network_of;
 use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows, SourceWindows};
+use selfsame_protocol::shares::Shares;
 use selfsame_protocol::time::RetryAfter;
 
 /// The most keys whose events are counted at a time, and the most networks of each size. Bounds a
@@ -144,13 +144,13 @@ pub(crate) struct FollowerLimits<Id> {
 }
 
 struct Counts<Id> {
-    of_each: HashMap<Id, usize>,
-    of_source: HashMap<IpAddr, usize>,
+    of_each: Shares<Id>,
+    of_source: Shares<IpAddr>,
 }
 
 impl<Id> Default for FollowerLimits<Id> {
     fn default() -> Self {
-        let counts = Counts { of_each: HashMap::new(), of_source: HashMap::new() };
+        let counts = Counts { of_each: Shares::default(), of_source: Shares::default() };
         Self { counts: Mutex::new(counts), refused_of_source: AtomicU64::new(0) }
     }
 }
@@ -166,19 +166,15 @@ impl<Id: Eq + Hash + Clone> FollowerLimits<Id> {
     ) -> Result<FollowerPermit<Id>, TooManyRequests> {
         let source = source.map(network_of);
         let mut counts = limits.lock();
-        let of_each = counts.of_each.get(&id).copied().unwrap_or_default();
-        let of_source = source.and_then(|source| counts.of_source.get(&source).copied()).unwrap_or_default();
-        let is_source_full = source.is_some() && of_source >= limit;
+        let is_source_full = !counts.of_source.has_share(1, source.map(|source| (source, limit)));
         if is_source_full {
             limits.refused_of_source.fetch_add(1, Ordering::Relaxed);
         }
-        if of_each >= FOLLOWERS_OF_EACH || is_source_full {
+        if is_source_full || !counts.of_each.has_share(1, [(id.clone(), FOLLOWERS_OF_EACH)]) {
             return Err(TooManyRequests { retry_after: RETRY_AFTER });
         }
-        *counts.of_each.entry(id.clone()).or_default() += 1;
-        if let Some(source) = source {
-            *counts.of_source.entry(source).or_default() += 1;
-        }
+        counts.of_each.take(1, [id.clone()]);
+        counts.of_source.take(1, source);
         drop(counts);
         Ok(FollowerPermit { limits: Arc::clone(limits), id, source })
     }
@@ -203,20 +199,8 @@ pub struct FollowerPermit<Id: Eq + Hash + Clone> {
 impl<Id: Eq + Hash + Clone> Drop for FollowerPermit<Id> {
     fn drop(&mut self) {
         let mut counts = self.limits.lock();
-        release(&mut counts.of_each, &self.id);
-        if let Some(source) = &self.source {
-            release(&mut counts.of_source, source);
-        }
-    }
-}
-
-/// Counts one less. A key without followers is removed.
-fn release<Key: Eq + Hash>(counts: &mut HashMap<Key, usize>, key: &Key) {
-    if let Some(count) = counts.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(key);
-        }
+        counts.of_each.give_back(1, [self.id.clone()]);
+        counts.of_source.give_back(1, self.source);
     }
 }
 
@@ -240,6 +224,6 @@ mod tests {
         assert!(enter(1, 0).is_ok());
         drop(held);
         let counts = limits.lock();
-        assert!(counts.of_each.is_empty() && counts.of_source.is_empty());
+        assert_eq!((counts.of_each.keys(), counts.of_source.keys()), (0, 0));
     }
 }

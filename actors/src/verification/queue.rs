@@ -12,7 +12,6 @@
 //! its false ones. While so many origins send a first false proof that sharing does not pay
 //! ([`Sharing`]), no batch has proofs of different origins.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +20,7 @@ use std::time::Duration;
 
 use selfsame_protocol::groth16::PreparedKey;
 use selfsame_protocol::groth16::check::{SMALLEST_BATCH, SMALLEST_BATCH_IN_LANES};
-use selfsame_protocol::rate_limit::{NetworkMultiples, networks_of};
+use selfsame_protocol::shares::{SourceShares, quarter};
 use tokio::time::Instant;
 
 use super::pool::{Batch, Job};
@@ -41,63 +40,39 @@ pub(crate) struct Origin {
 /// The permits of one kind of request. No request waits for a permit.
 pub(crate) struct Permits {
     limit: usize,
-    /// The most permits of a network of each size, as [`networks_of`] orders them.
-    most: [usize; 3],
-    taken: Mutex<TakenPermits>,
+    /// The most permits of one source.
+    share: usize,
+    taken: Mutex<SourceShares>,
     refused_of_source: AtomicU64,
 }
 
-#[derive(Default)]
-struct TakenPermits {
-    all: usize,
-    of_network: HashMap<SizedNetwork, usize>,
-}
-
-/// A network with the index of its size in what [`networks_of`] returns. Networks of different
-/// sizes can have the same address.
-type SizedNetwork = (usize, IpAddr);
-
-fn sized_networks_of(source: IpAddr) -> impl Iterator<Item = SizedNetwork> {
-    networks_of(source).into_iter().enumerate()
-}
-
 impl Permits {
-    /// Permits for `limit` proofs. One source (IPv6: one /64), and the household around it (IPv6:
-    /// its /56), may have a quarter of them, but at least `largest_request`; a customer (IPv6: a
-    /// /48, IPv4: a /24) three times as many.
+    /// Permits for `limit` proofs. One source may have a quarter of them, but at least
+    /// `largest_request`; [`SourceShares`] has what the networks around it may have.
     pub fn new(limit: usize, largest_request: usize) -> Self {
-        let quarter = limit.div_ceil(4).max(largest_request);
-        let NetworkMultiples { household, customer, .. } = NetworkMultiples::QUARTERS;
-        let most = [1, household, customer].map(|quarters| quarter.saturating_mul(quarters));
-        Self { limit, most, taken: Mutex::default(), refused_of_source: AtomicU64::new(0) }
+        let share = quarter(limit).max(largest_request);
+        Self { limit, share, taken: Mutex::default(), refused_of_source: AtomicU64::new(0) }
     }
 
     /// Takes a permit for each of `count` proofs of a request; `None` when there are not enough for
     /// all of them. A request without a source has only the limit of all.
     pub fn take(permits: &Arc<Self>, source: Option<IpAddr>, count: usize) -> Option<Vec<ProofPermit>> {
         let mut taken = permits.lock();
-        if taken.all + count > permits.limit {
+        if !taken.has_room(count, permits.limit) {
             return None;
         }
-        let networks = || source.into_iter().flat_map(sized_networks_of);
-        let has_room = |network @ (size, _): SizedNetwork| {
-            taken.of_network.get(&network).copied().unwrap_or_default() + count <= permits.most[size]
-        };
-        if !networks().all(has_room) {
+        if !taken.has_share(count, source, permits.share) {
             permits.refused_of_source.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        for network in networks() {
-            *taken.of_network.entry(network).or_default() += count;
-        }
-        taken.all += count;
+        taken.take(count, source);
         drop(taken);
         Some((0..count).map(|_| ProofPermit { permits: Arc::clone(permits), source }).collect())
     }
 
     /// How many permits are taken.
     pub fn taken(&self) -> usize {
-        self.lock().all
+        self.lock().all()
     }
 
     /// How many requests were refused since the start because their source has its share of the
@@ -111,7 +86,7 @@ impl Permits {
         self.limit
     }
 
-    fn lock(&self) -> MutexGuard<'_, TakenPermits> {
+    fn lock(&self) -> MutexGuard<'_, SourceShares> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -124,16 +99,7 @@ pub(crate) struct ProofPermit {
 
 impl Drop for ProofPermit {
     fn drop(&mut self) {
-        let mut taken = self.permits.lock();
-        taken.all -= 1;
-        for network in self.source.into_iter().flat_map(sized_networks_of) {
-            if let Entry::Occupied(mut count) = taken.of_network.entry(network) {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
-                }
-            }
-        }
+        self.permits.lock().give_back(1, self.source);
     }
 }
 
@@ -492,32 +458,10 @@ mod tests {
             let without_source = Permits::take(&permits, None, 16).expect("as many as are left");
             drop((of_others, without_source));
             assert_eq!(permits.taken(), 0);
-            assert!(permits.lock().of_network.is_empty());
+            assert!(permits.lock().networks() == 0);
             // The largest request fits also where it is more than a quarter.
             let small = Arc::new(Permits::new(16, 16));
             assert!(Permits::take(&small, Some(IpAddr::from([192, 0, 2, 1])), 16).is_some());
-        }
-
-        #[test]
-        fn the_networks_of_one_household_or_customer_leave_permits_to_others() {
-            type Addresses = fn(u8) -> String;
-            #[rustfmt::skip]
-        let table: [(&str, Addresses, usize); 6] = [
-            ("one /64", |number| format!("2001:db8::{number:x}"), 16),
-            ("one /56", |number| format!("2001:db8:0:{number:x}::1"), 16),
-            ("one /48", |number| format!("2001:db8:0:{number:x}00::1"), 48),
-            ("many /48", |number| format!("2001:db8:{number:x}::1"), 64),
-            ("one /24", |number| format!("192.0.2.{number}"), 48),
-            ("many /24", |number| format!("192.0.{number}.1"), 64),
-        ];
-            for (name, address, expected) in table {
-                let permits = Arc::new(Permits::new(64, 1));
-                let take = |number| Permits::take(&permits, address(number).parse().ok(), 1);
-                let taken: Vec<_> = (0..=255).filter_map(take).collect();
-                assert_eq!(taken.len(), expected, "{name}");
-                drop(taken);
-                assert_eq!((permits.taken(), permits.lock().of_network.len()), (0, 0), "{name}");
-            }
         }
     }
 }

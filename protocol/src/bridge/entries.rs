@@ -20,7 +20,6 @@
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ use super::request::LONGEST_REQUEST;
 use super::sign_in::LONGEST_ANSWER;
 use super::wire::TAG_LENGTH;
 use super::{EntryId, Message, ResponseStatus};
-use crate::rate_limit::networks_of;
+use crate::shares::{SourceShares, quarter};
 
 /// What an entry takes besides its messages and its id, in bytes: its places in three tables. It is
 /// counted, so that many small messages are bounded, too.
@@ -132,8 +131,9 @@ pub struct Entries {
     entries: HashMap<EntryId, Entry>,
     /// The ids by the time at which their entries expire.
     expiries: BTreeSet<(Duration, EntryId)>,
-    of_clients: Room,
-    of_service: Room,
+    /// The bytes of entries, in all and by source.
+    of_clients: SourceShares,
+    of_service: SourceShares,
     /// The ids of entries with a long message, by the time at which they expire, and their bytes.
     long: BTreeSet<(Duration, EntryId)>,
     long_bytes: usize,
@@ -185,7 +185,7 @@ impl Stage {
 impl Entries {
     /// No entries, under these limits.
     pub fn new(limits: EntryLimits) -> Self {
-        let (of_clients, of_service) = (Room::default(), Room::default());
+        let (of_clients, of_service) = (SourceShares::default(), SourceShares::default());
         let (entries, expiries, long) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
         Self { limits, entries, expiries, of_clients, of_service, long, long_bytes: 0, gone: Vec::new() }
     }
@@ -260,7 +260,7 @@ impl Entries {
         let (size, is_long) = (entry.size(&id), entry.is_long());
         match entry.owner {
             Owner::Client => self.make_room(size, is_long, entry.source)?,
-            Owner::Service => self.of_service.check(self.limits.bytes, size, entry.source)?,
+            Owner::Service => check_room(&self.of_service, self.limits.bytes, size, entry.source)?,
         }
         self.put(id, entry);
         Ok(())
@@ -270,7 +270,7 @@ impl Entries {
     fn make_room(&mut self, bytes: usize, is_long: bool, source: Option<IpAddr>) -> Result<(), EntryError> {
         let limit = self.limits.bytes;
         loop {
-            let checked = self.of_clients.check(limit, bytes, source);
+            let checked = check_room(&self.of_clients, limit, bytes, source);
             if is_long {
                 let has_part = self.long_bytes + bytes <= limit / PART_OF_LONG;
                 return checked.and(if has_part { Ok(()) } else { Err(EntryError::Full) });
@@ -431,7 +431,7 @@ impl Entries {
 
     /// Bytes of all entries, as the limits count them.
     pub fn bytes(&self) -> usize {
-        self.of_clients.bytes + self.of_service.bytes
+        self.of_clients.all() + self.of_service.all()
     }
 
     /// Changes an entry. A client's is kept for a full lifetime from now on.
@@ -451,7 +451,7 @@ impl Entries {
             self.long.insert((entry.expires_at, id.clone()));
             self.long_bytes += entry.bytes;
         }
-        self.room(entry.owner).add(entry.bytes, entry.source);
+        self.room(entry.owner).take(entry.bytes, entry.source);
         self.expiries.insert((entry.expires_at, id.clone()));
         self.entries.insert(id, entry);
     }
@@ -466,7 +466,7 @@ impl Entries {
         Some(entry)
     }
 
-    fn room(&mut self, owner: Owner) -> &mut Room {
+    fn room(&mut self, owner: Owner) -> &mut SourceShares {
         match owner {
             Owner::Client => &mut self.of_clients,
             Owner::Service => &mut self.of_service,
@@ -509,55 +509,12 @@ impl Entry {
     }
 }
 
-/// The bytes of entries, in all and by source.
-#[derive(Debug, Default)]
-struct Room {
-    bytes: usize,
-    bytes_of: [HashMap<IpAddr, usize>; 3],
-}
-
-impl Room {
-    /// Checks that there is room for further bytes when there may be `limit` in all.
-    fn check(&self, limit: usize, bytes: usize, source: Option<IpAddr>) -> Result<(), EntryError> {
-        if let Some(source) = source {
-            let quarter = limit / 4;
-            for ((counted, network), limit) in
-                self.bytes_of.iter().zip(networks_of(source)).zip([quarter, quarter, 3 * quarter])
-            {
-                if counted.get(&network).copied().unwrap_or_default() + bytes > limit {
-                    return Err(EntryError::SourceFull);
-                }
-            }
-        }
-        if self.bytes + bytes > limit { Err(EntryError::Full) } else { Ok(()) }
-    }
-
-    fn add(&mut self, bytes: usize, source: Option<IpAddr>) {
-        self.bytes += bytes;
-        if let Some(source) = source {
-            for (counted, network) in self.bytes_of.iter_mut().zip(networks_of(source)) {
-                *counted.entry(network).or_default() += bytes;
-            }
-        }
-    }
-
-    fn give_back(&mut self, bytes: usize, source: Option<IpAddr>) {
-        self.bytes -= bytes;
-        if let Some(source) = source {
-            for (counted, network) in self.bytes_of.iter_mut().zip(networks_of(source)) {
-                give_back(counted, network, bytes);
-            }
-        }
-    }
-}
-
-/// Counts less for a key, and forgets a key without anything.
-fn give_back<Key: Eq + Hash>(counted: &mut HashMap<Key, usize>, key: Key, bytes: usize) {
-    if let Some(count) = counted.get_mut(&key) {
-        *count -= bytes;
-        if *count == 0 {
-            counted.remove(&key);
-        }
+/// Checks that there is room for further bytes when there may be `limit` in all.
+fn check_room(held: &SourceShares, limit: usize, bytes: usize, source: Option<IpAddr>) -> Result<(), EntryError> {
+    match (held.has_share(bytes, source, quarter(limit)), held.has_room(bytes, limit)) {
+        (true, true) => Ok(()),
+        (true, false) => Err(EntryError::Full),
+        (false, _) => Err(EntryError::SourceFull),
     }
 }
 

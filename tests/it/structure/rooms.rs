@@ -23,7 +23,7 @@ const ROOMS: [(&str, Floors<'_>); 6] = [
         &[
             &["address", "client_secret", "encoding", "json", "net", "signature"],
             &["ids", "number", "rate_limit"],
-            &["groth16", "time", "trace_context", "tree"],
+            &["groth16", "shares", "time", "trace_context", "tree"],
             &["commitment", "operator_call"],
             &["registry", "verification"],
             &["bridge", "chain", "eip712", "indexer", "sign_in"],

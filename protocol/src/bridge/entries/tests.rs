@@ -120,7 +120,7 @@ fn the_room_is_bounded_in_all_and_by_source() {
     assert_eq!(entries.status(&id(1), seconds(0)), Some(ResponseStatus::Completed));
     entries.expire(LIFETIME);
     assert_eq!((entries.count(), entries.bytes()), (0, 0));
-    assert!(entries.of_clients.bytes_of.iter().all(HashMap::is_empty) && entries.expiries.is_empty());
+    assert!(entries.of_clients.networks() == 0 && entries.expiries.is_empty());
 }
 
 fn own_id(number: u8) -> EntryId {
@@ -203,7 +203,7 @@ fn messages_of_clients_take_no_room_of_the_service() {
     assert_eq!(entries.answer(&own_id(1), answer(LONGEST_OWN_PAYLOAD), None, seconds(0)), Ok(()));
     entries.expire(LIFETIME);
     assert_eq!((entries.count(), entries.bytes()), (0, 0));
-    assert!(entries.of_service.bytes_of.iter().all(HashMap::is_empty) && entries.expiries.is_empty());
+    assert!(entries.of_service.networks() == 0 && entries.expiries.is_empty());
 }
 
 #[test]
