@@ -9,11 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Uri;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::Method;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper_util::rt::TokioIo;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{Method, Request, Uri};
 use selfsame_actors::{Random, SystemRandom};
 use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::operator::{SOCKET_FILE, TOKEN_FILE};
@@ -21,13 +18,11 @@ use selfsame_protocol::operator_call::{CHALLENGE_PATH, Call, CallNonce, Challeng
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::data_files::{SecretFileError, read_secret};
 use crate::http::check_socket_path;
+use crate::http::client::{Client, ClientError, RemoteServer, Reuse};
 
 /// How long the daemon may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -143,7 +138,7 @@ impl OperatorOptions {
         body: String,
     ) -> Result<T, OperatorClientError> {
         let address = self.address(path)?;
-        if let Target::Tcp { host, .. } = &address.target
+        if let Some(host) = &address.host
             && !self.in_clear
             && !is_loopback_host(host)
         {
@@ -191,10 +186,11 @@ impl OperatorOptions {
         let url = format!("{}{path}", operator.trim_end_matches('/'));
         let uri: Uri = url.parse().map_err(|_| not_an_address())?;
         let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else { return Err(not_an_address()) };
-        let target = Target::Tcp { host: host.to_owned(), port: uri.port_u16().unwrap_or(80) };
+        let port = uri.port_u16().unwrap_or(80);
+        let (server, authority) = (RemoteServer::tcp(host, port, None), format!("{host}:{port}"));
         // Also the query, which a signed call covers.
         let path = uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string);
-        Ok(Address { path, target, url })
+        Ok(Address { url, path, server, authority, host: Some(host.to_owned()) })
     }
 }
 
@@ -218,13 +214,18 @@ struct Address {
     /// For messages.
     url: String,
     path: String,
-    target: Target,
+    server: RemoteServer,
+    /// The text of `Host`, which HTTP/1.1 needs also where no host is called.
+    authority: String,
+    /// The host of a URL; `None` of a socket.
+    host: Option<String>,
 }
 
 impl Address {
     fn of_socket(socket: PathBuf, path: &str) -> Self {
         let url = format!("{SOCKET_SCHEME}{}", socket.display());
-        Self { url, path: path.to_owned(), target: Target::Unix(socket) }
+        let (server, authority) = (RemoteServer::Unix(socket), "localhost".to_owned());
+        Self { url, path: path.to_owned(), server, authority, host: None }
     }
 
     /// Sends one request, and returns the status and the body of its answer.
@@ -235,57 +236,20 @@ impl Address {
         body: String,
     ) -> Result<(u16, Bytes), OperatorClientError> {
         let unreachable = |reason: String| OperatorClientError::Unreachable { url: self.url.clone(), reason };
-        let mut request = hyper::Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(&self.path)
-            .header(HOST, self.target.host())
+            .header(HOST, &self.authority)
             .header(CONTENT_TYPE, "application/json");
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
-        let answered = timeout(TIMEOUT, self.target.exchange(request)).await;
-        let answered = answered.unwrap_or_else(|_| Err("it took too long".into()));
-        answered.map_err(|error| unreachable(error.to_string()))
-    }
-}
-
-/// Where the daemon listens.
-enum Target {
-    Tcp { host: String, port: u16 },
-    Unix(PathBuf),
-}
-
-impl Target {
-    /// The text of `Host`, which HTTP/1.1 needs also where no host is called.
-    fn host(&self) -> String {
-        match self {
-            Self::Tcp { host, port } => format!("{host}:{port}"),
-            Self::Unix(_) => "localhost".to_owned(),
+        let request = request.body(Bytes::from(body)).map_err(|error| unreachable(error.to_string()))?;
+        let client = Client::new(self.server.clone(), Reuse::Never, None);
+        match client.exchange(request, LONGEST_ANSWER, TIMEOUT).await {
+            Ok(answer) => Ok((answer.status().as_u16(), answer.into_body())),
+            Err(ClientError::TimedOut) => Err(unreachable("it took too long".to_owned())),
+            Err(error) => Err(unreachable(error.to_string())),
         }
     }
-
-    /// Sends one request on a new connection. Returns the status and the body.
-    async fn exchange(&self, request: hyper::Request<Full<Bytes>>) -> Result<(u16, Bytes), ExchangeError> {
-        match self {
-            Self::Tcp { .. } => exchange(TcpStream::connect(self.host()).await?, request).await,
-            Self::Unix(path) => exchange(UnixStream::connect(path).await?, request).await,
-        }
-    }
-}
-
-type ExchangeError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Sends one request on a connection. Returns the status and the body.
-async fn exchange(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    request: hyper::Request<Full<Bytes>>,
-) -> Result<(u16, Bytes), ExchangeError> {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let connection = tokio::spawn(connection);
-    let answer = sender.send_request(request).await?;
-    let status = answer.status().as_u16();
-    let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await?.to_bytes();
-    connection.abort();
-    Ok((status, body))
 }

@@ -3,11 +3,13 @@
 //! the command that makes it right.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 use zeroize::Zeroizing;
 
 use crate::data_files::read_private;
@@ -219,6 +221,23 @@ pub enum AuthoritiesError {
         "the system has no certificate authorities; install them (Debian: ca-certificates), or name a file with them"
     )]
     None,
+    /// The TLS library refuses its settings.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(String),
+}
+
+/// TLS 1.2 and 1.3 with servers whose certificates descend from those of `authorities`, or of the
+/// system.
+///
+/// # Errors
+/// As for [`root_certificates`].
+pub(crate) fn tls_connector(authorities: Option<&Path>) -> Result<TlsConnector, AuthoritiesError> {
+    let roots = root_certificates(authorities)?;
+    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| AuthoritiesError::Tls(error.to_string()))?;
+    let config = builder.with_root_certificates(roots).with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// The certificates in a PEM file, or those of the system.

@@ -10,29 +10,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::HOST;
-use http::{HeaderValue, Request, Response, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http::{Request, Response, Uri};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::Layer;
 
-use crate::chain::{NodeSetupError, tls_connector};
 use crate::config::Traces;
+use crate::http::client::{Client, ClientError, RemoteServer, Reuse};
 use crate::logging::BoxedLayer;
+use crate::pem::{AuthoritiesError, tls_connector};
 
 /// The traces that are sent; none without a collector. Dropping it sends what was not sent yet, for
 /// at most five seconds; it blocks the thread, and needs the runtime of [`start`].
@@ -97,7 +89,7 @@ pub enum CollectorError {
     HostName(String),
     /// TLS cannot be set up.
     #[error("traces.collector: {0}")]
-    Tls(#[from] NodeSetupError),
+    Tls(#[from] AuthoritiesError),
     /// The exporter cannot be set up.
     #[error("traces.collector: {0}")]
     Exporter(String),
@@ -113,10 +105,7 @@ pub(super) struct CollectorClient {
 
 struct Shared {
     host: String,
-    port: u16,
-    /// The value of the header `Host`.
-    authority: HeaderValue,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    client: Client,
     is_failing: AtomicBool,
 }
 
@@ -131,19 +120,12 @@ impl CollectorClient {
     pub fn new(url: &str) -> Result<Self, CollectorError> {
         let invalid = || CollectorError::HostName(url.to_owned());
         let uri: Uri = url.parse().map_err(|_| invalid())?;
-        let authority = uri.authority().ok_or_else(invalid)?;
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let is_https = uri.scheme_str() == Some("https");
-        let tls = match is_https {
-            true => {
-                let name = ServerName::try_from(host.clone()).map_err(|_| invalid())?;
-                Some((tls_connector(None)?, name))
-            }
-            false => None,
-        };
-        let port = authority.port_u16().unwrap_or(if is_https { 443 } else { 80 });
-        let authority = HeaderValue::from_str(authority.as_str()).map_err(|_| invalid())?;
-        let shared = Shared { host, port, authority, tls, is_failing: AtomicBool::new(false) };
+        let tls = (uri.scheme_str() == Some("https")).then(|| tls_connector(None)).transpose()?;
+        let server = RemoteServer::of_url(&uri, tls.as_ref()).ok_or_else(invalid)?;
+        server.check_name().map_err(|_| invalid())?;
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let client = Client::new(server, Reuse::Never, None);
+        let shared = Shared { host, client, is_failing: AtomicBool::new(false) };
         Ok(Self { shared: Arc::new(shared), runtime: Handle::current() })
     }
 }
@@ -153,41 +135,17 @@ impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let shared = Arc::clone(&self.shared);
         let exchange = async move {
-            let answered = timeout(LIMIT, shared.exchange(request)).await.unwrap_or_else(|elapsed| Err(elapsed.into()));
+            let answered = shared.client.exchange(request, LONGEST_ANSWER, LIMIT).await;
             shared.report(&answered);
-            answered
+            answered.map_err(HttpError::from)
         };
         self.runtime.spawn(exchange).await?
     }
 }
 
 impl Shared {
-    async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        match &self.tls {
-            Some((connector, name)) => self.send(connector.connect(name.clone(), stream).await?, request).await,
-            None => self.send(stream, request).await,
-        }
-    }
-
-    async fn send<S>(&self, stream: S, mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // An error also reaches the exchange that waits for an answer.
-        let driver = tokio::spawn(async move { drop(connection.await) });
-        let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).parse()?;
-        *request.uri_mut() = target;
-        request.headers_mut().insert(HOST, self.authority.clone());
-        let (head, body) = sender.send_request(request.map(Full::new)).await?.into_parts();
-        let body = Limited::new(body, LONGEST_ANSWER).collect().await?.to_bytes();
-        driver.abort();
-        Ok(Response::from_parts(head, body))
-    }
-
     /// Logs the first failure of several in a row, and the success after them.
-    fn report(&self, answered: &Result<Response<Bytes>, HttpError>) {
+    fn report(&self, answered: &Result<Response<Bytes>, ClientError>) {
         let failure = match answered {
             Ok(response) if response.status().is_success() => None,
             Ok(response) => Some(format!("the collector answers with status {}", response.status())),

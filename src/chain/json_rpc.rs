@@ -1,4 +1,5 @@
-//! A node that is asked through the Ethereum JSON-RPC interface.
+//! A node that is asked through the Ethereum JSON-RPC interface, over HTTP/1.1. One connection is kept
+//! open between round trips.
 
 use std::path::PathBuf;
 use std::slice;
@@ -6,14 +7,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use alloy_json_rpc::{BorrowedErrorPayload, BorrowedResponse, Id, ResponsePayload};
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT,
+};
+use http::{HeaderMap, Request, Response, StatusCode};
 use selfsame_actors::{ChainNode, NodeError, Refusal};
 use selfsame_protocol::chain::contracts::{Answer, Question};
+use selfsame_protocol::trace_context::TRACEPARENT;
 use tokio::time::timeout;
 
 use super::messages::{self, Packet, clean, excerpt};
 use super::node_url::NodeUrl;
-use super::transport::{NodeSetupError, Response, Transport, rate_limit, status_error};
+use crate::http::client::{AGENT, Client, ClientError, RemoteServer, Reuse};
+use crate::pem::{AuthoritiesError, tls_connector};
+use crate::trace_context;
 
 /// Code that providers give to a question of a batch when they limit the rate.
 const RATE_LIMITED: i64 = 429;
@@ -23,6 +32,34 @@ const LIMITED: [i64; 3] = [-32005, -32007, -32029];
 
 /// From this length on, in bytes, an answer is read on a thread that may block.
 const LONG: usize = 256 << 10;
+
+/// The most bytes that are read of a response with an error status. An error is a short text.
+const LONGEST_ERROR: usize = 64 << 10;
+
+/// How long one address of a host may take to accept a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+
+/// Why a node cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodeSetupError {
+    /// The URL begins with `http://`, and the node is on another machine.
+    #[error(
+        "{name} would be asked over plain HTTP, so that every machine on the way could change its answers; use https://"
+    )]
+    PlainHttp {
+        /// The node's name.
+        name: String,
+    },
+    /// The URL's host is not a name that a certificate can have.
+    #[error("{name} is not a host name that a TLS certificate can be made for")]
+    HostName {
+        /// The node's name.
+        name: String,
+    },
+    /// The certificate authorities, or TLS as a whole, cannot be used.
+    #[error(transparent)]
+    Authorities(#[from] AuthoritiesError),
+}
 
 /// How a node is asked.
 #[derive(Clone, Debug)]
@@ -66,8 +103,10 @@ pub struct NodeCounters {
 
 /// A node that is asked over HTTP.
 pub struct JsonRpcNode {
-    transport: Transport,
+    url: NodeUrl,
+    client: Client,
     time_limit: Duration,
+    longest_answer: usize,
     next_id: AtomicU64,
     takes_batches: AtomicBool,
 }
@@ -89,14 +128,21 @@ impl JsonRpcNode {
     /// When the settings cannot be used.
     pub fn new(settings: NodeSettings) -> Result<Self, NodeSetupError> {
         let NodeSettings { url, time_limit, longest_answer, allow_plain_http, authorities } = settings;
-        let transport = Transport::new(url, authorities.as_deref(), allow_plain_http, longest_answer)?;
+        let name = || url.name().to_owned();
+        if !url.is_https() && !url.is_loopback() && !allow_plain_http {
+            return Err(NodeSetupError::PlainHttp { name: name() });
+        }
+        let tls = url.is_https().then(|| tls_connector(authorities.as_deref())).transpose()?;
+        let server = RemoteServer::tcp(url.host(), url.port(), tls);
+        server.check_name().map_err(|_| NodeSetupError::HostName { name: name() })?;
+        let client = Client::new(server, Reuse::ForReads, Some(CONNECT_LIMIT));
         let (next_id, takes_batches) = (AtomicU64::new(1), AtomicBool::new(true));
-        Ok(Self { transport, time_limit, next_id, takes_batches })
+        Ok(Self { url, client, time_limit, longest_answer, next_id, takes_batches })
     }
 
     /// What the node was asked since the start.
     pub fn counters(&self) -> NodeCounters {
-        let (requests, bytes_received) = self.transport.counters();
+        let (requests, bytes_received) = self.client.counters();
         NodeCounters { requests, bytes_received }
     }
 
@@ -142,13 +188,13 @@ impl JsonRpcNode {
 
     /// Reads a response. Nodes also answer questions with an error status; only a body that is no
     /// answer makes the status an error.
-    async fn read<T, R>(&self, response: Response, read: R) -> Result<T, NodeError>
+    async fn read<T, R>(&self, response: Response<Bytes>, read: R) -> Result<T, NodeError>
     where
         T: Send + 'static,
         R: FnOnce(&[u8], &NodeUrl) -> Result<T, NodeError> + Send + 'static,
     {
-        let Response { status, headers, body } = response;
-        let url = self.transport.url().clone();
+        let (head, body) = response.into_parts();
+        let (status, headers, url) = (head.status, head.headers, self.url.clone());
         let begin = excerpt(&body, |text| url.redact(text));
         if rate_limit(status, &headers).is_some() {
             return Err(status_error(status, &headers, &begin));
@@ -169,16 +215,44 @@ impl JsonRpcNode {
         }
     }
 
-    async fn post(&self, questions: &[Question], first_id: u64, is_batch: bool) -> Result<Response, NodeError> {
+    async fn post(&self, questions: &[Question], first_id: u64, is_batch: bool) -> Result<Response<Bytes>, NodeError> {
         let body = messages::request_body(questions, first_id, is_batch);
         let body = body.map_err(|_| NodeError::Malformed("the questions cannot be written as JSON".to_owned()))?;
-        self.transport.post(body).await
+        let mut request = Request::post(self.url.path_and_query())
+            .header(HOST, self.url.name())
+            .header(USER_AGENT, AGENT)
+            .header(ACCEPT, "application/json")
+            // Without it every coding is acceptable (RFC 9110, 12.5.3).
+            .header(ACCEPT_ENCODING, "identity")
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(parent) = trace_context::current() {
+            request = request.header(TRACEPARENT, parent.to_string());
+        }
+        if let Some(authorization) = self.url.authorization() {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        // An error of the builder would name no part of the request.
+        let request =
+            request.body(body).map_err(|_| NodeError::Unreachable("the request cannot be built".to_owned()))?;
+        let answer = self.client.send(request).await.map_err(|error| unreachable(&error))?;
+        let (status, headers) = (answer.status(), answer.headers());
+        let failure = |reason| if status.is_success() { reason } else { status_error(status, headers, "") };
+        if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+            let reason = "the body is compressed, which was not asked for".to_owned();
+            return Err(failure(NodeError::Malformed(reason)));
+        }
+        let limit = if status.is_success() { self.longest_answer } else { LONGEST_ERROR.min(self.longest_answer) };
+        let too_large = failure(NodeError::TooLarge { limit });
+        answer.read(limit).await.map_err(|error| match error {
+            ClientError::TooLong => too_large,
+            error => unreachable(&error),
+        })
     }
 }
 
 impl ChainNode for JsonRpcNode {
     fn name(&self) -> &str {
-        self.transport.url().name()
+        self.url.name()
     }
 
     fn ask<'a>(&'a self, questions: &'a [Question]) -> BoxFuture<'a, Result<Answers, NodeError>> {
@@ -258,4 +332,27 @@ fn rate_limited(error: &BorrowedErrorPayload<'_>, url: &NodeUrl) -> NodeError {
 
 fn malformed(reason: &str) -> NodeError {
     NodeError::Malformed(clean(reason))
+}
+
+/// Whether the node asks for fewer questions, and how long it asks to wait. A date in `Retry-After`
+/// counts as no time.
+fn rate_limit(status: StatusCode, headers: &HeaderMap) -> Option<Option<Duration>> {
+    let header = headers.get(RETRY_AFTER);
+    let is_limit =
+        status == StatusCode::TOO_MANY_REQUESTS || (status == StatusCode::SERVICE_UNAVAILABLE && header.is_some());
+    let seconds = || header?.to_str().ok()?.trim().parse::<u32>().ok();
+    is_limit.then(|| seconds().map(|seconds| Duration::from_secs(seconds.into())))
+}
+
+/// The error of a response with an error status and without an answer. `text` is the node's.
+fn status_error(status: StatusCode, headers: &HeaderMap, text: &str) -> NodeError {
+    let text = text.to_owned();
+    match rate_limit(status, headers) {
+        Some(retry_after) => NodeError::RateLimited { retry_after, text },
+        None => NodeError::Status { status: status.as_u16(), text },
+    }
+}
+
+fn unreachable(error: &ClientError) -> NodeError {
+    NodeError::Unreachable(error.with_cause())
 }

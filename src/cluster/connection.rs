@@ -10,7 +10,6 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
 use http::header::{AUTHORIZATION, HOST};
-use http::uri::Scheme;
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -18,15 +17,13 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use selfsame_actors::{BridgePeers, LeaderConnection, LeaderError};
 use selfsame_protocol::trace_context::TRACEPARENT;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::election::EtcdElection;
 use super::interface::{ALIVE_PATH, BRIDGE_PATH, LEADER_PATH, LONGEST_BRIDGE_MESSAGE};
 use super::registration::ClusterView;
+use crate::http::client::{ClientError, RemoteServer, Stream};
 use crate::trace_context;
 
 /// How long it may take to connect to a replica.
@@ -68,36 +65,26 @@ impl ReplicaClient {
     }
 
     async fn open(&self, address: &str) -> Result<ReplicaSender, String> {
-        let uri: Uri = address.parse().map_err(|_| "its address is not a URL".to_owned())?;
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-        let is_https = uri.scheme() == Some(&Scheme::HTTPS);
-        let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
-        let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let sender = match (is_https, &self.connector) {
-            (false, _) => handshake(stream).await?,
-            (true, Some(connector)) => {
-                let name = ServerName::try_from(host.to_owned());
-                let name = name.map_err(|_| "its host is not a name that a certificate can have".to_owned())?;
-                handshake(connector.connect(name, stream).await.map_err(|error| error.to_string())?).await?
-            }
-            (true, None) => return Err("it speaks TLS, and this replica has no cluster.certificate".to_owned()),
-        };
+        let uri = address.parse().ok().filter(|uri: &Uri| uri.host().is_some()).ok_or("its address is not a URL")?;
+        let server = RemoteServer::of_url(&uri, self.connector.as_ref());
+        let server = server.ok_or("it speaks TLS, and this replica has no cluster.certificate")?;
+        let stream = server.open(None).await.map_err(|error| match error {
+            ClientError::ServerName(_) => "its host is not a name that a certificate can have".to_owned(),
+            error => error.to_string(),
+        })?;
+        let sender = handshake(stream).await.map_err(|error| error.to_string())?;
         Ok(ReplicaSender { address: Arc::new(uri), secret: self.secret.clone(), sender })
     }
 }
 
-async fn handshake<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, String>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn handshake(stream: Box<dyn Stream>) -> hyper::Result<SendRequest<Full<Bytes>>> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
         .keep_alive_while_idle(true);
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
         // An error also reaches the requests that wait for answers.
         let _ = connection.await;
@@ -121,7 +108,7 @@ impl ReplicaSender {
         path: &str,
         body: Bytes,
     ) -> Result<http::Response<Incoming>, LeaderError> {
-        self.sender.ready().await.map_err(|error| LeaderError::Unsent(broken(&error)))?;
+        self.sender.ready().await.map_err(|error| LeaderError::Unsent(broken(error)))?;
         let authority = self.address.authority().map_or("", http::uri::Authority::as_str);
         let scheme = self.address.scheme_str().unwrap_or("http");
         let mut request =
@@ -134,16 +121,15 @@ impl ReplicaSender {
         }
         let request = request.body(Full::new(body)).map_err(|error| LeaderError::Unsent(error.to_string()))?;
         self.sender.send_request(request).await.map_err(|error| match error.is_canceled() {
-            true => LeaderError::Unsent(broken(&error)),
-            false => LeaderError::Unanswered(broken(&error)),
+            true => LeaderError::Unsent(broken(error)),
+            false => LeaderError::Unanswered(broken(error)),
         })
     }
 }
 
 /// An error of the HTTP library, with its cause.
-fn broken(error: &hyper::Error) -> String {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-    format!("{error}{}", cause.unwrap_or_default())
+fn broken(error: hyper::Error) -> String {
+    ClientError::from(error).with_cause()
 }
 
 /// The connection of one replica to the one that leads, whichever that is.

@@ -15,6 +15,7 @@
 //! | [`load`] | the limits, and what the clients of a listener hold |
 //! | [`request`], [`authorization`] | a request as its handler sees it, its body, streams; who it says that it is |
 //! | [`response`] | answers, rejections, CORS and deprecation |
+//! | [`client`] | the other direction: what the daemon asks of other servers |
 //! | [`metrics`], [`audit`] | what is counted; the access log and the audit trail |
 //!
 //! [`Mounted`] is a [`Site`] in another program's server: steps 3 to 6 below are the same there.
@@ -54,6 +55,7 @@
 
 mod audit;
 mod authorization;
+pub(crate) mod client;
 mod dispatch;
 mod exchange;
 mod listener;

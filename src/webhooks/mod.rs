@@ -4,7 +4,6 @@
 pub mod stream;
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,22 +11,17 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::{HeaderMap, Request, StatusCode, Uri};
 use selfsame_actors::{EventSettings, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
 use selfsame_protocol::events::Audience;
 use selfsame_protocol::events::delivery::{WebhookSecret, WebhookSecretError};
 use tokio::time::timeout;
-use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::TlsConnector;
 
-use crate::chain::{NodeSetupError, tls_connector};
 use crate::config::{Config, Webhook};
 use crate::data_files::{SecretFileError, read_secret};
+use crate::http::client::{AGENT, Client, RemoteServer, Reuse};
+use crate::pem::{AuthoritiesError, tls_connector};
 
 // From the configuration to receivers of webhooks and their secrets.
 
@@ -53,7 +47,7 @@ enum WebhookProblem {
     #[error("{path} has {count} secrets; keep at most {MOST_SECRETS}")]
     TooMany { path: String, count: usize },
     #[error(transparent)]
-    Tls(#[from] NodeSetupError),
+    Tls(#[from] AuthoritiesError),
 }
 
 /// The receivers of webhooks, with their secrets and certificate authorities read.
@@ -74,7 +68,7 @@ impl Webhooks {
         for (index, webhook) in config.webhooks.iter().enumerate() {
             match receiver(webhook) {
                 Ok((receiver, target)) => {
-                    read.targets.insert(receiver.id.clone(), target);
+                    read.targets.extend(target.map(|target| (receiver.id.clone(), target)));
                     read.receivers.push(Arc::new(receiver));
                 }
                 Err((key, problem)) => errors.push(WebhookSetupError { index, key, problem }),
@@ -95,14 +89,14 @@ impl Webhooks {
     }
 }
 
-fn receiver(webhook: &Webhook) -> Result<(ReceiverSettings, Target), (&'static str, WebhookProblem)> {
+fn receiver(webhook: &Webhook) -> Result<(ReceiverSettings, Option<Target>), (&'static str, WebhookProblem)> {
     let secrets = secrets(webhook).map_err(|problem| ("secret_file", problem))?;
     let tls = tls_connector(webhook.authorities.as_deref()).map_err(|error| ("authorities", error.into()))?;
     let audience = webhook.app_id.clone().map_or(Audience::Operator, Audience::Application);
     let (id, kinds) = (webhook.id.clone(), webhook.events.clone());
     let url = webhook.url.uri().clone();
     let receiver = ReceiverSettings { id, url: url.to_string(), secrets, kinds, audience };
-    Ok((receiver, Target::new(url, tls.config())))
+    Ok((receiver, Target::new(url, &tls)))
 }
 
 fn secrets(webhook: &Webhook) -> Result<Vec<WebhookSecret>, WebhookProblem> {
@@ -123,7 +117,7 @@ fn secrets(webhook: &Webhook) -> Result<Vec<WebhookSecret>, WebhookProblem> {
 /// How long one attempt may take.
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// How long an address may take to accept a connection.
+/// How long one address of a host may take to accept a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a connection is kept for the next webhook.
@@ -135,34 +129,18 @@ const BODY_LIMIT: Duration = Duration::from_secs(1);
 /// The most bytes of an answer that are read so that its connection can be used again.
 const LONGEST_ANSWER: usize = 16 << 10;
 
-const AGENT: &str = concat!("selfsame/", env!("CARGO_PKG_VERSION"));
-
-type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
-
 /// An address that webhooks are posted to, and how.
 #[derive(Clone)]
 pub(super) struct Target {
     url: Uri,
-    client: HttpClient,
+    client: Arc<Client>,
 }
 
 impl Target {
-    /// A target with certificates that are checked by `tls`.
-    pub fn new(url: Uri, tls: &Arc<ClientConfig>) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_LIMIT));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(ClientConfig::clone(tls))
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Self { url, client }
+    /// A target with certificates that are checked by `tls`; `None` for a URL without a host.
+    pub fn new(url: Uri, tls: &TlsConnector) -> Option<Self> {
+        let server = RemoteServer::of_url(&url, Some(tls))?;
+        Some(Self { url, client: Arc::new(Client::new(server, Reuse::Within(IDLE), Some(CONNECT_LIMIT))) })
     }
 }
 
@@ -196,25 +174,18 @@ impl WebhookTransport for HttpTransport {
 
 async fn post(Target { url, client }: Target, message: WebhookMessage) -> Result<(), SendFailure> {
     let WebhookMessage { id, sent_at, signature, body } = message;
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(url)
+    let request = Request::post(url)
         .header(USER_AGENT, AGENT)
         .header(CONTENT_TYPE, "application/json")
         .header("webhook-id", id.to_string())
         .header("webhook-timestamp", sent_at.0.to_string())
         .header("webhook-signature", signature);
-    let request = request.body(Full::from(body)).map_err(|error| failed(error.to_string()))?;
-    let (head, body) = client.request(request).await.map_err(|error| failed(innermost(&error)))?.into_parts();
-    let judged = judge(head.status, &head.headers);
+    let request = request.body(Bytes::from(body)).map_err(|error| failed(error.to_string()))?;
+    let answer = client.send(request).await.map_err(|error| failed(error.innermost()))?;
+    let judged = judge(answer.status(), answer.headers());
     // The status decides, also when the rest does not come.
-    drop(timeout(BODY_LIMIT, read(body)).await);
+    drop(timeout(BODY_LIMIT, answer.read(LONGEST_ANSWER)).await);
     judged
-}
-
-/// Reads a short answer to its end, so that its connection can be used again.
-async fn read(body: Incoming) -> Result<(), Box<dyn Error + Send + Sync>> {
-    Limited::new(body, LONGEST_ANSWER).collect().await.map(drop)
 }
 
 /// What an answer says (Standard Webhooks, "Operational considerations"): 2xx accepts, 410 wants no
@@ -235,15 +206,6 @@ fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), SendFailure> {
 
 fn failed(reason: String) -> SendFailure {
     SendFailure { reason, retry_after: None, is_final: false }
-}
-
-/// The text of an error's innermost cause: the others say only that sending failed.
-fn innermost(error: &(dyn Error + 'static)) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }
 
 #[cfg(test)]
