@@ -1,5 +1,5 @@
-//! Shares of something that is limited as a whole: what is held of it in all and by each key, so that
-//! one client, or one network, leaves room for the others.
+//! Shares of something that is limited as a whole: what is held of it in all and by each key, so
+//! that one client, or one network, leaves room for the others.
 //!
 //! The rule of the service is that a source may have a quarter ([`quarter`]). The limits are
 //! arguments, because a configuration may change them while something is held.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_leaves_shares_to_others() {
+    fn the_networks_of_one_household_or_customer_leave_shares_to_others() {
         type Addresses = fn(u8) -> String;
         #[rustfmt::skip]
         let table: [(&str, Addresses, usize); 6] = [

@@ -1,5 +1,5 @@
-//! A node that is asked through the Ethereum JSON-RPC interface, over HTTP/1.1. One connection is kept
-//! open between round trips.
+//! A node that is asked through the Ethereum JSON-RPC interface, over HTTP/1.1. One connection is
+//! kept open between round trips.
 
 use std::path::PathBuf;
 use std::slice;

@@ -1,4 +1,5 @@
-//! The HTTP client of the daemon and its commands: HTTP/1.1 to one server, bounded in time and bytes.
+//! The HTTP client of the daemon and its commands: HTTP/1.1 to one server, bounded in time and
+//! bytes.
 //!
 //! It follows no redirect, uses no proxy and reads no compressed body, so the bytes that arrive are
 //! the bytes that are read. The callers have the reasons in their own words ([`ClientError`]), and
