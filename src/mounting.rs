@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
-use selfsame_actors::{Clock, Random, Service, SystemClock, SystemRandom};
+use selfsame_actors::{Clock, Metrics as AllMetrics, Random, Service, SystemClock, SystemRandom};
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Description;
 
@@ -163,9 +163,8 @@ pub fn mount(service: &Service, settings: MountSettings) -> Result<Mounted, Moun
         key
     });
     // Nothing shows these counts; the numbers of the service are in `Service::report_metrics`.
-    let mut uncollected = Registry::default();
-    let metrics = Metrics::register(&mut uncollected);
-    let audit = Arc::new(AuditTrail::register(audit_key, Arc::clone(&clock), &mut uncollected));
+    let metrics = Metrics::register(&mut AllMetrics::default());
+    let audit = Arc::new(AuditTrail::register(audit_key, Arc::clone(&clock), &mut Registry::default()));
     let (trigger, shutdown) = shutdown();
     let bridge = OwnBridge {
         handle: service.bridge(),

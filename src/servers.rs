@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
-use selfsame_actors::Random;
+use selfsame_actors::{Metrics as AllMetrics, Random};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
@@ -88,7 +88,8 @@ pub(crate) fn servers(
     let ServerParts { urls, random, metrics: mut registry, audit, shutdown, connections, tls, .. } = parts;
     let ServerParts { reloading, for_replicas, .. } = parts;
     let prefixed = registry.sub_registry_with_prefix(METRICS_PREFIX);
-    let metrics = Metrics::register(prefixed);
+    let mut of_process = AllMetrics::default();
+    let metrics = Metrics::register(&mut of_process);
     if let Some(certificate) = &reloading.certificate {
         certificate.register(prefixed);
     }
@@ -96,7 +97,7 @@ pub(crate) fn servers(
     let clock = Arc::clone(&operator.clock);
     let sources = HistorySources { service: Arc::clone(&service), metrics: metrics.clone(), audit: Arc::clone(&audit) };
     let history = History::new(sources);
-    let operator = Arc::new(Operator::new(operator, registry, &metrics, history.clone()));
+    let operator = Arc::new(Operator::new(operator, registry, of_process, history.clone()));
     let cors = Cors::Origins(reloading.origins.clone());
     let bridge = OwnBridge {
         handle: service.bridge(),

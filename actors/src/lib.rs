@@ -98,19 +98,16 @@ pub use key_cipher::KeyCipher;
 pub use ractor;
 pub use registry::batcher::BatchLimits;
 pub use registry::blocks::FollowedBlock;
-pub use registry::handle::{HeightError, LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};
+pub use registry::handle::{HeightError, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
 pub use registry::head_signer::HeadSigningError;
-pub use registry::open_requests::RegistryMeasurements;
 pub use registry::registry_actor::{ReadError, RegistryActor, RegistryMessage};
 pub use registry::request_tracker::AdmissionLimits;
 pub use registry::submit::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_protocol as protocol;
 pub use selfsame_storage as storage;
-pub use selfsame_storage::{CommitMeasurements, Histogram, HistogramSnapshot, StoreStatistics};
+pub use selfsame_storage::{CollectedMetrics, Counter, Histogram, HistogramSnapshot, Metrics, Samples};
 pub use sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn, Progress};
-pub use sign_in::handle::{
-    SignInClient, SignInError, SignInHandle, SignInLimits, SignInRefusals, SignInSettings, SignInStatistics,
-};
+pub use sign_in::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings, SignInStatistics};
 pub use sign_in::keys::revoke_stored_keys;
 pub use sign_in::records::{InvalidTransactionId, IssuedItem, TOKEN_LIFETIME, TransactionId};
 pub use sign_in::sessions::{SessionCookie, SessionPerson, SessionSignIn};
@@ -122,9 +119,6 @@ pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest};
 pub use supervision::health::ActorHealth;
 pub use supervision::leadership::{Election, ElectionError, Leadership};
-pub use supervision::metrics::{
-    Metric, MetricKind, MetricSample, MetricUnit, MetricValue, MetricsSink, SourceLimitRefusals,
-};
 pub use supervision::replication::{LeadError, ReplicaStatus};
 pub use supervision::service::Service;
 pub use supervision::service_actor::{ServiceActor, ServiceChild, ServiceMessage};
@@ -134,12 +128,10 @@ pub use supervision::start::{
 pub use support::notify::ServiceEvent;
 pub use support::replica::{AwaitError, LeaderConnection, LeaderError};
 pub use support::slot::ACTOR_SPANS;
-pub use support::source_limits::{FollowerPermit, TooManyRequests};
-pub use verification::handle::{
-    VerdictKey, Verification, VerificationHandle, VerifierMeasurements, VerifierStatistics,
-};
+pub use support::source_limits::{FollowerPermit, TooManyRequests, register_refusals};
+pub use verification::handle::{Verification, VerificationHandle, VerifierStatistics};
 pub use verification::recording::SeenNullifier;
-pub use verification::refusals::{VerificationError, VerificationRefusals};
+pub use verification::refusals::VerificationError;
 pub use verification::settings::{
     ConfiguredKey, PairingChecker, ProofChecker, VerificationLimits, VerificationSettings,
 };

@@ -152,9 +152,9 @@ impl Counts {
         Self {
             taken: Instant::now(),
             requests: metrics.public_latency(),
-            operations: service.registry().measurements().final_seconds,
-            commits: service.registry().commits().seconds,
-            proof_waits: service.verification().measurements().wait_seconds,
+            operations: service.registry().final_seconds(),
+            commits: service.registry().commit_seconds(),
+            proof_waits: service.verification().wait_seconds(),
             sign_ins: audit.count("sign_in_completed", "success")
                 + audit.count("sign_in_begun", "granted_from_session"),
         }

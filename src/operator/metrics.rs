@@ -1,14 +1,13 @@
 //! `GET /metrics`: the numbers, for Prometheus, group by group.
 //!
-//! What the front-end counts is in its own counters ([`crate::http::Metrics`]). All other numbers
-//! are read from their owners when they are asked for; those of the actors are listed in their
-//! crate ([`selfsame_actors::Service::report_metrics`]).
+//! The groups here are of the process, and are read when they are asked for. What the front-end
+//! counts is in its own counters ([`crate::http::Metrics`]), and what the service counts in those
+//! of the actors ([`selfsame_actors::Service::metrics`]).
 
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -16,15 +15,8 @@ use hyper::StatusCode;
 use hyper::header::ACCEPT;
 use procfs::process::{LimitValue, Process};
 use procfs::{CurrentSI, KernelStats, ProcResult, WithCurrentSystemInfo};
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
-use selfsame_actors::{
-    ChainNode, HistogramSnapshot, Metric, MetricKind, MetricSample, MetricValue, MetricsSink, Service,
-    SourceLimitRefusals,
-};
+use selfsame_actors::{ChainNode, Metrics, Samples};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -35,7 +27,7 @@ use super::status::reasons;
 use crate::backup::jobs::{BackupStatistics, Backups};
 use crate::chain::JsonRpcNode;
 use crate::cluster::SeenReplica;
-use crate::http::{Metrics, Request, Response, content};
+use crate::http::{Request, Response, content};
 use crate::logging::{self, LogLosses};
 use crate::process::Build;
 
@@ -53,7 +45,6 @@ const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
     ),
 )]
 pub async fn metrics(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
-    take_over_source_limits(&operator.service, &operator.http_metrics);
     operator.disk.read().await;
     operator.ready.set(i64::from(reasons(&operator, &request).is_empty()));
     let mut open_metrics = String::new();
@@ -65,15 +56,10 @@ pub async fn metrics(operator: Arc<Operator>, request: Request) -> Result<Respon
     })
 }
 
-// The metrics by group, a file for each.
-//
-// What the front-end counts is in its own counters ([`crate::http::Metrics`]). All other numbers
-// are read from their owners when they are asked for; those of the actors are listed in their
-// crate ([`Service::report_metrics`]).
+// The groups.
 
 /// Where the numbers are read.
 pub(super) struct Sources {
-    pub service: Arc<Service>,
     pub backups: Arc<Backups>,
     pub nodes: Vec<FollowedNode>,
     /// The room on the disk of the data folder. The caller reads it before the metrics are written.
@@ -85,168 +71,15 @@ pub(super) struct Sources {
 }
 
 /// Adds the groups to `metrics`.
-pub(super) fn register(metrics: &mut Registry, sources: Sources) {
-    let Sources { service, backups, nodes, disk, build, cluster } = sources;
-    register_group(metrics, move |samples| write_build(build, samples));
-    register_group(metrics, write_process);
-    register_group(metrics, |samples| write_log_losses(logging::losses(), samples));
-    register_group(metrics, move |samples| write_service(&service, samples));
-    register_group(metrics, move |samples| write_cluster(cluster.as_ref(), samples));
-    register_group(metrics, move |samples| disk.write(samples));
-    register_group(metrics, move |samples| write_chain_nodes(&nodes, samples));
-    register_group(metrics, move |samples| write_backups(&backups.statistics(), samples));
-}
-
-// Writes the samples of metrics that are read when they are asked for.
-
-/// Where a group of metrics writes its samples.
-pub(super) struct Samples<'a>(DescriptorEncoder<'a>);
-
-/// Adds a group of metrics to `registry`: a function that writes their samples.
-pub(super) fn register_group(
-    registry: &mut Registry,
-    write: impl Fn(&mut Samples<'_>) -> fmt::Result + Send + Sync + 'static,
-) {
-    registry.register_collector(Box::new(Group(write)));
-}
-
-struct Group<F>(F);
-
-impl<F> fmt::Debug for Group<F> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Group")
-    }
-}
-
-impl<F: Fn(&mut Samples<'_>) -> fmt::Result + Send + Sync + 'static> Collector for Group<F> {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        (self.0)(&mut Samples(encoder))
-    }
-}
-
-/// The labels of one sample, as pairs of name and value.
-type Labels<'a, const N: usize> = [(&'static str, &'a str); N];
-
-impl Samples<'_> {
-    /// A number that only grows. The name is written with `_total` behind it.
-    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, u64, u64>(&value, None)
-    }
-
-    /// Seconds that only grow. The name is written with `_seconds_total` behind it.
-    pub fn counter_of_seconds(&mut self, name: &str, help: &str, seconds: f64) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, f64, u64>(&seconds, None)
-    }
-
-    /// Counters that differ in their labels.
-    pub fn counters<'a, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Labels<'a, N>, u64)>,
-    ) -> fmt::Result
-    where
-        Labels<'a, N>: EncodeLabelSet,
-    {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in values {
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, u64>(&value, None)?;
-        }
-        Ok(())
-    }
-
-    /// A number that grows and shrinks.
-    pub fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-    }
-
-    /// Gauges that differ in their labels.
-    pub fn gauges<'a, const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Labels<'a, N>, impl EncodeGaugeValue)>,
-    ) -> fmt::Result
-    where
-        Labels<'a, N>: EncodeLabelSet,
-    {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in values {
-            metric.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
-    /// A metric that the service reports.
-    pub fn reported(&mut self, metric: &Metric<'_>, samples: &[MetricSample<'_>]) -> fmt::Result {
-        let Metric { name, help, kind, .. } = *metric;
-        let kind = match kind {
-            MetricKind::Counter => MetricType::Counter,
-            MetricKind::Gauge => MetricType::Gauge,
-            MetricKind::Histogram => MetricType::Histogram,
-        };
-        // The encoder appends the unit of a histogram to its name.
-        let seconds = name.strip_suffix("_seconds").filter(|_| metric.kind == MetricKind::Histogram);
-        let unit = seconds.map(|_| Unit::Seconds);
-        let mut encoder = self.0.encode_descriptor(seconds.unwrap_or(name), help, unit.as_ref(), kind)?;
-        for MetricSample { labels, value } in samples {
-            if labels.is_empty() {
-                write_value(encoder, metric.kind, *value)?;
-                break;
-            }
-            write_value(encoder.encode_family(labels)?, metric.kind, *value)?;
-        }
-        Ok(())
-    }
-}
-
-fn write_value(mut encoder: MetricEncoder<'_>, kind: MetricKind, value: MetricValue<'_>) -> fmt::Result {
-    match (value, kind) {
-        (MetricValue::Integer(value), MetricKind::Counter) => {
-            encoder.encode_counter::<NoLabelSet, u64, u64>(&value, None)
-        }
-        (MetricValue::Integer(value), _) => encoder.encode_gauge(&value),
-        (MetricValue::Real(value), _) => encoder.encode_gauge(&value),
-        (MetricValue::Histogram(HistogramSnapshot { buckets, sum, count }), _) => {
-            encoder.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
-        }
-    }
-}
-
-// The metrics of the service, which are listed in the crate of the actors.
-
-/// The front-end has limits of sources too, and counts both in one metric; see
-/// [`take_over_source_limits`].
-const SOURCE_LIMITS: &str = "selfsame_source_limit_refusals";
-
-/// Writes them.
-pub(super) fn write_service(service: &Service, samples: &mut Samples<'_>) -> fmt::Result {
-    let mut encoding = Encoding { samples, outcome: Ok(()) };
-    service.report_metrics(&mut encoding);
-    encoding.outcome
-}
-
-/// Takes over what the limits of the service refused into the counters of the front-end.
-pub fn take_over_source_limits(service: &Service, metrics: &Metrics) {
-    for SourceLimitRefusals { limit, endpoints, refused } in service.source_limit_refusals() {
-        metrics.source_limit(limit, endpoints).inner().fetch_max(refused, Ordering::Relaxed);
-    }
-}
-
-struct Encoding<'s, 'e> {
-    samples: &'s mut Samples<'e>,
-    /// The first error.
-    outcome: fmt::Result,
-}
-
-impl MetricsSink for Encoding<'_, '_> {
-    fn take(&mut self, metric: &Metric<'_>, samples: &[MetricSample<'_>]) {
-        if self.outcome.is_ok() && metric.name != SOURCE_LIMITS {
-            self.outcome = self.samples.reported(metric, samples);
-        }
-    }
+pub(super) fn register(metrics: &mut Metrics, sources: Sources) {
+    let Sources { backups, nodes, disk, build, cluster } = sources;
+    metrics.add_group(move |samples| write_build(build, samples));
+    metrics.add_group(write_process);
+    metrics.add_group(|samples| write_log_losses(logging::losses(), samples));
+    metrics.add_group(move |samples| write_cluster(cluster.as_ref(), samples));
+    metrics.add_group(move |samples| disk.write(samples));
+    metrics.add_group(move |samples| write_chain_nodes(&nodes, samples));
+    metrics.add_group(move |samples| write_backups(&backups.statistics(), samples));
 }
 
 // The metrics of the process, under the names that Prometheus's client libraries use, which

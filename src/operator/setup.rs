@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use selfsame_actors::{Clock, Service};
+use selfsame_actors::{Clock, CollectedMetrics, Metrics, Service};
 use selfsame_protocol::operator::{Restored, Simulation};
 use selfsame_protocol::operator_call::{CallAuthorization, CallNonce, OperatorKey, UsedCalls};
 use sha2::{Digest, Sha256};
@@ -21,7 +21,7 @@ use super::maintenance::{ReloadRequests, ReloadStatus};
 use super::metrics::{self, DiskRoom, FollowedNode};
 use crate::backup::jobs::Backups;
 use crate::cluster::ClusterView;
-use crate::http::{Authorization, Certificate, Metrics, Request, challenge};
+use crate::http::{Authorization, Certificate, Request, challenge};
 use crate::process::Build;
 use crate::webhooks::stream::EventStreams;
 
@@ -121,15 +121,12 @@ pub struct Operator {
     pub metrics: Registry,
     /// The part of `metrics` that says whether the daemon is ready; set when it is asked for.
     pub ready: Gauge,
-    /// The part of `metrics` that the front-end counts; what the limits of the service refused is
-    /// added when it is asked for.
-    pub http_metrics: Metrics,
 }
 
 impl Operator {
-    /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`. The
+    /// `metrics` and `of_process` hold what the process counts, the HTTP front-end included. The
     /// caller runs `history`.
-    pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics, history: History) -> Self {
+    pub fn new(setup: Setup, mut metrics: Registry, mut of_process: Metrics, history: History) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, certificate, .. } =
             setup;
         let Setup {
@@ -140,14 +137,15 @@ impl Operator {
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
         let disk = Arc::new(DiskRoom::new(data));
         let sources = metrics::Sources {
-            service: Arc::clone(&service),
             backups: Arc::clone(&backups),
             nodes,
             disk: Arc::clone(&disk),
             build,
             cluster: cluster.clone(),
         };
-        metrics::register(&mut metrics, sources);
+        metrics::register(&mut of_process, sources);
+        let collected = CollectedMetrics(vec![Arc::new(of_process), service.metrics()]);
+        metrics.register_collector(Box::new(collected));
         let streams = EventStreams::new(service.events());
         let key = OperatorKey::of_token(&token);
         let token_hash = Sha256::digest(token).into();
@@ -178,7 +176,6 @@ impl Operator {
             streams,
             metrics,
             ready,
-            http_metrics: http_metrics.clone(),
         }
     }
 

@@ -28,6 +28,7 @@ use crate::database::Changes;
 use crate::error::StoreError;
 use crate::histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 use crate::journal::{Position, ReplicaError, Term};
+use crate::metrics::Metrics;
 use crate::replica::{Appending, AppliedEntry, LARGEST_ENTRY, Pending, Replica};
 use crate::schema::journal::{JournalItem, SealedBlock};
 use crate::store::{Store, StoreClaim};
@@ -62,7 +63,7 @@ pub struct GroupCommit {
     /// store open.
     jobs: Arc<Intake<HandedIn>>,
     state: Arc<Mutex<State>>,
-    measured: Arc<Measured>,
+    measured: Measured,
     /// Where groups go first; `None` when the store is no replica's.
     replica: Option<Arc<Replica>>,
     /// Takes what a replica may not decide to the one that leads; without it, that is refused.
@@ -78,7 +79,7 @@ pub struct GroupCommit {
 pub struct Committer {
     queue: Arc<Mutex<Queue<HandedIn>>>,
     state: Arc<Mutex<State>>,
-    measured: Arc<Measured>,
+    measured: Measured,
     /// Where groups go first; `None` when the store is no replica's.
     replica: Option<Arc<Replica>>,
 }
@@ -92,16 +93,10 @@ struct HandedIn {
     job: Job,
 }
 
-/// What the commits took, and what they had in them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CommitMeasurements {
-    /// Seconds from the first change of a group to the end of its synced write.
-    pub seconds: HistogramSnapshot,
-    /// Changes that shared a synced write.
-    pub changes: HistogramSnapshot,
-}
-
+/// What the commits took, and what they had in them. Clones share it.
+#[derive(Clone)]
 struct Measured {
+    /// Seconds from the first change of a group to the end of its synced write.
     seconds: Histogram,
     changes: Histogram,
 }
@@ -178,12 +173,12 @@ impl GroupCommit {
 
     fn new(store: Store, replica: Option<Arc<Replica>>, forward: Option<Arc<dyn Forward>>) -> (Self, Committer) {
         let (jobs, queue) = Intake::new();
-        let (state, measured) = (Arc::default(), Arc::default());
+        let (state, measured) = (Arc::default(), Measured::default());
         let group_commit = Self {
             store,
             jobs: Arc::new(jobs),
             state: Arc::clone(&state),
-            measured: Arc::clone(&measured),
+            measured: measured.clone(),
             replica: replica.clone(),
             forward,
             #[cfg(feature = "fault-injection")]
@@ -211,10 +206,17 @@ impl GroupCommit {
         lock(&self.state).failure.clone()
     }
 
-    /// What the commits since the start took.
-    pub fn measurements(&self) -> CommitMeasurements {
-        let Measured { seconds, changes } = &*self.measured;
-        CommitMeasurements { seconds: seconds.snapshot(), changes: changes.snapshot() }
+    /// Adds what the commits take to `metrics`.
+    pub fn register(&self, metrics: &mut Metrics) {
+        let Measured { seconds, changes } = &self.measured;
+        let help = "Time of a synced write of the group commit";
+        metrics.add("selfsame_store_commit_duration_seconds", help, seconds.clone());
+        metrics.add("selfsame_store_commit_changes", "Changes that shared a synced write", changes.clone());
+    }
+
+    /// The seconds that the commits since the start took.
+    pub fn commit_seconds(&self) -> HistogramSnapshot {
+        self.measured.seconds.snapshot()
     }
 
     /// How long the thread has worked on the current group; zero between groups.

@@ -1,7 +1,12 @@
 //! Histograms: how often values fell into ranges, since the start. Recording takes no lock.
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 
 /// Upper bounds, in seconds, for steps of the registry: from a fraction of a sync to a stuck disk.
 pub const STEP_SECONDS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
@@ -9,10 +14,16 @@ pub const STEP_SECONDS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.
 /// Upper bounds for how many things were done together.
 pub const GROUP_SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0];
 
-/// Counts of values by ranges with fixed upper bounds, and their sum.
-#[derive(Debug)]
+/// Counts of values by ranges with fixed upper bounds, and their sum. Clones share them. That of
+/// `prometheus-client` has a lock, and cannot be read.
+#[derive(Clone, Debug)]
 pub struct Histogram {
     bounds: &'static [f64],
+    counted: Arc<Counted>,
+}
+
+#[derive(Debug)]
+struct Counted {
     /// One more than the bounds: the last is for values above all of them.
     counts: Vec<AtomicU64>,
     /// The bits of the sum, an `f64`.
@@ -34,16 +45,17 @@ pub struct HistogramSnapshot {
 impl Histogram {
     /// An empty histogram. `bounds` are upper bounds in ascending order, inclusive.
     pub fn new(bounds: &'static [f64]) -> Self {
-        Self { bounds, counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(), sum: AtomicU64::new(0) }
+        let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
+        Self { bounds, counted: Arc::new(Counted { counts, sum: AtomicU64::new(0) }) }
     }
 
     /// Counts a value.
     pub fn observe(&self, value: f64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
+        self.counted.counts[bucket].fetch_add(1, Ordering::Relaxed);
         let add = |sum| Some((f64::from_bits(sum) + value).to_bits());
         // The update fails only when its function returns `None`.
-        _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        _ = self.counted.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     /// Counts a time, in seconds.
@@ -54,10 +66,21 @@ impl Histogram {
     /// The present counts. A value that is counted at the same time may be missing in the sum.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
-        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
+        let counts = self.counted.counts.iter().map(|count| count.load(Ordering::Relaxed));
         let buckets: Vec<_> = bounds.zip(counts).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
-        HistogramSnapshot { buckets, sum: f64::from_bits(self.sum.load(Ordering::Relaxed)), count }
+        HistogramSnapshot { buckets, sum: f64::from_bits(self.counted.sum.load(Ordering::Relaxed)), count }
+    }
+}
+
+impl EncodeMetric for Histogram {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let HistogramSnapshot { buckets, sum, count } = self.snapshot();
+        encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
     }
 }
 

@@ -49,6 +49,7 @@ mod histogram;
 mod journal;
 mod ledger;
 mod log_check;
+mod metrics;
 mod migration;
 mod progress;
 mod reached;
@@ -74,18 +75,19 @@ pub use error::{LedgerError, StoreError};
 pub use facts::Membership;
 pub use faults::FaultScope;
 pub use fsck::{FsckReport, fsck};
-pub use group_commit::{
-    CommitMeasurements, Decision, Forward, ForwardedDecision, GroupCommit, OnAppended, OnDecided, OnDurable,
-    OnForwarded, is_certainly_unwritten,
-};
 #[cfg(feature = "fault-injection")]
 pub use group_commit::{Committer, ManualOutcome, TakenGroup, commit_at_once};
+pub use group_commit::{
+    Decision, Forward, ForwardedDecision, GroupCommit, OnAppended, OnDecided, OnDurable, OnForwarded,
+    is_certainly_unwritten,
+};
 pub use healing::Healing;
 pub use histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 pub use journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term};
 #[cfg(feature = "fault-injection")]
 pub use journal::{JournalCall, JournalFault, MemoryJournal};
 pub use ledger::{EmbeddedLedger, Ledger, LedgerReader};
+pub use metrics::{CollectedMetrics, Counter, Metrics, Samples};
 pub use progress::{NoProgress, Phase, Progress};
 pub use reached::Reached;
 pub use rebuild::{RebuildReport, rebuild};
@@ -103,4 +105,4 @@ pub use schema::records::{
     RequestRecord, Restoration, RootSourceRecord, SourceId, StoredRecord, UnloggedKey,
 };
 pub use snapshot::{Snapshot, SnapshotReads};
-pub use store::{FamilyInfo, MemoryDisk, OpenOptions, Store, StoreClaim, StoreStatistics, replaced_store};
+pub use store::{FamilyInfo, MemoryDisk, OpenOptions, Store, StoreClaim, replaced_store};

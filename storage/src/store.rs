@@ -4,10 +4,10 @@
 //! [`crate::RequestWriter`], [`crate::BlockWriter`], [`crate::VerificationRecords`].
 
 use std::fs::{self, Metadata};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, io};
 
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::Seal;
@@ -17,6 +17,7 @@ use selfsame_protocol::tree::{Node, PAGE_LEVELS};
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
 use crate::faults::FaultScope;
+use crate::metrics::Samples;
 use crate::migration::MIGRATIONS;
 use crate::recent::Recent;
 use crate::resources::Resources;
@@ -471,52 +472,60 @@ pub struct FamilyInfo {
     pub file_bytes: u64,
 }
 
-/// How RocksDB does, summed over the families.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreStatistics {
-    /// Bytes in the files of records, compressed, by level of the trees.
-    pub level_bytes: Vec<u64>,
-    /// Bytes in write buffers.
-    pub write_buffer_bytes: u64,
-    /// Bytes in the cache of blocks, which all families share.
-    pub block_cache_bytes: u64,
-    /// Bytes that compactions still have to rewrite, an estimate.
-    pub pending_compaction_bytes: u64,
-    /// Compactions that run now.
-    pub running_compactions: u64,
-    /// Whether RocksDB has stopped writes until compactions catch up.
-    pub is_write_stopped: bool,
-    /// Failures of background work since the start.
-    pub background_errors: u64,
-}
-
 /// RocksDB's number of levels.
 const LEVELS: usize = 7;
 
 impl Store {
-    /// How RocksDB does. It reads counters, no files.
-    pub fn statistics(&self) -> Result<StoreStatistics, StoreError> {
-        let of_all = |property: &str| {
-            let values = self.database().families().map(|name| self.database().property(name, property));
-            values.sum::<Result<u64, StoreError>>()
-        };
-        let of_one = |property| self.database().property(family::ALL[0], property);
-        let mut level_bytes = vec![0; LEVELS];
-        for (level, bytes) in self.database().files()? {
-            if let Some(sum) = level_bytes.get_mut(level) {
-                *sum += bytes;
+    /// Writes how RocksDB does. Reads counters, no files; what cannot be read is left out.
+    pub fn write_metrics(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let database = self.database();
+        // These count for the whole database, whichever family is asked.
+        let of_one = |property| database.property(family::ALL[0], property).ok();
+        let of_all =
+            |property| database.families().map(|name| database.property(name, property)).sum::<Result<u64, _>>().ok();
+        if let Ok(files) = database.files() {
+            let mut levels: [_; LEVELS] = std::array::from_fn(|level| (level.to_string(), 0));
+            for (level, bytes) in files {
+                if let Some((_, sum)) = levels.get_mut(level) {
+                    *sum += bytes;
+                }
+            }
+            let by_level = levels.iter().map(|(level, bytes)| ([("level", level.as_str())], *bytes));
+            samples.gauges("selfsame_store_level_bytes", "Bytes in the files of a level of RocksDB", by_level)?;
+        }
+        for (name, help, value) in [
+            (
+                "selfsame_store_write_buffer_bytes",
+                "Bytes in RocksDB's write buffers",
+                of_all("rocksdb.cur-size-all-mem-tables"),
+            ),
+            (
+                "selfsame_store_block_cache_bytes",
+                "Bytes in RocksDB's cache of blocks",
+                of_one("rocksdb.block-cache-usage"),
+            ),
+            (
+                "selfsame_store_pending_compaction_bytes",
+                "Bytes that RocksDB's compactions still have to rewrite, an estimate",
+                of_all("rocksdb.estimate-pending-compaction-bytes"),
+            ),
+            (
+                "selfsame_store_running_compactions",
+                "Compactions of RocksDB that run now",
+                of_one("rocksdb.num-running-compactions"),
+            ),
+            (
+                "selfsame_store_write_stopped",
+                "1 while RocksDB has stopped writes until its compactions catch up",
+                of_one("rocksdb.is-write-stopped").map(|stopped| u64::from(stopped != 0)),
+            ),
+        ] {
+            if let Some(value) = value {
+                samples.gauge(name, help, value)?;
             }
         }
-        Ok(StoreStatistics {
-            level_bytes,
-            write_buffer_bytes: of_all("rocksdb.cur-size-all-mem-tables")?,
-            // These count for the whole database, whichever family is asked.
-            block_cache_bytes: of_one("rocksdb.block-cache-usage")?,
-            pending_compaction_bytes: of_all("rocksdb.estimate-pending-compaction-bytes")?,
-            running_compactions: of_one("rocksdb.num-running-compactions")?,
-            is_write_stopped: of_one("rocksdb.is-write-stopped")? != 0,
-            background_errors: of_one("rocksdb.background-errors")?,
-        })
+        let Some(errors) = of_one("rocksdb.background-errors") else { return Ok(()) };
+        samples.counter("selfsame_store_background_errors", "Failures of RocksDB's background work", errors)
     }
 
     /// What each family takes, in the order of the layout.

@@ -12,14 +12,14 @@ use selfsame_protocol::bridge::entries::{EntryError, EntryLimits, OwnRequest, Re
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::time::RetryAfter;
-use selfsame_storage::StoreError;
+use selfsame_storage::{Metrics, StoreError};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::message_bridge::{BridgeState, EntryKind, FoundRequest, MessageBridgeMessage, NewEntry, TakenResponse};
 use super::peers::{Answer, BridgePeers, Question, QuestionKind};
 use crate::support::replica::LeaderError;
 use crate::support::slot::{CallError, RESTART_PATIENCE};
-use crate::support::source_limits::{FollowerLimits, TooManyRequests};
+use crate::support::source_limits::{FollowerLimits, TooManyRequests, register_refusals};
 
 // The settings of the message bridge.
 
@@ -122,21 +122,13 @@ pub struct BridgeHandle {
     state: Arc<BridgeState>,
 }
 
-/// What the bridge holds, and what it has refused since the start.
+/// What the bridge holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BridgeStatistics {
     /// Requests and answers that are kept.
     pub entries: usize,
     /// Their bytes, as the limits count them.
     pub bytes: usize,
-    /// Messages that were refused because all together leave no room.
-    pub refused_full: u64,
-    /// Messages that were refused because their source has as many as it may have.
-    pub refused_of_source: u64,
-    /// Messages and fetches that were refused because their source had made as many as it may.
-    pub refused_rate: u64,
-    /// Waits for an answer that were refused because their source waits for as many as it may.
-    pub refused_followers: u64,
 }
 
 /// How far a request is, with its answer.
@@ -313,17 +305,28 @@ impl BridgeHandle {
         self.poll(id, source, Some(wait)).await
     }
 
-    /// What this service keeps, and what it has refused.
+    /// What this service keeps.
     pub fn statistics(&self) -> BridgeStatistics {
-        let BridgeState { entries, bytes, refused_full, refused_of_source, followers, .. } = &*self.state;
-        BridgeStatistics {
-            entries: entries.load(Ordering::Relaxed),
-            bytes: bytes.load(Ordering::Relaxed),
-            refused_full: refused_full.load(Ordering::Relaxed),
-            refused_of_source: refused_of_source.load(Ordering::Relaxed),
-            refused_rate: self.state.per_source.refused(),
-            refused_followers: followers.refused_of_source(),
-        }
+        let BridgeState { entries, bytes, .. } = &*self.state;
+        BridgeStatistics { entries: entries.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
+    }
+
+    /// Adds the numbers of the bridge to `metrics`.
+    pub(crate) fn register(&self, metrics: &mut Metrics) {
+        let BridgeState { per_source, followers, refused_full, refused_of_source, .. } = &*self.state;
+        let help = "Messages that the message bridge refused because all together leave no room";
+        metrics.add("selfsame_bridge_refused_full", help, refused_full.clone());
+        register_refusals(metrics, "bridge_per_source", "bridge", &per_source.refused);
+        register_refusals(metrics, "memory_mib", "bridge", refused_of_source);
+        register_refusals(metrics, "followers_per_source", "bridge", &followers.refused_of_source);
+        let bridge = self.clone();
+        metrics.add_group(move |samples| {
+            let BridgeStatistics { entries, bytes } = bridge.statistics();
+            let help = "Requests and answers that the message bridge keeps";
+            samples.gauge("selfsame_bridge_entries", help, entries)?;
+            let help = "What the entries of the message bridge take, in bytes, as its limit counts them";
+            samples.gauge("selfsame_bridge_bytes", help, bytes)
+        });
     }
 
     /// Changes the settings, from the next message on.

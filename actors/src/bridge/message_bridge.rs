@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::bridge::entries::{Entries, EntryError, EntryLimits, OwnRequest, RequestText, Retrieved};
 use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
-use selfsame_storage::FaultScope;
+use selfsame_storage::{Counter, FaultScope};
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -117,8 +117,8 @@ pub(crate) struct BridgeState {
     pub bytes: AtomicUsize,
     /// Messages since the start that were not kept because there was no room, or because their
     /// source had as many as it may have.
-    pub refused_full: AtomicU64,
-    pub refused_of_source: AtomicU64,
+    pub refused_full: Counter,
+    pub refused_of_source: Counter,
 }
 
 impl BridgeState {
@@ -141,8 +141,8 @@ impl BridgeState {
             peers,
             entries: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
-            refused_full: AtomicU64::new(0),
-            refused_of_source: AtomicU64::new(0),
+            refused_full: Counter::default(),
+            refused_of_source: Counter::default(),
         }
     }
 }
@@ -298,8 +298,8 @@ impl MessageBridgeState {
     fn finish_keeping(&self, id: &EntryId, kept: Result<(), EntryError>) -> Result<(), EntryError> {
         match kept {
             Ok(()) => self.followers.notify(id),
-            Err(EntryError::Full) => drop(self.shared.refused_full.fetch_add(1, Ordering::Relaxed)),
-            Err(EntryError::SourceFull) => drop(self.shared.refused_of_source.fetch_add(1, Ordering::Relaxed)),
+            Err(EntryError::Full) => _ = self.shared.refused_full.inc(),
+            Err(EntryError::SourceFull) => _ = self.shared.refused_of_source.inc(),
             Err(EntryError::Taken | EntryError::NoSuchRequest | EntryError::AlreadyAnswered | EntryError::TooLong) => {}
         }
         kept

@@ -2,6 +2,7 @@
 //! show it.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::roots::{RootAge, UntrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
+use selfsame_storage::{Metrics, Samples};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -24,6 +26,7 @@ use super::follower::{ChainState, Contract, FollowedChain, FollowedSource, Follo
 use super::key_source::state_name;
 use super::nodes::NodeStatus;
 use super::root_source::RootSource;
+use crate::clock::Clock;
 
 /// The longest time that a proof waits because its root is looked for.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
@@ -246,6 +249,12 @@ impl ChainHandle {
     /// The chains with their contracts, as they are at `now`, the service's time.
     pub fn status(&self, now: UnixSeconds) -> Vec<ChainStatus> {
         self.state.chains.iter().map(|chain| chain.status(now)).collect()
+    }
+
+    /// Adds the numbers of each followed contract to `metrics`; `clock` gives the time of ages.
+    pub(crate) fn register(&self, metrics: &mut Metrics, clock: Arc<dyn Clock>) {
+        let chain = self.clone();
+        metrics.add_group(move |samples| write_metrics(&chain.status(clock.unix_seconds()), samples));
     }
 
     /// The followed roots for some proofs, each with the reason why they do not count.
@@ -517,4 +526,33 @@ impl FollowedSource {
 fn deployment_status(deployment: Deployment) -> DeploymentStatus {
     let Deployment { registry, issuers, oprf_keys, proof_verifier } = deployment;
     DeploymentStatus { registry, issuers, oprf_keys, proof_verifier }
+}
+
+fn write_metrics(chains: &[ChainStatus], samples: &mut Samples<'_>) -> fmt::Result {
+    let sources: Vec<&SourceStatus> = chains.iter().flat_map(|chain| &chain.sources).collect();
+    let ages = |age: fn(&SourceStatus) -> Option<u64>| {
+        sources.iter().filter_map(move |source| Some(([("source", source.name.as_str())], age(source)?)))
+    };
+    let help = "Age of the last block at which a contract's data was complete";
+    samples.gauges("selfsame_chain_confirmed_age_seconds", help, ages(|source| source.confirmed_seconds_ago))?;
+    let help = "Age of a contract's newest root";
+    samples.gauges("selfsame_chain_newest_root_age_seconds", help, ages(newest_root_age))?;
+    let flags = |flag: fn(&SourceStatus) -> bool| {
+        sources.iter().map(move |source| ([("source", source.name.as_str())], u64::from(flag(source))))
+    };
+    let help = "1 while a contract's data is unread or too old, so that proofs are refused";
+    samples.gauges("selfsame_chain_stale", help, flags(|source| !source.is_usable()))?;
+    let help = "1 while the last look at a contract failed";
+    samples.gauges("selfsame_chain_failing", help, flags(|source| source.failure.is_some()))?;
+    let help = "1 while a contract runs code that was not accepted";
+    samples.gauges("selfsame_chain_alarm", help, flags(|source| source.alarm.is_some()))?;
+    let reorganizations = sources.iter().map(|source| ([("source", source.name.as_str())], source.reorganizations));
+    samples.counters("selfsame_chain_reorganizations", "Reorganizations that were followed", reorganizations)
+}
+
+fn newest_root_age(source: &SourceStatus) -> Option<u64> {
+    match source.data {
+        SourceData::Roots { newest_root_seconds_ago, .. } => newest_root_seconds_ago,
+        _ => None,
+    }
 }

@@ -13,7 +13,7 @@ use selfsame_protocol::events::delivery::Event;
 use selfsame_protocol::events::record::EventPosition;
 use selfsame_protocol::events::{Audience, EventId, EventKind};
 use selfsame_protocol::time::UnixMillis;
-use selfsame_storage::{EventRecords, FaultScope, ReceiverKey, StoreError};
+use selfsame_storage::{EventRecords, FaultScope, Metrics, ReceiverKey, StoreError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -371,6 +371,30 @@ impl EventsHandle {
     pub fn counts(&self) -> Vec<(String, DeliveryCounts)> {
         let settings = self.state.settings.load();
         settings.receivers.iter().map(|receiver| (receiver.id.clone(), self.state.counts(&receiver.id))).collect()
+    }
+
+    /// Adds the numbers of each webhook of the settings to `metrics`.
+    pub(crate) fn register(&self, metrics: &mut Metrics) {
+        let events = self.clone();
+        metrics.add_group(move |samples| {
+            let webhooks = events.counts();
+            if webhooks.is_empty() {
+                return Ok(());
+            }
+            let of = |value: fn(&DeliveryCounts) -> u64| {
+                webhooks.iter().map(move |(id, counts)| ([("webhook", id.as_str())], value(counts)))
+            };
+            let help = "Webhooks that were accepted";
+            samples.counters("selfsame_webhook_delivered", help, of(|counts| counts.delivered))?;
+            let help = "Attempts to send a webhook that failed";
+            samples.counters("selfsame_webhook_failed", help, of(|counts| counts.failed))?;
+            let help = "Events that are being sent, or wait for another attempt";
+            samples.gauges("selfsame_webhook_waiting", help, of(|counts| counts.waiting))?;
+            let help = "Events that a webhook has not accepted in all attempts";
+            samples.gauges("selfsame_webhook_dead_letters", help, of(|counts| counts.dead))?;
+            let help = "Events that were given up, and are not kept as dead letters";
+            samples.gauges("selfsame_webhook_events_lost", help, of(|counts| counts.lost))
+        });
     }
 
     /// The dead letters of a receiver behind a position, at most a hundred, the oldest first.

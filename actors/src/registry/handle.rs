@@ -1,6 +1,7 @@
 //! The registry's handle, for writing and reading.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,7 @@ use selfsame_protocol::ledger::{Block, BlockReceipts, BlockResult, RequestId, Si
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::tree::Root;
 use selfsame_storage::{
-    AppliedBlock, CommitMeasurements, GroupCommit, Snapshot, SnapshotReads, StoreError, StoreStatistics,
+    AppliedBlock, GroupCommit, HistogramSnapshot, Metrics, Samples, Snapshot, SnapshotReads, StoreError,
 };
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -21,14 +22,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::actors::{RegistryState, RequestTrackerMessage};
 use super::head_signer::{HeadSigner, HeadSigningError};
-use super::open_requests::RegistryMeasurements;
 use super::publication::Publication;
 use super::reader::{Reader, Reads};
 use super::request_tracker::AdmissionLimits;
 use super::waiters::RequestProgress;
 use crate::support::replica::{AwaitError, CatchingUp, Forwarding, NotCaughtUp};
 use crate::support::slot::Slot;
-use crate::support::source_limits::{SourceLimiter, TooManyRequests};
+use crate::support::source_limits::{SourceLimiter, TooManyRequests, register_refusals};
 use crate::support::tasks::{BoundedBlocking, RetriedStep};
 
 /// How long it is waited for a sealed block to be applied.
@@ -61,15 +61,6 @@ pub struct RegistryStatistics {
     pub applied_height: u64,
     /// Number of accounts.
     pub accounts: u64,
-}
-
-/// How many requests to the registry the limits of their sources refused since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegistryRefusals {
-    /// Operations, by [`AdmissionLimits::per_source`].
-    pub operations: u64,
-    /// Receipts that had to be computed, by the same limit.
-    pub receipts: u64,
 }
 
 /// A block with the result of applying it.
@@ -477,25 +468,48 @@ impl RegistryHandle {
         committing.into_iter().chain(steps).collect()
     }
 
-    /// The requests that the limits of their sources refused.
-    pub fn source_refusals(&self) -> RegistryRefusals {
-        let Inner { per_source, receipts_per_source, .. } = &*self.inner;
-        RegistryRefusals { operations: per_source.refused(), receipts: receipts_per_source.refused() }
+    /// Adds the numbers of the registry, of its store and of the commits to `metrics`.
+    pub(crate) fn register(&self, metrics: &mut Metrics) {
+        let Inner { reader, per_source, receipts_per_source, group_commit, .. } = &*self.inner;
+        reader.counters.register(metrics);
+        reader.operations.register(metrics);
+        group_commit.register(metrics);
+        register_refusals(metrics, "per_source", "gateway", &per_source.refused);
+        register_refusals(metrics, "per_source", "receipts", &receipts_per_source.refused);
+        let registry = self.clone();
+        metrics.add_group(move |samples| registry.write_metrics(samples));
     }
 
-    /// What the registry's steps took since the start.
-    pub fn measurements(&self) -> RegistryMeasurements {
-        self.inner.reader.operations.measurements()
+    /// Writes what is not counted, but known.
+    fn write_metrics(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let (reader, snapshot) = (&self.inner.reader, self.snapshot());
+        let open = reader.counters.open_requests.load(Ordering::Relaxed);
+        samples.gauge("selfsame_registry_open_requests", "Requests accepted and not final", open)?;
+        let help = "The most requests that may be open";
+        samples.gauge("selfsame_registry_open_requests_limit", help, reader.limits.load().queue_length)?;
+        let help = "Age of the oldest request that is not final; 0 when there is none";
+        let oldest = reader.operations.oldest().unwrap_or_default().as_secs_f64();
+        samples.gauge("selfsame_registry_oldest_open_request_age_seconds", help, oldest)?;
+        let help = "Clients that wait for a final state";
+        samples.gauge("selfsame_registry_status_waiters", help, reader.publication.waiters.count())?;
+        let help = "Height of the last sealed block";
+        samples.gauge("selfsame_registry_ledger_height", help, reader.ledger_height())?;
+        let last = &snapshot.tip().seal;
+        samples.gauge("selfsame_registry_applied_height", "Height of the last applied block", last.height)?;
+        samples.gauge("selfsame_registry_accounts", "Accounts", snapshot.next_leaf_index().0 - 1)?;
+        let help = "Time of the last applied block, in Unix time; 0 before the first";
+        samples.gauge("selfsame_registry_last_block_timestamp_seconds", help, last.time.0)?;
+        reader.write_store_metrics(samples)
     }
 
-    /// What the commits took since the start.
-    pub fn commits(&self) -> CommitMeasurements {
-        self.inner.group_commit.measurements()
+    /// The seconds from the admission of requests to their published final state, since the start.
+    pub fn final_seconds(&self) -> HistogramSnapshot {
+        self.inner.reader.operations.final_seconds()
     }
 
-    /// How the store does.
-    pub fn store_statistics(&self) -> Result<StoreStatistics, StoreError> {
-        self.inner.reader.store_statistics()
+    /// The seconds that the commits since the start took.
+    pub fn commit_seconds(&self) -> HistogramSnapshot {
+        self.inner.group_commit.commit_seconds()
     }
 
     /// Statistics of the registry.
@@ -503,9 +517,9 @@ impl RegistryHandle {
         let reader = &self.inner.reader;
         let snapshot = self.snapshot();
         RegistryStatistics {
-            accepted: reader.counters.accepted.load(Ordering::Relaxed),
-            finalized: reader.counters.finalized.load(Ordering::Relaxed),
-            failed: reader.counters.failed.load(Ordering::Relaxed),
+            accepted: reader.counters.accepted.get(),
+            finalized: reader.counters.finalized.get(),
+            failed: reader.counters.failed.get(),
             open_requests: reader.counters.open_requests.load(Ordering::Relaxed),
             queue_length: reader.limits.load().queue_length,
             status_waiters: reader.publication.waiters.count(),

@@ -11,7 +11,7 @@ use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ledger::{Block, Entry, Outcome, RequestId, recover_signer};
 use selfsame_protocol::registry::{Operation, RecoveredSigner};
 use selfsame_protocol::{Address, B256, keccak256};
-use selfsame_storage::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
+use selfsame_storage::{GROUP_SIZES, Histogram, HistogramSnapshot, Metrics, STEP_SECONDS};
 use tokio::time::Instant;
 use tracing::{Span, field};
 
@@ -20,28 +20,16 @@ use crate::support::slot::actor_span;
 /// Upper bounds, in seconds, for the time until a request is final.
 const FINAL_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// What the registry's steps took since the start.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RegistryMeasurements {
-    /// Seconds from the admission of a request to the publication of its final state. Requests that
-    /// an earlier process admitted count from this process's start.
-    pub final_seconds: HistogramSnapshot,
-    /// Operations in a block.
-    pub block_operations: HistogramSnapshot,
-    /// Seconds to read the queue, seal a block, and append it to the ledger.
-    pub seal_seconds: HistogramSnapshot,
-    /// Seconds to apply a block and to publish the new state.
-    pub apply_seconds: HistogramSnapshot,
-    /// Age of the oldest open request; `None` when none is open.
-    pub oldest_open: Option<Duration>,
-}
-
 /// The open requests with their spans, and what the steps took.
 pub(crate) struct OpenOperations {
     open: Mutex<HashMap<RequestId, OpenOperation>>,
+    /// Seconds from the admission of a request to the publication of its final state. Requests that
+    /// an earlier process admitted count from this process's start.
     final_seconds: Histogram,
     block_operations: Histogram,
+    /// Seconds to read the queue, seal a block, and append it to the ledger.
     pub seal_seconds: Histogram,
+    /// Seconds to apply a block and to publish the new state.
     pub apply_seconds: Histogram,
 }
 
@@ -133,16 +121,27 @@ impl OpenOperations {
         }
     }
 
-    /// What the steps took until now.
-    pub fn measurements(&self) -> RegistryMeasurements {
+    /// Adds what the steps take to `metrics`.
+    pub fn register(&self, metrics: &mut Metrics) {
+        let Self { open: _, final_seconds, block_operations, seal_seconds, apply_seconds } = self;
+        let help = "Time from the admission of a request to its published final state";
+        metrics.add("selfsame_registry_request_duration_seconds", help, final_seconds.clone());
+        metrics.add("selfsame_registry_block_operations", "Operations in a block", block_operations.clone());
+        let help = "Time to seal a block and to append it to the ledger, with the sync";
+        metrics.add("selfsame_registry_block_seal_duration_seconds", help, seal_seconds.clone());
+        let help = "Time to apply a block and to publish the new state";
+        metrics.add("selfsame_registry_block_apply_duration_seconds", help, apply_seconds.clone());
+    }
+
+    /// The seconds from the admission of requests to their published final state, since the start.
+    pub fn final_seconds(&self) -> HistogramSnapshot {
+        self.final_seconds.snapshot()
+    }
+
+    /// Age of the oldest open request; `None` when none is open.
+    pub fn oldest(&self) -> Option<Duration> {
         let oldest = self.lock().values().map(|open| open.since).min();
-        RegistryMeasurements {
-            final_seconds: self.final_seconds.snapshot(),
-            block_operations: self.block_operations.snapshot(),
-            seal_seconds: self.seal_seconds.snapshot(),
-            apply_seconds: self.apply_seconds.snapshot(),
-            oldest_open: oldest.map(|oldest| oldest.elapsed()),
-        }
+        oldest.map(|oldest| oldest.elapsed())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, OpenOperation>> {

@@ -1,5 +1,6 @@
 //! What every part of the registry may read: snapshots, records, blocks and marks.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -9,8 +10,8 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::{Block, Outcome, RequestId, Seal};
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{
-    AppliedBlock, FaultScope, GroupCommit, LedgerReader, Place, RequestRecord, Snapshot, Store, StoreError,
-    StoreStatistics,
+    AppliedBlock, Counter, FaultScope, GroupCommit, LedgerReader, Metrics, Place, RequestRecord, Samples, Snapshot,
+    Store, StoreError,
 };
 
 use super::blocks::OwnBlocks;
@@ -24,17 +25,26 @@ use crate::support::tasks::Blocking;
 /// Counts since the start.
 #[derive(Default)]
 pub(crate) struct Counters {
-    pub accepted: AtomicU64,
-    pub finalized: AtomicU64,
-    pub failed: AtomicU64,
+    pub accepted: Counter,
+    pub finalized: Counter,
+    pub failed: Counter,
     pub open_requests: AtomicUsize,
 }
 
 impl Counters {
+    /// Adds them to `metrics`. How many are open is read with what else is.
+    pub(super) fn register(&self, metrics: &mut Metrics) {
+        let help = "Requests by the state that they came to";
+        let Self { accepted, finalized, failed, open_requests: _ } = self;
+        for (state, count) in [("accepted", accepted), ("finalized", finalized), ("failed", failed)] {
+            metrics.add_series("selfsame_registry_requests", help, [("state", state)], count.clone());
+        }
+    }
+
     pub(super) fn record_outcomes(&self, outcomes: &[Outcome]) {
         let applied = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Applied { .. })).count();
-        self.finalized.fetch_add(applied as u64, Ordering::Relaxed);
-        self.failed.fetch_add((outcomes.len() - applied) as u64, Ordering::Relaxed);
+        self.finalized.inc_by(applied as u64);
+        self.failed.inc_by((outcomes.len() - applied) as u64);
     }
 }
 
@@ -87,9 +97,9 @@ impl Reader {
         self.publication.snapshot()
     }
 
-    /// How the store does.
-    pub fn store_statistics(&self) -> Result<StoreStatistics, StoreError> {
-        self.store.statistics()
+    /// Writes how the store does.
+    pub fn write_store_metrics(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        self.store.write_metrics(samples)
     }
 
     /// A request's record.

@@ -423,7 +423,7 @@ impl RequestTrackerState {
             let _entered = span.entered();
             match result {
                 Ok(()) => {
-                    admitter.reader.counters.accepted.fetch_add(1, Ordering::Relaxed);
+                    admitter.reader.counters.accepted.inc();
                     admitter.mark_durable(sequence);
                     log_step(&Span::current(), admitter.slot.name(), || {
                         tracing::debug!(sequence, "admitted a request")

@@ -6,7 +6,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use selfsame_protocol::client_secret::ClientSecret;
@@ -19,7 +18,7 @@ use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::verification::directory::RelyingParty;
 use selfsame_protocol::verification::items::ItemError;
 use selfsame_protocol::verification::{Environment, ProofKind};
-use selfsame_storage::StoreError;
+use selfsame_storage::{Metrics, StoreError};
 
 use super::keys::{PUBLISHED_AFTER_RETIREMENT, rotation_due};
 use super::records::{KEY_PATIENCE, SignInState, TransactionId};
@@ -28,7 +27,7 @@ use super::signing_keys::{KeyState, PublicJwk, SigningError};
 use crate::key_cipher::KeyCipher;
 use crate::support::replica::AwaitError;
 use crate::support::slot::CallError;
-use crate::support::source_limits::{FollowerLimits, FollowerPermit, TooManyRequests};
+use crate::support::source_limits::{FollowerLimits, FollowerPermit, TooManyRequests, register_refusals};
 use crate::verification::handle::VerificationHandle;
 use crate::verification::refusals::VerificationError;
 
@@ -260,17 +259,6 @@ pub struct SignInStatistics {
     pub expired_unanswered: u64,
 }
 
-/// How many requests of sign-in the limits of their sources refused since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SignInRefusals {
-    /// Requests of all kinds, by [`SignInLimits::per_source`].
-    pub per_source: u64,
-    /// Authorization requests, by the share of a source in [`SignInLimits::open_sign_ins`].
-    pub open_sign_ins: u64,
-    /// Followers, by [`SignInLimits::followers_per_source`].
-    pub followers: u64,
-}
-
 impl SignInHandle {
     pub(crate) fn new(state: Arc<SignInState>, verification: VerificationHandle) -> Self {
         Self { state, verification }
@@ -279,7 +267,7 @@ impl SignInHandle {
     /// The counts since the start.
     pub fn statistics(&self) -> SignInStatistics {
         SignInStatistics {
-            unprotected_code_requests: self.state.unprotected_code_requests.load(Ordering::Relaxed),
+            unprotected_code_requests: self.state.unprotected_code_requests.get(),
             expired_unanswered: self.state.unanswered.expired(),
         }
     }
@@ -289,19 +277,29 @@ impl SignInHandle {
         self.state.keys.load().as_ref()?.stored.current()?.promoted_at
     }
 
-    /// The requests that the limits of their sources refused.
-    pub fn source_refusals(&self) -> SignInRefusals {
-        SignInRefusals {
-            per_source: self.state.per_source.refused(),
-            open_sign_ins: self.state.refused_open_sign_ins.load(Ordering::Relaxed),
-            followers: self.state.followers.refused_of_source(),
-        }
+    /// Adds the numbers of sign-in to `metrics`. The daemon counts the events of sign-ins in its
+    /// audit trail.
+    pub(crate) fn register(&self, metrics: &mut Metrics) {
+        let SignInState { unprotected_code_requests, unanswered, per_source, refused_open_sign_ins, followers, .. } =
+            &*self.state;
+        let help = "Authorization requests for a code with neither code_challenge nor nonce";
+        metrics.add("selfsame_sign_in_unprotected_code_requests", help, unprotected_code_requests.clone());
+        unanswered.register(metrics);
+        register_refusals(metrics, "sign_ins_per_source", "sign-in", &per_source.refused);
+        register_refusals(metrics, "open_sign_ins", "sign-in", refused_open_sign_ins);
+        register_refusals(metrics, "followers_per_source", "sign-in", &followers.refused_of_source);
+        let sign_in = self.clone();
+        metrics.add_group(move |samples| {
+            let Some(promoted_at) = sign_in.current_key_promoted_at() else { return Ok(()) };
+            let help = "When the key that signs ID tokens began to sign, in Unix time";
+            samples.gauge("selfsame_sign_in_current_key_promoted_timestamp_seconds", help, promoted_at.0)
+        });
     }
 
     /// Counts a valid authorization request, if its code is not protected.
     pub(super) fn count_unprotected(&self, request: &AuthorizationRequest) {
         if request.has_unprotected_code() {
-            self.state.unprotected_code_requests.fetch_add(1, Ordering::Relaxed);
+            self.state.unprotected_code_requests.inc();
         }
     }
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows,
 use selfsame_protocol::shares::quarter;
 use selfsame_protocol::sign_in::records::Transaction;
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
-use selfsame_storage::{Decision, RecordWrite, Records, StoreError};
+use selfsame_storage::{Counter, Decision, Metrics, RecordWrite, Records, StoreError};
 
 use super::handle::SignInError;
 use super::records::TransactionId;
@@ -86,10 +85,21 @@ impl OpenSignIns {
 pub(crate) struct UnansweredSignIns {
     open: Mutex<BTreeSet<(UnixSeconds, TransactionId)>>,
     /// How many have expired.
-    expired: AtomicU64,
+    expired: Counter,
 }
 
 impl UnansweredSignIns {
+    /// Adds them to `metrics`.
+    pub fn register(&self, metrics: &mut Metrics) {
+        let help = "Sign-ins begun since the start that expired before a person answered them";
+        metrics.add("selfsame_sign_in_expired_unanswered", help, self.expired.clone());
+    }
+
+    /// How many expired without an answer.
+    pub fn expired(&self) -> u64 {
+        self.expired.get()
+    }
+
     /// A transaction was recorded, which expires at a time.
     pub fn add(&self, id: TransactionId, expires_at: UnixSeconds) {
         self.open().insert((expires_at, id));
@@ -98,11 +108,6 @@ impl UnansweredSignIns {
     /// A transaction was answered.
     pub fn remove(&self, id: TransactionId, expires_at: UnixSeconds) {
         self.open().remove(&(expires_at, id));
-    }
-
-    /// How many expired without an answer.
-    pub fn expired(&self) -> u64 {
-        self.expired.load(Ordering::Relaxed)
     }
 
     /// Deletes and counts at most `limit` transactions that expired before `time` (exclusive)
@@ -136,7 +141,7 @@ impl UnansweredSignIns {
             match decision {
                 Ok(decision) => {
                     self.remove(id, expires_at);
-                    self.expired.fetch_add(u64::from(decision == Decision::Written), Ordering::Relaxed);
+                    self.expired.inc_by(u64::from(decision == Decision::Written));
                 }
                 Err(error) => failed = Some(error),
             }

@@ -17,7 +17,9 @@ use selfsame_protocol::B256;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Decision, FaultScope, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord};
+use selfsame_storage::{
+    Counter, Decision, FaultScope, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord,
+};
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -120,9 +122,9 @@ pub(crate) struct SignInState {
     pub per_source: SourceLimiter,
     pub followers: Arc<FollowerLimits<TransactionId>>,
     /// Authorization requests since the start whose code is not protected.
-    pub unprotected_code_requests: AtomicU64,
+    pub unprotected_code_requests: Counter,
     /// Sign-ins since the start that were refused because their source has begun enough.
-    pub refused_open_sign_ins: AtomicU64,
+    pub refused_open_sign_ins: Counter,
     pub unanswered: UnansweredSignIns,
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
     /// The keys, published by the session registry; `None` until their first use.
@@ -186,8 +188,8 @@ impl SignInState {
             limits: ArcSwap::from_pointee(limits),
             per_source: SourceLimiter::new(limits.per_source),
             followers: Arc::default(),
-            unprotected_code_requests: AtomicU64::new(0),
-            refused_open_sign_ins: AtomicU64::new(0),
+            unprotected_code_requests: Counter::default(),
+            refused_open_sign_ins: Counter::default(),
             unanswered: UnansweredSignIns::default(),
             keys: ArcSwapOption::empty(),
             fault_scope: FaultScope::of_instance(&instance),

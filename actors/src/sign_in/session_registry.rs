@@ -9,7 +9,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -173,7 +172,7 @@ impl SessionRegistryState {
             SessionRegistryMessage::OpenSignIn(source, reply) => {
                 let opened = self.open.open(source, limit(), self.shared.clock.now());
                 if matches!(opened, Err(SignInError::TooMany(_))) {
-                    self.shared.refused_open_sign_ins.fetch_add(1, Ordering::Relaxed);
+                    self.shared.refused_open_sign_ins.inc();
                 }
                 drop(reply.send(opened));
             }

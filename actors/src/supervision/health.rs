@@ -4,12 +4,13 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::select_all;
-use selfsame_storage::{GroupCommit, Healing, Store, StoreError};
+use selfsame_storage::{GroupCommit, Healing, Metrics, Samples, Store, StoreError};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -88,6 +89,12 @@ impl Heartbeat {
             health(name, worker.restarts(), 0, silent_for, Duration::ZERO)
         });
         actors.chain(workers).collect()
+    }
+
+    /// Adds the numbers of the actors to `metrics`.
+    pub fn register(self: &Arc<Self>, metrics: &mut Metrics) {
+        let heartbeat = Arc::clone(self);
+        metrics.add_group(move |samples| write_metrics(&heartbeat.health(), samples));
     }
 
     /// The service has ended: calls to its actors fail at once.
@@ -337,6 +344,30 @@ fn tell_changes(announcer: &Announcer, before: BTreeSet<String>, now: BTreeSet<S
 pub(super) fn silent_actors(actors: &[ActorHealth]) -> impl Iterator<Item = String> + '_ {
     let silent = actors.iter().filter(|actor| !actor.is_responsive);
     silent.map(|actor| format!("{} gives no answer", actor.name))
+}
+
+fn write_metrics(actors: &[ActorHealth], samples: &mut Samples<'_>) -> fmt::Result {
+    let counts = |count: fn(&ActorHealth) -> u64| {
+        actors.iter().map(move |health| ([("actor", actor_label(&health.name))], count(health)))
+    };
+    let seconds = |time: fn(&ActorHealth) -> Duration| {
+        actors.iter().map(move |health| ([("actor", actor_label(&health.name))], time(health).as_secs_f64()))
+    };
+    let help = "Starts of an actor after its first";
+    samples.counters("selfsame_actor_restarts", help, counts(|health| health.restarts))?;
+    let help = "Calls that wait for an actor's answer";
+    samples.gauges("selfsame_actor_waiting_calls", help, counts(|health| health.waiting_calls as u64))?;
+    let help = "Time since an actor last answered; of a verifier worker, time since it took its present batch";
+    samples.gauges("selfsame_actor_silent_seconds", help, seconds(|health| health.silent_for))?;
+    let help = "Time that the last question waited in an actor's mailbox; it is asked once a second";
+    samples.gauges("selfsame_actor_mailbox_wait_seconds", help, seconds(|health| health.mailbox_wait))
+}
+
+/// An actor's name without that of the instance, and without the number of its start, so that each
+/// restart has the same label.
+fn actor_label(name: &str) -> &str {
+    let name = name.split_once('/').map_or(name, |(_, name)| name);
+    name.rsplit_once('.').map_or(name, |(name, _)| name)
 }
 
 #[cfg(test)]

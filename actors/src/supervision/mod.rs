@@ -10,11 +10,9 @@
 //! | [`health`] | asks every actor for an answer, and watches the store; tells embedders of troubles |
 //! | [`leadership`] | the election, as a trait, and the actor of a replica that takes part in it |
 //! | [`replication`] | a replica's part: follows the journal, begins and ends to lead, answers other replicas |
-//! | [`metrics`] | every number that a service counts |
 
 pub(crate) mod health;
 pub(crate) mod leadership;
-pub(crate) mod metrics;
 pub(crate) mod replication;
 pub(crate) mod service;
 pub(crate) mod service_actor;

@@ -5,6 +5,7 @@
 //! embedder. All actors run on every replica. Those that decide (request tracker, batcher) refuse
 //! or rest while another replica leads, and read the store again before this one does.
 
+use std::fmt;
 use std::sync::Mutex as BlockingMutex;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,8 +13,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use selfsame_protocol::encoding::{DecodeError, decode, encode};
 use selfsame_storage::{
-    AppliedEntry, ForwardedDecision, GroupCommit, JournalEntry, Position, RecordKind, Replica, Store, StoreError, Term,
-    is_certainly_unwritten,
+    AppliedEntry, ForwardedDecision, GroupCommit, JournalEntry, Metrics, Position, RecordKind, Replica, Samples, Store,
+    StoreError, Term, is_certainly_unwritten,
 };
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
@@ -139,17 +140,13 @@ impl Replication {
 
     /// See [`crate::Service::replica_status`].
     pub fn status(&self) -> ReplicaStatus {
-        let Observations { end, leader, unfit_until } = lock(&self.parts.seen).clone();
-        ReplicaStatus {
-            position: self.parts.replica.position(),
-            synced: self.parts.replica.synced(),
-            end,
-            staleness: self.parts.freshness.age(),
-            leading: self.parts.replica.leading(),
-            held: self.parts.replica.held(),
-            leader,
-            is_unfit: unfit_until.is_some_and(|until| Instant::now() < until),
-        }
+        self.parts.status()
+    }
+
+    /// Adds the numbers of the replica to `metrics`.
+    pub fn register(&self, metrics: &mut Metrics) {
+        let parts = Arc::clone(&self.parts);
+        metrics.add_group(move |samples| parts.write_metrics(samples));
     }
 
     /// See [`crate::Service::lead`].
@@ -165,6 +162,38 @@ impl Replication {
     /// Ends the tasks.
     pub fn stop(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl ReplicationParts {
+    fn status(&self) -> ReplicaStatus {
+        let Observations { end, leader, unfit_until } = lock(&self.seen).clone();
+        ReplicaStatus {
+            position: self.replica.position(),
+            synced: self.replica.synced(),
+            end,
+            staleness: self.freshness.age(),
+            leading: self.replica.leading(),
+            held: self.replica.held(),
+            leader,
+            is_unfit: unfit_until.is_some_and(|until| Instant::now() < until),
+        }
+    }
+
+    fn write_metrics(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let ReplicaStatus { position, end, staleness, leading, leader, .. } = self.status();
+        let is_leading = u64::from(leading.is_some());
+        samples.gauge("selfsame_cluster_leading", "1 while this replica leads", is_leading)?;
+        let has_leader = u64::from(matches!(leader, Some(Ok(_))));
+        samples.gauge("selfsame_cluster_has_leader", "1 while this replica knows who leads", has_leader)?;
+        samples.gauge("selfsame_cluster_position", "The last entry of the journal that the store has", position.0)?;
+        if let Some(end) = end {
+            let help = "The last entry of the journal at the last look";
+            samples.gauge("selfsame_cluster_journal_end", help, end.0)?;
+        }
+        let Some(age) = staleness else { return Ok(()) };
+        let help = "Time since the store was seen to have everything that the journal has";
+        samples.gauge("selfsame_cluster_staleness_seconds", help, age.as_secs_f64())
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,10 +9,19 @@ use selfsame_protocol::net::network_of;
 use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows, SourceWindows};
 use selfsame_protocol::shares::Shares;
 use selfsame_protocol::time::RetryAfter;
+use selfsame_storage::{Counter, Metrics};
 
 /// The most keys whose events are counted at a time, and the most networks of each size. Bounds a
 /// [`RateLimiter`] to about 60 MB and a [`SourceLimiter`] to about 180 MB.
 const MAX_KEYS: usize = 100_000;
+
+/// Adds what a limit of one source, or of one application, refuses to `metrics`: `limit` is its
+/// name, and `endpoints` are the requests that it is for. Front-ends add those of their own limits.
+pub fn register_refusals(metrics: &mut Metrics, limit: &str, endpoints: &str, refused: &Counter) {
+    let help = "Requests and connections refused by the limit of one source or application.";
+    let labels = [("limit", limit), ("endpoints", endpoints)];
+    metrics.add_series("selfsame_source_limit_refusals", help, labels, refused.clone());
+}
 
 /// A source address has used up its limit of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +76,8 @@ impl SourceRateLimiter {
 /// of all together.
 pub(crate) struct SourceLimiter {
     limited: Mutex<SourceWindow>,
-    refused: AtomicU64,
+    /// The requests that were refused since the start.
+    pub refused: Counter,
 }
 
 struct SourceWindow {
@@ -80,7 +89,7 @@ impl SourceLimiter {
     /// A limiter under `limit`; `None` is off.
     pub fn new(limit: Option<RateLimit>) -> Self {
         let limited = SourceWindow { limit, limiter: SourceRateLimiter::new(NetworkMultiples::RATE) };
-        Self { limited: Mutex::new(limited), refused: AtomicU64::new(0) }
+        Self { limited: Mutex::new(limited), refused: Counter::default() }
     }
 
     /// Changes the limit, from the next request on.
@@ -103,13 +112,8 @@ impl SourceLimiter {
         Ok(())
     }
 
-    /// How many requests were refused since the start.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
-
     fn refuse(&self, wait: Duration) -> TooManyRequests {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.refused.inc();
         TooManyRequests { retry_after: RetryAfter(wait) }
     }
 
@@ -140,7 +144,8 @@ const RETRY_AFTER: RetryAfter = RetryAfter(Duration::from_secs(5));
 /// The followers at the moment, by what they follow and by source.
 pub(crate) struct FollowerLimits<Id> {
     counts: Mutex<Counts<Id>>,
-    refused_of_source: AtomicU64,
+    /// The followers that were refused since the start because their source follows enough.
+    pub refused_of_source: Counter,
 }
 
 struct Counts<Id> {
@@ -151,7 +156,7 @@ struct Counts<Id> {
 impl<Id> Default for FollowerLimits<Id> {
     fn default() -> Self {
         let counts = Counts { of_each: Shares::default(), of_source: Shares::default() };
-        Self { counts: Mutex::new(counts), refused_of_source: AtomicU64::new(0) }
+        Self { counts: Mutex::new(counts), refused_of_source: Counter::default() }
     }
 }
 
@@ -168,7 +173,7 @@ impl<Id: Eq + Hash + Clone> FollowerLimits<Id> {
         let mut counts = limits.lock();
         let is_source_full = !counts.of_source.has_share(1, source.map(|source| (source, limit)));
         if is_source_full {
-            limits.refused_of_source.fetch_add(1, Ordering::Relaxed);
+            limits.refused_of_source.inc();
         }
         if is_source_full || !counts.of_each.has_share(1, [(id.clone(), FOLLOWERS_OF_EACH)]) {
             return Err(TooManyRequests { retry_after: RETRY_AFTER });
@@ -177,11 +182,6 @@ impl<Id: Eq + Hash + Clone> FollowerLimits<Id> {
         counts.of_source.take(1, source);
         drop(counts);
         Ok(FollowerPermit { limits: Arc::clone(limits), id, source })
-    }
-
-    /// How many followers were refused since the start because their source follows enough.
-    pub fn refused_of_source(&self) -> u64 {
-        self.refused_of_source.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts<Id>> {
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(held.len(), 4, "each has four followers");
         held.extend((2..10).filter_map(|number| enter(number, 0).ok()));
         assert_eq!(held.len(), 8, "one source follows five");
-        assert_eq!(limits.refused_of_source(), 4);
+        assert_eq!(limits.refused_of_source.get(), 4);
         assert!(enter(20, 1).is_ok());
         assert!(FollowerLimits::enter(&limits, 30, None, 0).is_ok());
         held.remove(0);

@@ -6,8 +6,8 @@
 //! nullifiers ([`NullifierRecorder`]).
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -26,12 +26,12 @@ use selfsame_protocol::verification::items::{ItemError, check_items};
 use selfsame_protocol::verification::request::{MOST_RESPONSES, Proofs, RequestForm, VerificationRequest};
 use selfsame_protocol::verification::rp_signature::{RpSignature, check_signature};
 use selfsame_protocol::verification::{Environment, ProofKind};
-use selfsame_storage::{HistogramSnapshot, StoreError, VerificationRecords};
+use selfsame_storage::{HistogramSnapshot, Metrics, Samples, StoreError, VerificationRecords};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::pool::{Job, PoolHistograms, VerifierPoolMessage, VerifierState};
+use super::pool::{Job, VerifierPoolMessage, VerifierState};
 use super::queue::{Origin, Permits, ProofPermit};
 use super::recording::{
     NullifierRecorder, ProvedAction, RecordingResult, RequestRecord, SeenNullifier, results, session_proofs,
@@ -46,7 +46,7 @@ use crate::events::log::EventRecorder;
 use crate::registry::handle::RegistryHandle;
 use crate::support::notify::Announcer;
 use crate::support::slot::CallError;
-use crate::support::source_limits::SourceLimiter;
+use crate::support::source_limits::{SourceLimiter, register_refusals};
 use crate::support::tasks::Blocking;
 
 /// A request of which at least one proof verified.
@@ -84,29 +84,8 @@ pub struct VerifierStatistics {
     pub bad: u64,
 }
 
-/// What the verifier's batches took, and what came of the proofs, since the start.
-#[derive(Clone, Debug, PartialEq)]
-pub struct VerifierMeasurements {
-    /// Proofs in a batch.
-    pub batch_proofs: HistogramSnapshot,
-    /// Seconds that a proof waited for a worker.
-    pub wait_seconds: HistogramSnapshot,
-    /// Seconds that a worker took for a batch.
-    pub check_seconds: HistogramSnapshot,
-    /// Proofs by what came of them, in the order of the keys.
-    pub verdicts: BTreeMap<VerdictKey, u64>,
-}
-
-/// What the verifier counts proofs by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct VerdictKey {
-    /// Name of the environment.
-    pub environment: &'static str,
-    /// Name of the kind of proof.
-    pub kind: &'static str,
-    /// `verified`, or the code of the error.
-    pub outcome: &'static str,
-}
+/// What the verifier counts proofs by: environment, kind, and `verified` or the code of the error.
+type VerdictKey = [&'static str; 3];
 
 /// The most requests that wait for a look at a chain at a time. They hold the permits of their
 /// proofs for up to a second.
@@ -555,29 +534,50 @@ impl VerificationHandle {
             queue: permits.limit(),
             sign_in_proofs_inside: sign_in_permits.taken(),
             sign_in_queue: sign_in_permits.limit(),
-            good: verifier.good.load(Ordering::Relaxed),
-            bad: verifier.bad.load(Ordering::Relaxed),
+            good: verifier.good.get(),
+            bad: verifier.bad.get(),
         }
     }
 
-    /// What the batches took, and what came of the proofs.
-    pub fn measurements(&self) -> VerifierMeasurements {
-        let Inner { verifier, verdicts, .. } = &*self.inner;
-        let PoolHistograms { batch_proofs, wait_seconds, check_seconds } = &verifier.measured;
-        VerifierMeasurements {
-            batch_proofs: batch_proofs.snapshot(),
-            wait_seconds: wait_seconds.snapshot(),
-            check_seconds: check_seconds.snapshot(),
-            verdicts: verdicts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
+    /// Adds the numbers of the verifier to `metrics`.
+    pub(crate) fn register(&self, metrics: &mut Metrics) {
+        let Inner { verifier, per_source, per_application, permits, sign_in_permits, .. } = &*self.inner;
+        verifier.register(metrics);
+        register_refusals(metrics, "verifications_per_source", "verification", &per_source.refused);
+        register_refusals(metrics, "verifications_per_application", "verification", &per_application.refused);
+        register_refusals(metrics, "verifier_queue", "verification", &permits.refused_of_source);
+        register_refusals(metrics, "verifier_queue", "sign-in", &sign_in_permits.refused_of_source);
+        let verification = self.clone();
+        metrics.add_group(move |samples| verification.write_metrics(samples));
+    }
+
+    fn write_metrics(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let Inner { permits, sign_in_permits, verdicts, .. } = &*self.inner;
+        let queues = |number: fn(&Permits) -> usize| {
+            [([("queue", "verification")], number(permits)), ([("queue", "sign_in")], number(sign_in_permits))]
+        };
+        let help = "Proofs that wait for a worker or are being checked";
+        samples.gauges("selfsame_verifier_proofs_inside", help, queues(Permits::taken))?;
+        let help = "The most proofs that may wait or be checked";
+        samples.gauges("selfsame_verifier_proofs_inside_limit", help, queues(Permits::limit))?;
+        let verdicts = verdicts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let verdicts = verdicts.iter().map(|([environment, kind, outcome], count)| {
+            ([("environment", *environment), ("kind", *kind), ("outcome", *outcome)], *count)
+        });
+        let help = "Proofs by what came of them: verified, or the code of the error";
+        samples.counters("selfsame_verifier_verdicts", help, verdicts)
+    }
+
+    /// The seconds that proofs waited for a worker, since the start.
+    pub fn wait_seconds(&self) -> HistogramSnapshot {
+        self.inner.verifier.measured.wait_seconds.snapshot()
     }
 
     fn count_verdicts(&self, environment: Environment, kind: ProofKind, verdicts: &[Verdict]) {
         let mut counts = self.inner.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         for verdict in verdicts {
             let outcome = verdict.as_ref().err().map_or("verified", ItemError::code);
-            let key = VerdictKey { environment: environment.name(), kind: kind.name(), outcome };
-            *counts.entry(key).or_default() += 1;
+            *counts.entry([environment.name(), kind.name(), outcome]).or_default() += 1;
         }
     }
 

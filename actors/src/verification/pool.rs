@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use selfsame_protocol::groth16::{EncodedClaim, PreparedKey, ProofError};
-use selfsame_storage::{FaultScope, Histogram, STEP_SECONDS, StoreError};
+use selfsame_storage::{Counter, FaultScope, Histogram, Metrics, STEP_SECONDS, StoreError};
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -114,9 +114,9 @@ pub(crate) struct VerifierState {
     /// Where workers check their batches.
     pub blocking: Blocking,
     /// Proofs that held, since the start.
-    pub good: AtomicU64,
+    pub good: Counter,
     /// Proofs that did not hold, since the start.
-    pub bad: AtomicU64,
+    pub bad: Counter,
     /// What the batches took.
     pub measured: PoolHistograms,
     pub fault_scope: FaultScope,
@@ -140,12 +140,26 @@ impl VerifierState {
             random,
             announcer,
             blocking,
-            good: AtomicU64::new(0),
-            bad: AtomicU64::new(0),
+            good: Counter::default(),
+            bad: Counter::default(),
             measured: PoolHistograms::default(),
             fault_scope: FaultScope::of_instance(instance),
             instance: instance.to_owned(),
         }
+    }
+
+    /// Adds what the pool and its workers count to `metrics`.
+    pub fn register(&self, metrics: &mut Metrics) {
+        let help = "Proofs whose pairing was checked, by whether they hold";
+        for (result, count) in [("good", &self.good), ("bad", &self.bad)] {
+            metrics.add_series("selfsame_verifier_checked_proofs", help, [("result", result)], count.clone());
+        }
+        let PoolHistograms { batch_proofs, wait_seconds, check_seconds } = &self.measured;
+        metrics.add("selfsame_verifier_batch_proofs", "Proofs that were checked together", batch_proofs.clone());
+        let help = "Time that a proof waited for a worker";
+        metrics.add("selfsame_verifier_wait_duration_seconds", help, wait_seconds.clone());
+        let help = "Time that a worker took for a batch";
+        metrics.add("selfsame_verifier_check_duration_seconds", help, check_seconds.clone());
     }
 
     /// A new name for the worker `index`, which no worker had before: a worker that is being
@@ -478,8 +492,8 @@ fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, 
     measured.check_seconds.observe_duration(started.elapsed());
     blocking_fault_point!(verifier.fault_scope, VerifierWorkerAnswer);
     let good = verdicts.iter().filter(|holds| **holds).count();
-    verifier.good.fetch_add(good as u64, Ordering::Relaxed);
-    verifier.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
+    verifier.good.inc_by(good as u64);
+    verifier.bad.inc_by((verdicts.len() - good) as u64);
     let mut of_origins = Vec::with_capacity(verdicts.len());
     for (((reply, permit), origin), place) in replies.into_iter().zip(origins).zip(places) {
         let verdict = match place.map(|place| verdicts.get(place)) {

@@ -14,13 +14,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use selfsame_protocol::groth16::PreparedKey;
 use selfsame_protocol::groth16::check::{SMALLEST_BATCH, SMALLEST_BATCH_IN_LANES};
 use selfsame_protocol::shares::{SourceShares, quarter};
+use selfsame_storage::Counter;
 use tokio::time::Instant;
 
 use super::pool::{Batch, Job};
@@ -43,7 +43,8 @@ pub(crate) struct Permits {
     /// The most permits of one source.
     share: usize,
     taken: Mutex<SourceShares>,
-    refused_of_source: AtomicU64,
+    /// The requests that were refused since the start because their source has its share.
+    pub refused_of_source: Counter,
 }
 
 impl Permits {
@@ -51,7 +52,7 @@ impl Permits {
     /// `largest_request`; [`SourceShares`] has what the networks around it may have.
     pub fn new(limit: usize, largest_request: usize) -> Self {
         let share = quarter(limit).max(largest_request);
-        Self { limit, share, taken: Mutex::default(), refused_of_source: AtomicU64::new(0) }
+        Self { limit, share, taken: Mutex::default(), refused_of_source: Counter::default() }
     }
 
     /// Takes a permit for each of `count` proofs of a request; `None` when there are not enough for
@@ -62,7 +63,7 @@ impl Permits {
             return None;
         }
         if !taken.has_share(count, source, permits.share) {
-            permits.refused_of_source.fetch_add(1, Ordering::Relaxed);
+            permits.refused_of_source.inc();
             return None;
         }
         taken.take(count, source);
@@ -73,12 +74,6 @@ impl Permits {
     /// How many permits are taken.
     pub fn taken(&self) -> usize {
         self.lock().all()
-    }
-
-    /// How many requests were refused since the start because their source has its share of the
-    /// permits.
-    pub fn refused_of_source(&self) -> u64 {
-        self.refused_of_source.load(Ordering::Relaxed)
     }
 
     /// How many permits there are.
@@ -452,7 +447,7 @@ mod tests {
             let of_others: Vec<_> = (2..5).map(|third| take(third, 16).expect("a quarter")).collect();
             assert_eq!(permits.taken(), 64);
             assert!(take(9, 1).is_none() && Permits::take(&permits, None, 1).is_none());
-            assert_eq!(permits.refused_of_source(), 1, "the others found no permit of all");
+            assert_eq!(permits.refused_of_source.get(), 1, "the others found no permit of all");
             drop(of_one);
             assert!(Permits::take(&permits, None, 17).is_none());
             let without_source = Permits::take(&permits, None, 16).expect("as many as are left");

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,9 +15,9 @@ use selfsame_protocol::verification::directory::{AdmissionError, OtherSignal, Re
 use selfsame_protocol::verification::identity::MaxVerificationsReached;
 use selfsame_protocol::verification::items::OTHER_ENVIRONMENT;
 use selfsame_protocol::verification::rp_signature::{RpSignature, RpSignatureError, SignedNonce, check_signature};
-use selfsame_storage::StoreError;
+use selfsame_storage::{Counter, StoreError};
 
-use super::handle::{Inner, VerificationHandle};
+use super::handle::VerificationHandle;
 use crate::support::source_limits::{RateLimiter, TooManyRequests};
 
 /// Why a verification request is not answered with success.
@@ -161,7 +160,8 @@ enum Credential {
 /// Counts the proofs of applications.
 pub(super) struct ApplicationLimiter {
     limited: Mutex<ApplicationWindows>,
-    refused: AtomicU64,
+    /// The requests of applications with a secret that were refused since the start.
+    pub refused: Counter,
 }
 
 struct ApplicationWindows {
@@ -176,7 +176,7 @@ impl ApplicationLimiter {
     /// A limiter under `limit`; `None` is off.
     pub fn new(limit: Option<RateLimit>) -> Self {
         let limited = ApplicationWindows { limit, applications: RateLimiter::new(), nonces: RateLimiter::new() };
-        Self { limited: Mutex::new(limited), refused: AtomicU64::new(0) }
+        Self { limited: Mutex::new(limited), refused: Counter::default() }
     }
 
     /// Changes the limit, from the next request on.
@@ -188,7 +188,7 @@ impl ApplicationLimiter {
     pub fn charge(&self, app_id: &str, proofs: usize, now: Duration) -> Result<(), TooManyRequests> {
         let charged = self.lock().charge((app_id.to_owned(), Credential::Secret), proofs, now);
         charged.map_err(|wait| {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+            self.refused.inc();
             TooManyRequests { retry_after: RetryAfter(wait) }
         })
     }
@@ -225,11 +225,6 @@ impl ApplicationLimiter {
         self.lock().nonces.under(Some(NONCE_LIMIT)).is_some_and(|nonces| nonces.check(&nonce, 1, now).is_err())
     }
 
-    /// How many requests of applications with a secret were refused since the start.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
-
     fn lock(&self) -> MutexGuard<'_, ApplicationWindows> {
         self.limited.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -245,20 +240,6 @@ impl ApplicationWindows {
 }
 
 // The limits of the handle, by source address and by application.
-
-/// How many requests the limits of their sources refused since the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VerificationRefusals {
-    /// Verification requests, by [`crate::VerificationLimits::per_source`].
-    pub per_source: u64,
-    /// Verification requests of applications that showed their secret, by
-    /// [`crate::VerificationLimits::per_application`].
-    pub per_application: u64,
-    /// Verification requests whose source has its share of [`crate::VerificationSettings::queue`].
-    pub queue: u64,
-    /// Answers to sign-ins whose source has its share of the places for sign-in.
-    pub sign_in_queue: u64,
-}
 
 impl VerificationHandle {
     /// Counts proofs of a source address (IPv6: its /64), or refuses them. A front-end calls this
@@ -310,17 +291,6 @@ impl VerificationHandle {
     pub fn limits_sources(&self) -> bool {
         self.inner.limits.load().per_source.is_some()
     }
-
-    /// The requests that the limits of their sources refused.
-    pub fn source_refusals(&self) -> VerificationRefusals {
-        let Inner { per_source, per_application, permits, sign_in_permits, .. } = &*self.inner;
-        VerificationRefusals {
-            per_source: per_source.refused(),
-            per_application: per_application.refused(),
-            queue: permits.refused_of_source(),
-            sign_in_queue: sign_in_permits.refused_of_source(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -341,10 +311,10 @@ mod tests {
         assert!(limiter.has_counted("app_a", U256::from(1), NOW));
         assert!(!limiter.charge_signed("app_a", U256::from(2), 1, NOW), "at the limit of signed requests");
         assert!(!limiter.has_counted("app_a", U256::from(2), NOW) && !limiter.has_counted("app_b", U256::from(1), NOW));
-        assert_eq!(limiter.refused(), 0, "such a request counts for its source");
+        assert_eq!(limiter.refused.get(), 0, "such a request counts for its source");
         assert!(limiter.charge("app_a", 20, NOW).is_ok() && limiter.charge("app_b", 20, NOW).is_ok());
         let refused = limiter.charge("app_a", 1, NOW + MINUTE / 2).expect_err("at the limit");
-        assert_eq!((refused.retry_after.0, limiter.refused()), (MINUTE / 2, 1));
+        assert_eq!((refused.retry_after.0, limiter.refused.get()), (MINUTE / 2, 1));
         assert!(limiter.charge("app_a", 20, NOW + MINUTE).is_ok());
         assert!(limiter.charge_signed("app_a", U256::from(2), 1, NOW + MINUTE), "its refusal left the nonce");
         limiter.set(None);

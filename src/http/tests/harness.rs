@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Method, StatusCode};
 use prometheus_client::registry::Registry;
-use selfsame_actors::ManualClock;
+use selfsame_actors::{CollectedMetrics, ManualClock, Metrics as AllMetrics};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -254,8 +254,10 @@ impl HttpTestServer {
     ) -> Self {
         LazyLock::force(&LOG);
         let app = Arc::new(TestApp::default());
+        let mut all = AllMetrics::default();
+        let metrics = Metrics::register(&mut all);
         let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
+        registry.register_collector(Box::new(CollectedMetrics(vec![Arc::new(all)])));
         let (trigger, shutdown) = shutdown();
         let clock = Arc::new(ManualClock::at(Duration::ZERO));
         let server = Server {

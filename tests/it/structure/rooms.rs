@@ -3,7 +3,7 @@
 //!
 //! A room is a folder directly in a crate's `src/` (a *wing*) with everything below it, or a file
 //! that stands there alone. `database.rs` and `database/` are one room. A folder further down
-//! belongs to its wing, unless [`ROOMS`] lists it as a room of its own, as `supervision/metrics`.
+//! belongs to its wing, unless [`ROOMS`] lists it as a room of its own.
 //! The files of one room may use each other as they like.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ const ROOMS: [(&str, Floors<'_>); 6] = [
             &["sync"],
             &["schema", "journal"],
             &["error", "histogram"],
-            &["faults", "log_check", "progress", "reached", "recent", "resources", "scratch"],
+            &["faults", "log_check", "metrics", "progress", "reached", "recent", "resources", "scratch"],
             &["database"],
             &["facts", "sealed_head", "upper_pages"],
             &["migration"],
@@ -73,7 +73,6 @@ const ROOMS: [(&str, Floors<'_>); 6] = [
             &["verification"],
             &["sign_in"],
             &["supervision", "facades"],
-            &["supervision/metrics"],
             &["simulation"],
         ],
     ),

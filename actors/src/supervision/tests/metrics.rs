@@ -3,54 +3,42 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{Metric, MetricKind, MetricSample, MetricUnit, MetricValue, MetricsSink};
 
 /// The page that describes the metrics of the daemon, which are these and those of the program.
 const PAGE: &str = include_str!("../../../../docs/operations/metrics.md");
 
-/// Names and values.
-type Labels = Vec<(String, String)>;
-
-/// What was taken, by name, and for each sample by its labels.
+/// What was reported: the type of each metric by name, and the value of each sample.
 #[derive(Default)]
-struct Taken {
-    metrics: BTreeMap<&'static str, (MetricKind, Option<MetricUnit>)>,
-    samples: BTreeMap<(&'static str, Labels), f64>,
-    instance: String,
+struct Reported {
+    types: BTreeMap<String, String>,
+    samples: BTreeMap<String, f64>,
 }
 
-impl MetricsSink for Taken {
-    fn take(&mut self, metric: &Metric<'_>, samples: &[MetricSample<'_>]) {
-        let Metric { instance, name, help, unit, kind } = *metric;
-        assert!(!help.is_empty(), "{name}");
-        assert!(self.metrics.insert(name, (kind, unit)).is_none(), "{name} is reported twice");
-        self.instance = instance.to_owned();
-        for MetricSample { labels, value } in samples {
-            assert_eq!(matches!(value, MetricValue::Histogram(_)), kind == MetricKind::Histogram, "{name}");
-            let value = match *value {
-                MetricValue::Integer(value) => value as f64,
-                MetricValue::Real(value) => value,
-                MetricValue::Histogram(histogram) => histogram.count as f64,
-            };
-            let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            assert!(
-                self.samples.insert((name, labels), value).is_none(),
-                "{name} has two samples with the same labels"
-            );
-        }
-    }
-}
-
-impl Taken {
+impl Reported {
     fn of(service: &Service) -> Self {
-        let mut taken = Self::default();
-        service.report_metrics(&mut taken);
-        taken
+        let (mut text, mut reported) = (String::new(), Self::default());
+        service.report_metrics(&mut text).expect("text");
+        for line in text.lines() {
+            let words: Vec<_> = line.splitn(4, ' ').collect();
+            match words[..] {
+                ["#", "TYPE", name, kind] => {
+                    let before = reported.types.insert(name.to_owned(), kind.to_owned());
+                    assert!(before.is_none(), "{name} is reported twice");
+                }
+                ["#", "HELP", name, help] => assert!(!help.is_empty(), "{name}"),
+                ["#", "UNIT", name, unit] => assert!(name.ends_with(unit), "{name}"),
+                _ => {
+                    let (sample, value) = line.rsplit_once(' ').expect("a sample");
+                    let before = reported.samples.insert(sample.to_owned(), value.parse().expect("a number"));
+                    assert!(before.is_none(), "there are two samples {sample}");
+                }
+            }
+        }
+        reported
     }
 
-    fn value(&self, name: &'static str, labels: &[(&str, &str)]) -> f64 {
-        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.samples.get(&(name, labels)).copied().unwrap_or_else(|| panic!("{name} has no such sample"))
+    fn value(&self, sample: &str) -> f64 {
+        self.samples.get(sample).copied().unwrap_or_else(|| panic!("there is no sample {sample}"))
     }
 }
 
@@ -66,19 +54,17 @@ async fn an_embedder_gets_the_numbers_of_each_of_its_services() {
     let next = submit(&registry, 3).await;
     expect_finalized(&registry, &next).await;
     drop(registry);
-    let (of_one, of_two) = (Taken::of(&one.service), Taken::of(&two.service));
-    assert_eq!((of_one.instance.as_str(), of_two.instance.as_str()), ("metrics-one", "metrics-two"));
-    for (taken, accounts) in [(&of_one, 4.0), (&of_two, 0.0)] {
-        assert_eq!(taken.value("selfsame_registry_accounts", &[]), accounts);
-        assert_eq!(taken.value("selfsame_registry_requests", &[("state", "finalized")]), accounts);
-        assert_eq!(taken.value("selfsame_registry_request_duration_seconds", &[]), accounts, "the count");
+    let (of_one, of_two) = (Reported::of(&one.service), Reported::of(&two.service));
+    for (reported, accounts) in [(&of_one, 4.0), (&of_two, 0.0)] {
+        assert_eq!(reported.value("selfsame_registry_accounts"), accounts);
+        assert_eq!(reported.value("selfsame_registry_requests_total{state=\"finalized\"}"), accounts);
+        assert_eq!(reported.value("selfsame_registry_request_duration_seconds_count"), accounts);
     }
-    let restarts = |taken: &Taken| taken.value("selfsame_actor_restarts", &[("actor", "registry/batcher")]);
+    let restarts = |reported: &Reported| reported.value("selfsame_actor_restarts_total{actor=\"registry/batcher\"}");
     assert_eq!((restarts(&of_one), restarts(&of_two)), (1.0, 0.0));
-    let commits = of_one.metrics["selfsame_store_commit_duration_seconds"];
-    assert_eq!(commits, (MetricKind::Histogram, Some(MetricUnit::Seconds)));
-    let labels = [("limit", "per_source"), ("endpoints", "gateway")];
-    assert_eq!(of_one.value("selfsame_source_limit_refusals", &labels), 0.0);
+    assert_eq!(of_one.types["selfsame_store_commit_duration_seconds"], "histogram");
+    let refusals = "selfsame_source_limit_refusals_total{limit=\"per_source\",endpoints=\"gateway\"}";
+    assert_eq!(of_one.value(refusals), 0.0);
     one.stop().await;
     two.stop().await;
 }
@@ -88,10 +74,10 @@ async fn an_embedder_gets_the_numbers_of_each_of_its_services() {
 async fn the_metrics_have_the_names_of_the_daemons() {
     let running = start("metrics-names").await;
     running.service.sign_in().published_keys().await.expect("keys");
-    let taken = Taken::of(&running.service);
-    assert!(taken.metrics.len() > 40, "{}", taken.metrics.len());
-    for (name, (kind, _)) in &taken.metrics {
-        let total = if *kind == MetricKind::Counter { "_total" } else { "" };
+    let types = Reported::of(&running.service).types;
+    assert!(types.len() > 40, "{}", types.len());
+    for (name, kind) in &types {
+        let total = if kind == "counter" { "_total" } else { "" };
         assert!(PAGE.contains(&format!("| `{name}{total}` |")), "{name} is not described");
     }
     running.stop().await;
