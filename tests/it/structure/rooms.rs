@@ -72,7 +72,7 @@ const ROOMS: [(&str, Floors<'_>); 6] = [
             &["events"],
             &["verification"],
             &["sign_in"],
-            &["supervision", "facades"],
+            &["supervision"],
             &["simulation"],
         ],
     ),
@@ -97,10 +97,6 @@ const ROOMS: [(&str, Floors<'_>); 6] = [
         ],
     ),
 ];
-
-/// The crates whose small files are being folded into bigger ones. Until that is done, [`ROOMS`]
-/// may have rooms of these crates that are gone, or that come.
-const CRATES_BEING_FOLDED: [&str; 2] = ["actors", "."];
 
 /// The room of a file: the longest listed folder or file that it is in; none if none is listed.
 fn room<'a>(floors: Floors<'a>, file: &[String]) -> Option<(usize, &'a str)> {
@@ -165,10 +161,8 @@ fn rooms_use_only_rooms_below_them() {
 #[test]
 fn listed_rooms_exist() {
     for ((name, floors), product_crate) in ROOMS.into_iter().zip(CRATES) {
-        if !CRATES_BEING_FOLDED.contains(&name) {
-            let imports = Imports::read(&crate_files(&product_crate));
-            assert_eq!(stale(floors, &imports), [""; 0], "crate {name}: ROOMS lists rooms that do not exist");
-        }
+        let imports = Imports::read(&crate_files(&product_crate));
+        assert_eq!(stale(floors, &imports), [""; 0], "crate {name}: ROOMS lists rooms that do not exist");
     }
 }
 
