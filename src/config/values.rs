@@ -2,8 +2,8 @@
 //! not, how `selfsame config dump` writes it, and what the schema of the configuration file says.
 //!
 //! The docstring of a type is its description in the schema. A pattern leaves out what it cannot
-//! say simply, so it refuses nothing that is accepted. What a dump writes is read as the same value,
-//! except secrets.
+//! say simply, so it refuses nothing that is accepted. What a dump writes is read as the same
+//! value, except secrets.
 
 use std::cell::Cell;
 use std::fmt::{self, Display};
@@ -133,8 +133,8 @@ text_of_other_types! {
     UtcTime(SystemTime): "a time, such as 2026-01-31T12:00:00Z",
         |text| humantime::parse_rfc3339(text).ok(), |time| humantime::format_rfc3339(*time).to_string();
 
-    /// An IP address and a port, such as `127.0.0.1:8080` or `[::1]:8080`. With port 0 the operating
-    /// system chooses the port.
+    /// An IP address and a port, such as `127.0.0.1:8080` or `[::1]:8080`. With port 0 the
+    /// operating system chooses the port.
     #[schemars(extend("pattern" = "^[0-9A-Fa-f:.%\\[\\]]+:[0-9]+$"))]
     SocketAddress(SocketAddr): "an IP address and port, such as 127.0.0.1:8080 or [::1]:8080",
         |text| text.parse().ok(), SocketAddr::to_string;
