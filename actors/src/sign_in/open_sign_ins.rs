@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::gauge::Gauge;
 use selfsame_protocol::encoding::decode;
 use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows, SourceWindows};
 use selfsame_protocol::shares::quarter;
@@ -84,6 +85,8 @@ impl OpenSignIns {
 #[derive(Default)]
 pub(crate) struct UnansweredSignIns {
     open: Mutex<BTreeSet<(UnixSeconds, TransactionId)>>,
+    /// How many there are.
+    unanswered: Gauge,
     /// How many have expired.
     expired: Counter,
 }
@@ -93,6 +96,8 @@ impl UnansweredSignIns {
     pub fn register(&self, metrics: &mut Metrics) {
         let help = "Sign-ins begun since the start that expired before a person answered them";
         metrics.add("selfsame_sign_in_expired_unanswered", help, self.expired.clone());
+        let help = "Sign-ins begun since the start that wait for a person's answer";
+        metrics.add("selfsame_sign_in_unanswered", help, self.unanswered.clone());
     }
 
     /// How many expired without an answer.
@@ -102,12 +107,16 @@ impl UnansweredSignIns {
 
     /// A transaction was recorded, which expires at a time.
     pub fn add(&self, id: TransactionId, expires_at: UnixSeconds) {
-        self.open().insert((expires_at, id));
+        let mut open = self.open();
+        open.insert((expires_at, id));
+        self.unanswered.set(open.len() as i64);
     }
 
     /// A transaction was answered.
     pub fn remove(&self, id: TransactionId, expires_at: UnixSeconds) {
-        self.open().remove(&(expires_at, id));
+        let mut open = self.open();
+        open.remove(&(expires_at, id));
+        self.unanswered.set(open.len() as i64);
     }
 
     /// Deletes and counts at most `limit` transactions that expired before `time` (exclusive)
