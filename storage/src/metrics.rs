@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn series_of_several_owners_are_one_metric() {
         let (mut one, mut other) = (Metrics::default(), Metrics::default());
-        let (first, second) = (Counter::default(), Counter::default());
+        let (first, second): (Counter, Counter) = Default::default();
         one.add_series("refusals", "What was refused", [("limit", "a")], first.clone());
         other.add_series("refusals", "What was refused", [("limit", "b")], second.clone());
         let seconds = Histogram::new(&[1.0]);
