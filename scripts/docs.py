@@ -66,13 +66,16 @@ def assemble(folder):
 
 
 def as_index(text, page, pages):
-    """mdBook builds README.md as index.html, and a folder's link leads to its list."""
+    """mdBook builds README.md as index.html and SUMMARY.md as the side bar, and a folder's link leads to its list."""
 
     def replace(link):
         path, heading = link[1], link[2] or ""
         target = (page.parent / path).resolve()
         if target in pages and target.name == "README.md":
             path = path[: -len("README.md")] + "index.md"
+        elif target == DOCS / "SUMMARY.md":
+            # The list of pages is the site's side bar; only README.md links it.
+            path = "index.md"
         elif target.is_dir():
             path = path.rstrip("/") + "/index.html"
         return f"]({path}{heading})"

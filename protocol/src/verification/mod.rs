@@ -12,8 +12,8 @@
 //! | [`items`] | each proof before the pairing check: its numbers, root, issuer and time |
 //! | [`answer`] | the bodies of answers; who asks for a proof, for authenticators |
 //!
-//! [`hash`] contains the hash rules, [`roots`] the trusted roots and [`identity`] the types that
-//! all of them use.
+//! [`roots`] has the trusted roots, and [`identity`] the types that all of them use with the hash
+//! rules.
 
 pub mod answer;
 pub mod directory;
