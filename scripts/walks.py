@@ -54,8 +54,9 @@ class Daemon:
     def __init__(self, folder):
         self.folder = folder
         listen = "\n".join(f'{name} = "127.0.0.1:{port}"' for name, port in PORTS.items())
+        os.mkdir(f"{folder}/backups")
         with open(f"{folder}/selfsame.toml", "w") as file:
-            file.write(f'data_dir = "{folder}/data"\n[backup]\nfolder = "{folder}/backups"\n[listen]\n{listen}\n')
+            file.write(f'data_dir = "{folder}/data"\n[listen]\n{listen}\n')
         self.process = subprocess.Popen(
             ["valgrind", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no", "--dump-instr=no",
              f"--callgrind-out-file={folder}/out", PROGRAM, "serve", "--dev", "--config", f"{folder}/selfsame.toml"],
