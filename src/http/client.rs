@@ -7,6 +7,7 @@
 
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -146,10 +147,14 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Connects to the first address of the host that accepts. An address that does not answer does not
-/// keep the next ones waiting.
 async fn open_tcp(host: &str, port: u16, limit: Option<Duration>) -> io::Result<TcpStream> {
-    let mut addresses = lookup_host((host, port)).await?.peekable();
+    open_first(lookup_host((host, port)).await?, limit).await
+}
+
+/// Connects to the first address that accepts. An address that does not answer does not keep the
+/// next ones waiting.
+async fn open_first(addresses: impl Iterator<Item = SocketAddr>, limit: Option<Duration>) -> io::Result<TcpStream> {
+    let mut addresses = addresses.peekable();
     let mut attempts = FuturesUnordered::new();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     loop {
@@ -438,6 +443,29 @@ mod tests {
                 (Ok(body), Ok(expected)) => assert_eq!(body, expected, "{answer:.60}"),
                 (Err(error), Err(part)) => assert!(error.with_cause().contains(part), "{answer:.60}: {error:?}"),
                 (outcome, _) => panic!("{answer:.60}: {outcome:?}"),
+            }
+        }
+    }
+
+    /// 192.0.2.0/24 is for documentation (RFC 5737): no host answers there.
+    #[tokio::test]
+    async fn the_first_address_that_accepts_is_used() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let accepting = listener.local_addr().expect("an address");
+        let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let refusing = closed.local_addr().expect("an address");
+        drop(closed);
+        let silent: SocketAddr = "192.0.2.1:9".parse().expect("an address");
+        #[rustfmt::skip]
+        let table = [
+            (vec![accepting], true), (vec![refusing, accepting], true), (vec![accepting, silent], true),
+            (vec![silent, refusing, accepting], true), (vec![refusing], false), (vec![], false),
+        ];
+        for (addresses, expected) in table {
+            let opened = open_first(addresses.iter().copied(), None).await;
+            assert_eq!(opened.is_ok(), expected, "{addresses:?}: {opened:?}");
+            if let Ok(stream) = opened {
+                assert_eq!(stream.peer_addr().expect("an address"), accepting, "{addresses:?}");
             }
         }
     }

@@ -223,16 +223,21 @@ async fn proofs_are_counted_by_what_came_of_them() {
     }
 }
 
-/// A sign-in that expires unanswered is counted once; one that was answered is not.
+/// A sign-in that waits for a person is counted while it waits. One that expires unanswered is
+/// counted once; one that was answered is not.
 #[tokio::test]
-async fn sign_ins_that_expire_unanswered_are_counted() {
+async fn sign_ins_that_wait_or_expire_unanswered_are_counted() {
     let client = SignInTestClient::start().await;
     let url = client.authorization_url(&[]);
     for _ in 0..2 {
         SignInSession::open(&url).await.expect("the sign-in starts");
     }
     let refused = SignInSession::open(&url).await.expect("the sign-in starts");
+    let text = async || client.get(&client.daemon.operator("/metrics"), "text/plain").await.text().await.expect("text");
+    let waiting = async |count: u32| text().await.contains(&format!("\nselfsame_sign_in_unanswered {count}\n"));
+    until_true("three sign-ins that wait", async || waiting(3).await).await;
     refused.refuse(refused.request()).await.expect("refused");
+    until_true("two sign-ins that wait", async || waiting(2).await).await;
     let expired = || client.daemon.sign_in.statistics().expired_unanswered;
     // The sweeps run by tokio's clock, the records expire by the daemon's.
     let pass_a_sweep = async || {
@@ -249,7 +254,8 @@ async fn sign_ins_that_expire_unanswered_are_counted() {
     client.daemon.clock.advance(past_the_end);
     pass_a_sweep().await;
     until_true("three expired sign-ins", async || expired() == 3).await;
-    let text = client.get(&client.daemon.operator("/metrics"), "text/plain").await.text().await.expect("text");
+    let text = text().await;
     assert!(text.contains("\nselfsame_sign_in_expired_unanswered_total 3\n"), "{text}");
+    assert!(text.contains("\nselfsame_sign_in_unanswered 0\n"), "{text}");
     client.stop().await;
 }
