@@ -382,7 +382,7 @@ impl SharedConnections {
         self.most.div_ceil(2)
     }
 
-    /// Waits for room for another connection. While there is none, connections that are idle are
+    /// Waits for room for another connection. While there is no room, connections that are idle are
     /// asked to close.
     pub(super) async fn enter(self: Arc<Self>) -> SharedPermit {
         let permit = match Arc::clone(&self.permits).try_acquire_owned() {

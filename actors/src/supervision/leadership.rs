@@ -44,8 +44,8 @@ pub trait Election: Send + Sync + 'static {
     /// Those who decide cannot be reached.
     fn leader(&self) -> BoxFuture<'_, Result<Option<String>, ElectionError>>;
 
-    /// Whether another replica runs that could lead in place of this one. A leader that cannot do
-    /// its work keeps the leadership while there is none: an election would change nothing.
+    /// Whether another replica runs that could lead in place of this one. Without one, a leader
+    /// that cannot do its work keeps the leadership: an election would change nothing.
     fn has_successor(&self) -> bool;
 }
 

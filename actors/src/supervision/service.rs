@@ -344,8 +344,8 @@ impl Service {
 
     /// The metrics of the service, for a registry of `prometheus-client` ([`CollectedMetrics`]):
     /// the numbers that the daemon shows at `/metrics`, without those of its process, its HTTP
-    /// front-end and its backups. They are a handle of the service: whoever holds them keeps the
-    /// store in use.
+    /// front-end and its backups. They are a handle of the service: while a caller holds them, the
+    /// store is in use.
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }

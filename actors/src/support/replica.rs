@@ -300,8 +300,8 @@ impl<T: Clone> Default for Questions<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Questions<T> {
-    /// The answer to the next question; `question` is that one when there is none yet. It is polled
-    /// by those who wait for it, and ends with the last of them.
+    /// The answer to the next question. If no question waits yet, `question` becomes the next one.
+    /// The callers that wait for the answer poll it; it ends with the last of them.
     fn ask(&self, question: impl Future<Output = T> + Send + 'static) -> Shared<BoxFuture<'static, T>> {
         let mut waiting = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(next) = &*waiting {

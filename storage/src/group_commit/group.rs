@@ -412,7 +412,7 @@ pub(crate) fn encode_write(conditions: &Conditions, changes: &Changes) -> Vec<u8
 /// Reads what [`encode_write`] wrote.
 ///
 /// # Errors
-/// Another version of the program wrote it, or nobody.
+/// Another version of the program wrote it, or it is damaged.
 pub(crate) fn decode_write(input: &[u8]) -> Result<(Conditions, Changes), DecodeError> {
     let ForwardedWrite { conditions: expected, records } = decode(input)?;
     let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
