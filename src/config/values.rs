@@ -433,10 +433,16 @@ thread_local! {
 /// Calls `write`, in which each secret is written with a fingerprint behind the mark, so that two
 /// configurations can be compared. What it returns must not be shown.
 pub(super) fn with_fingerprints<T>(write: impl FnOnce() -> T) -> T {
+    /// Ends the fingerprints also after a panic: a later dump of this thread has none.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            FINGERPRINTS.set(false);
+        }
+    }
     FINGERPRINTS.set(true);
-    let written = write();
-    FINGERPRINTS.set(false);
-    written
+    let _end = End;
+    write()
 }
 
 /// Writes the mark in the place of a secret, and what may be shown of it.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::dump::everything;
 use super::{defaults, load};
+use crate::config::values::with_fingerprints;
 use crate::config::{Config, HIDDEN, Reloaded, SecretHash, TAKEN_OVER};
 
 #[test]
@@ -76,6 +77,9 @@ fn a_changed_secret_is_a_changed_setting() {
         moved.chains[0].rpc[0] = node.parse().unwrap();
         assert_eq!(with(1).with_reloaded(moved).unwrap().needs_restart, ["chains"], "{node}");
     }
+    // What a comparison writes stays inside it, also after a panic.
+    let panicked = std::panic::catch_unwind(|| with_fingerprints(|| panic!("planted")));
+    assert!(panicked.is_err());
     let dump = super::dump::loaded("verifier.simulator_seed = 'a seed'", &[], false).dump().unwrap();
     assert_eq!(dump.settings["verifier"]["simulator_seed"].as_str(), Some(HIDDEN));
 }
