@@ -24,6 +24,7 @@ use crate::clock::{Clock, Random};
 use crate::support::notify::Notifiers;
 use crate::support::slot::{OpenedMessage, Ping, Slot, TracedMessage};
 use crate::support::source_limits::{FollowerLimits, SourceLimiter};
+use crate::support::surroundings::Surroundings;
 
 // Messages to the message bridge.
 
@@ -122,19 +123,13 @@ pub(crate) struct BridgeState {
 }
 
 impl BridgeState {
-    pub fn new(
-        instance: &str,
-        settings: BridgeSettings,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-        peers: Option<Arc<dyn BridgePeers>>,
-    ) -> Self {
-        let slot = Slot::new(format!("{instance}/message-bridge"), Some(settings.waiting_calls));
+    pub fn new(surroundings: &Surroundings, settings: BridgeSettings, peers: Option<Arc<dyn BridgePeers>>) -> Self {
+        let slot = Slot::new(surroundings.name_of("message-bridge"), Some(settings.waiting_calls));
         Self {
             slot: Arc::new(slot),
-            fault_scope: FaultScope::of_instance(instance),
-            clock,
-            random,
+            fault_scope: surroundings.fault_scope(),
+            clock: Arc::clone(&surroundings.clock),
+            random: Arc::clone(&surroundings.random),
             settings: ArcSwap::from_pointee(settings),
             per_source: SourceLimiter::new(settings.per_source),
             followers: Arc::default(),

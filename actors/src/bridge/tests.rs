@@ -13,9 +13,10 @@ use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
 use super::handle::{BridgeError, BridgeHandle, BridgeSettings, PolledResponse, RequestSealer, SealError};
 use super::message_bridge::{BridgeState, MessageBridge, MessageBridgeMessage};
 use super::peers::BridgePeers;
-use crate::clock::{ManualClock, SystemRandom};
+use crate::clock::ManualClock;
 use crate::support::replica::LeaderError;
 use crate::support::slot::TracedMessage;
+use crate::support::surroundings::Surroundings;
 
 /// What each replica is to the others.
 #[derive(Clone)]
@@ -63,7 +64,8 @@ async fn start(
 ) -> (BridgeHandle, ActorRef<TracedMessage<MessageBridgeMessage>>) {
     let peers = Arc::new(ProcessPeers { name, replicas: Arc::clone(replicas) });
     let clock = Arc::new(ManualClock::at(Duration::ZERO));
-    let state = BridgeState::new(name, BridgeSettings::default(), clock, Arc::new(SystemRandom), Some(peers));
+    let surroundings = Surroundings { clock, ..Surroundings::for_test(name) };
+    let state = BridgeState::new(&surroundings, BridgeSettings::default(), Some(peers));
     let state = Arc::new(state);
     let (actor, _) = Actor::spawn(None, MessageBridge, Arc::clone(&state)).await.expect("it starts");
     let handle = BridgeHandle::new(state);
@@ -246,7 +248,8 @@ async fn only_the_service_takes_the_answers_to_its_own_requests_through_any_repl
 #[tokio::test]
 async fn those_who_wait_learn_that_an_entry_has_expired_and_how_far_it_was_before() {
     let clock = Arc::new(ManualClock::at(Duration::ZERO));
-    let state = BridgeState::new("alone", BridgeSettings::default(), clock.clone(), Arc::new(SystemRandom), None);
+    let surroundings = Surroundings { clock: clock.clone(), ..Surroundings::for_test("alone") };
+    let state = BridgeState::new(&surroundings, BridgeSettings::default(), None);
     let state = Arc::new(state);
     let (actor, _) = Actor::spawn(None, MessageBridge, Arc::clone(&state)).await.expect("it starts");
     let handle = BridgeHandle::new(state);

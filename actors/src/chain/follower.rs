@@ -23,8 +23,8 @@ use super::deployment::{CodeWatch, PartySource, VerifierSource};
 use super::key_source::KeySource;
 use super::nodes::Nodes;
 use super::root_source::RootSource;
-use crate::clock::Clock;
 use crate::support::slot::{OpenedMessage, Ping, Slot, TracedMessage, actor_span};
+use crate::support::surroundings::Surroundings;
 use crate::support::tasks::OwnedTask;
 
 // The messages to the followers of contracts.
@@ -113,14 +113,13 @@ struct Health {
 }
 
 impl ChainState {
-    /// The state of an instance whose followers have not started.
+    /// The state of a service whose followers have not started.
     pub fn load(
-        instance: &str,
+        surroundings: &Surroundings,
         chains: Vec<ChainSettings>,
         records: &Arc<ChainRecords>,
-        clock: &Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let chains = chains.into_iter().map(|chain| FollowedChain::load(instance, chain, records, clock));
+        let chains = chains.into_iter().map(|chain| FollowedChain::load(surroundings, chain, records));
         let state = Self { chains: chains.collect::<Result<_, _>>()? };
         let followed: Vec<_> = state.sources().filter_map(|source| source.contract.stored_as()).collect();
         // What is not removed now is removed at a later start.
@@ -152,14 +151,14 @@ impl ChainState {
 
 impl FollowedChain {
     fn load(
-        instance: &str,
+        surroundings: &Surroundings,
         settings: ChainSettings,
         records: &Arc<ChainRecords>,
-        clock: &Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
         let ChainSettings { name, chain_id, nodes, agree, roots, keys, verifiers, relying_parties } = settings;
         let nodes = Arc::new(Nodes::new(chain_id, agree, nodes));
-        let (nodes_of, records_of, clock_of) = (|| Arc::clone(&nodes), || Arc::clone(records), || Arc::clone(clock));
+        let (nodes_of, records_of) = (|| Arc::clone(&nodes), || Arc::clone(records));
+        let clock_of = || Arc::clone(&surroundings.clock);
         let load = |verifier| VerifierSource::load(verifier, chain_id, nodes_of(), records_of(), clock_of());
         let verifiers: Vec<_> =
             verifiers.into_iter().map(|verifier| load(verifier).map(Arc::new)).collect::<Result<_, _>>()?;
@@ -183,8 +182,8 @@ impl FollowedChain {
             contracts.push(Contract::RelyingParties(Box::new(source)));
         }
         let source = |contract: Contract| {
-            let slot = Arc::new(Slot::new(format!("{instance}/chain/{}", contract.name()), None));
-            let fault_scope = FaultScope::of_instance(instance);
+            let slot = Arc::new(Slot::new(surroundings.name_of(&format!("chain/{}", contract.name())), None));
+            let fault_scope = surroundings.fault_scope();
             let (stepping, health) = (tokio::sync::Mutex::default(), Mutex::default());
             Arc::new(FollowedSource { slot, fault_scope, contract, stepping, health })
         };

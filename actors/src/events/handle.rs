@@ -22,6 +22,7 @@ use super::receiver::{ReceiverSettings, SendFailure, WebhookTransport};
 use crate::clock::{Clock, Random};
 use crate::registry::handle::RegistryHandle;
 use crate::support::slot::{CallError, Ping, RESTART_PATIENCE, Slot};
+use crate::support::surroundings::Surroundings;
 use crate::support::tasks::{Blocking, RetriedStep};
 
 // The settings of events.
@@ -155,22 +156,17 @@ pub struct DeliveryCounts {
     pub last_delivered: Option<UnixMillis>,
 }
 
-/// The parts of [`EventsState`].
-pub(crate) struct EventsParts {
-    pub settings: EventSettings,
-    pub records: EventRecords,
-    pub registry: RegistryHandle,
-    pub clock: Arc<dyn Clock>,
-    pub random: Arc<dyn Random>,
-    pub blocking: Blocking,
-}
-
 impl EventsState {
-    pub fn new(instance: &str, parts: EventsParts) -> Self {
-        let EventsParts { settings, records, registry, clock, random, blocking } = parts;
+    pub fn new(
+        surroundings: &Surroundings,
+        settings: EventSettings,
+        records: EventRecords,
+        registry: RegistryHandle,
+    ) -> Self {
+        let Surroundings { clock, random, blocking, .. } = surroundings.clone();
         Self {
-            slot: Arc::new(Slot::new(format!("{instance}/event-sender"), Some(WAITING_CALLS))),
-            fault_scope: FaultScope::of_instance(instance),
+            slot: Arc::new(Slot::new(surroundings.name_of("event-sender"), Some(WAITING_CALLS))),
+            fault_scope: surroundings.fault_scope(),
             settings: ArcSwap::from_pointee(settings),
             since: AtomicU64::new(registry.height()),
             records,

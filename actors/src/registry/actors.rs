@@ -30,10 +30,8 @@ use super::submit::{Submission, SubmitError};
 use super::tree_maintainer::Applier;
 use super::waiters::BlockHashes;
 use super::wakeup::Wakeup;
-use crate::clock::{Clock, Random};
-use crate::support::notify::Announcer;
 use crate::support::slot::{Ping, Slot};
-use crate::support::tasks::Blocking;
+use crate::support::surroundings::Surroundings;
 
 // Messages to the registry's actors.
 
@@ -130,31 +128,16 @@ pub(crate) struct RegistrySlots {
 }
 
 impl RegistrySlots {
-    /// The slots of an instance. Callers call only the request tracker; at most `waiting_calls`
+    /// The slots of a service. Callers call only the request tracker; at most `waiting_calls`
     /// calls wait for its answers.
-    pub fn new(instance: &str, waiting_calls: usize) -> Self {
-        let name = |actor: &str| format!("{instance}/registry/{actor}");
+    pub fn new(surroundings: &Surroundings, waiting_calls: usize) -> Self {
+        let name = |actor: &str| surroundings.name_of(&format!("registry/{actor}"));
         Self {
             tree_maintainer: Arc::new(Slot::new(name("tree-maintainer"), None)),
             batcher: Arc::new(Slot::new(name("batcher"), None)),
             request_tracker: Arc::new(Slot::new(name("request-tracker"), Some(waiting_calls))),
         }
     }
-}
-
-/// The parts that the registry is built from.
-pub(crate) struct RegistryParts {
-    pub instance: String,
-    pub rules: RuleParameters,
-    pub batch: BatchLimits,
-    pub limits: AdmissionLimits,
-    pub store: Store,
-    pub ledger: Arc<dyn Ledger>,
-    pub group_commit: GroupCommit,
-    pub clock: Arc<dyn Clock>,
-    pub random: Arc<dyn Random>,
-    pub blocking: Blocking,
-    pub announcer: Announcer,
 }
 
 /// The registry's rights, each constructed once.
@@ -171,21 +154,14 @@ impl RegistryState {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn new(parts: RegistryParts) -> Result<Self, StoreError> {
-        let RegistryParts {
-            instance,
-            rules,
-            batch,
-            limits,
-            store,
-            ledger,
-            group_commit,
-            clock,
-            random,
-            blocking,
-            announcer,
-        } = parts;
-        let slots = RegistrySlots::new(&instance, limits.waiting_calls);
+    pub async fn new(
+        surroundings: &Surroundings,
+        (rules, batch, limits): (RuleParameters, BatchLimits, AdmissionLimits),
+        (store, group_commit): (Store, GroupCommit),
+        ledger: Arc<dyn Ledger>,
+    ) -> Result<Self, StoreError> {
+        let Surroundings { clock, random, blocking, announcer, .. } = surroundings.clone();
+        let slots = RegistrySlots::new(surroundings, limits.waiting_calls);
         let publication = Publication::new(store.snapshot()?, store.last_sequence()?, limits.status_waiters);
         let reader = Arc::new(Reader {
             store: store.clone(),
@@ -200,15 +176,15 @@ impl RegistryState {
             limits: ArcSwap::from_pointee(limits),
             rules,
             clock,
-            blocking: blocking.clone(),
+            blocking,
             _group_commit: group_commit.clone(),
         });
         let wakeup = Arc::new(Wakeup::new(Arc::clone(&slots.batcher)));
         let request_tracker = Arc::clone(&slots.request_tracker);
         let admitter =
             Admitter::new(Arc::clone(&reader), request_tracker, Arc::clone(&wakeup), random, group_commit.clone());
-        let sealer = Sealer::new(Arc::clone(&reader), wakeup, batch, blocking.clone(), ledger, group_commit.clone());
-        let applier = Applier::new(Arc::clone(&reader), &slots, blocking, announcer, group_commit);
+        let sealer = Sealer::new(Arc::clone(&reader), wakeup, batch, ledger, group_commit.clone());
+        let applier = Applier::new(Arc::clone(&reader), &slots, announcer, group_commit);
         let state =
             Self { reader, admitter: Arc::new(admitter), sealer: Arc::new(sealer), applier: Arc::new(applier), slots };
         state.follow_ledger().await?;

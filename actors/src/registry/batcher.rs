@@ -21,7 +21,7 @@ use super::blocks::{BLOCKS_AHEAD, OwnBlock};
 use super::reader::{Reader, Reads};
 use super::wakeup::Wakeup;
 use crate::support::slot::{OpenedMessage, Slot, TracedMessage, actor_span};
-use crate::support::tasks::{Blocking, RETRY_INTERVAL, RetriedStep, SerialBlocking};
+use crate::support::tasks::{RETRY_INTERVAL, RetriedStep, SerialBlocking};
 
 /// A block of at most this many operations is a sign of little load: a wait would have gained
 /// little.
@@ -93,21 +93,20 @@ pub(crate) struct Sealer {
 }
 
 impl Sealer {
-    /// The right to append to `ledger`. The sealing runs on `blocking`.
+    /// The right to append to `ledger`.
     pub fn new(
         reader: Arc<Reader>,
         wakeup: Arc<Wakeup>,
         limits: BatchLimits,
-        blocking: Blocking,
         ledger: Arc<dyn Ledger>,
         group_commit: GroupCommit,
     ) -> Self {
         let clock_guard = Mutex::new(ClockGuard::new(reader.clock.now(), reader.clock.passed()));
         Self {
+            work: SerialBlocking::new(reader.blocking.clone()),
             reader,
             wakeup,
             limits,
-            work: SerialBlocking::new(blocking),
             step: Arc::new(RetriedStep::new("sealing a block")),
             clock_guard,
             ledger,

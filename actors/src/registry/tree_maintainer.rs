@@ -13,7 +13,7 @@ use super::actors::{BatcherMessage, RegistrySlots, RequestTrackerMessage, TreeMa
 use super::reader::Reader;
 use crate::support::notify::{Announcer, ServiceEvent};
 use crate::support::slot::{OpenedMessage, Slot, TracedMessage};
-use crate::support::tasks::{Blocking, RETRY_INTERVAL, RetriedStep, SerialBlocking};
+use crate::support::tasks::{RETRY_INTERVAL, RetriedStep, SerialBlocking};
 
 /// Time from one look at the ledger without a notification to the next.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -37,21 +37,15 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    /// The right to commit to the store of `reader`. The applying runs on `blocking`.
-    pub fn new(
-        reader: Arc<Reader>,
-        slots: &RegistrySlots,
-        blocking: Blocking,
-        announcer: Announcer,
-        group_commit: GroupCommit,
-    ) -> Self {
+    /// The right to commit to the store of `reader`.
+    pub fn new(reader: Arc<Reader>, slots: &RegistrySlots, announcer: Announcer, group_commit: GroupCommit) -> Self {
         let writer = BlockWriter::new(reader.store.clone());
         Self {
+            work: SerialBlocking::new(reader.blocking.clone()),
             reader,
             slot: Arc::clone(&slots.tree_maintainer),
             batcher: Arc::clone(&slots.batcher),
             request_tracker: Arc::clone(&slots.request_tracker),
-            work: SerialBlocking::new(blocking),
             step: Arc::new(RetriedStep::new("applying a block")),
             announcer,
             writer,

@@ -294,13 +294,11 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::super::handle::SignInSettings;
-    use super::super::records::SignInParts;
     use super::*;
-    use crate::clock::{SystemClock, SystemRandom};
     use crate::key_cipher::KeyCipher;
     use crate::sign_in::memory_records::MemoryRecords;
     use crate::support::replica::CatchingUp;
-    use crate::support::tasks::Blocking;
+    use crate::support::surroundings::Surroundings;
 
     /// Sign-in on these records, with an encryption key that repeats one byte.
     fn state(records: &Arc<MemoryRecords>, key: Option<u8>) -> SignInState {
@@ -309,18 +307,9 @@ mod tests {
     }
 
     fn state_with(records: &Arc<MemoryRecords>, settings: SignInSettings) -> SignInState {
-        SignInState::new(SignInParts {
-            announcer: crate::support::notify::Announcer::default(),
-            instance: "signing keys".to_owned(),
-            settings,
-            records: Arc::clone(records) as Arc<dyn Records>,
-            also_swept: None,
-            clock: Arc::new(SystemClock),
-            random: Arc::new(SystemRandom),
-            blocking: Blocking::default(),
-            freshness: None,
-            catching_up: CatchingUp::new(None),
-        })
+        let records = Arc::clone(records) as Arc<dyn Records>;
+        let surroundings = Surroundings::for_test("signing keys");
+        SignInState::new(&surroundings, settings, (records, None), None, CatchingUp::new(None))
     }
 
     fn stored(state: &SignInState) -> SigningKeys {

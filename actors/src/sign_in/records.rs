@@ -33,6 +33,7 @@ use crate::support::notify::Announcer;
 use crate::support::replica::{CatchingUp, Freshness};
 use crate::support::slot::{CallError, Slot};
 use crate::support::source_limits::{FollowerLimits, SourceLimiter};
+use crate::support::surroundings::Surroundings;
 use crate::support::tasks::Blocking;
 
 // The keys of sign-in's records: a transaction's id, or the hash of a secret.
@@ -114,6 +115,7 @@ pub(crate) struct SignInState {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub blocking: Blocking,
+    /// How fresh what is read is; `None` for a service that is alone.
     freshness: Option<Arc<Freshness>>,
     pub catching_up: CatchingUp,
     pub announcer: Announcer,
@@ -141,38 +143,18 @@ pub(crate) struct ReadRecord<T> {
     pub stored: StoredRecord,
 }
 
-/// The parts that sign-in is built from.
-pub(crate) struct SignInParts {
-    pub instance: String,
-    pub settings: SignInSettings,
-    pub records: Arc<dyn Records>,
-    /// Further records, of which only those that have expired are of interest.
-    pub also_swept: Option<Arc<dyn Records>>,
-    pub clock: Arc<dyn Clock>,
-    pub random: Arc<dyn Random>,
-    pub blocking: Blocking,
-    /// How fresh what is read is; `None` for a service that is alone.
-    pub freshness: Option<Arc<Freshness>>,
-    pub catching_up: CatchingUp,
-    pub announcer: Announcer,
-}
-
 impl SignInState {
-    pub fn new(parts: SignInParts) -> Self {
-        let SignInParts {
-            instance,
-            settings,
-            records,
-            also_swept,
-            clock,
-            random,
-            blocking,
-            freshness,
-            catching_up,
-            announcer,
-        } = parts;
+    /// The state of sign-in. Of the second records, only those that have expired are of interest.
+    pub fn new(
+        surroundings: &Surroundings,
+        settings: SignInSettings,
+        (records, also_swept): (Arc<dyn Records>, Option<Arc<dyn Records>>),
+        freshness: Option<Arc<Freshness>>,
+        catching_up: CatchingUp,
+    ) -> Self {
+        let Surroundings { clock, random, blocking, announcer, .. } = surroundings.clone();
         let limits = settings.limits;
-        let slot = Slot::new(format!("{instance}/session-registry"), Some(limits.waiting_calls));
+        let slot = Slot::new(surroundings.name_of("session-registry"), Some(limits.waiting_calls));
         Self {
             session_registry: Arc::new(slot),
             records,
@@ -192,7 +174,7 @@ impl SignInState {
             refused_open_sign_ins: Counter::default(),
             unanswered: UnansweredSignIns::default(),
             keys: ArcSwapOption::empty(),
-            fault_scope: FaultScope::of_instance(&instance),
+            fault_scope: surroundings.fault_scope(),
             ended_at: AtomicU64::new(0),
         }
     }

@@ -7,18 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
-use selfsame_storage::{
-    Committer, EmbeddedLedger, EmbeddedRecords, Forward, GroupCommit, Ledger, Replica, Store, StoreError,
-};
+use selfsame_storage::{Committer, EmbeddedLedger, EmbeddedRecords, GroupCommit, Ledger, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::run::Run;
 use crate::clock::Clock;
 use crate::supervision::service::Service;
-use crate::supervision::start::{BlockingParts, ClusterParts, Parts, ServiceError, Settings};
+use crate::supervision::start::{ClusterParts, JoinedCluster, OpenedService, ServiceError, Settings};
 use crate::support::notify::Announcer;
-use crate::support::replica::{ForwardedWrites, Forwarding, Freshness};
+use crate::support::surroundings::Surroundings;
 use crate::support::tasks::Blocking;
 
 /// How often a committer that has nothing to do looks again before it counts as idle.
@@ -94,13 +92,17 @@ impl NewService {
             Some(ledger) => ledger,
             None => own_ledger(&run, &store, cluster.is_some())?,
         };
-        let is_replica = cluster.is_some();
-        let (blocking_parts, committer) = blocking_parts(&run, &store, cluster)?;
+        let cluster = cluster.map(|cluster| JoinedCluster::join(&store, cluster)).transpose()?;
+        let (group_commit, committer) = match &cluster {
+            Some(cluster) => {
+                GroupCommit::manual_on_journal(store.clone(), Arc::clone(&cluster.replica), cluster.forward())
+            }
+            None => GroupCommit::manual(store.clone()),
+        };
         run.add_committer(committer.clone());
-        let group_commit = blocking_parts.group_commit.clone();
-        let committing = match is_replica {
-            true => run.spawn(commit_to_journal(committer.clone(), run.clone())),
-            false => run.spawn(commit(committer.clone(), run.clone())),
+        let committing = match &cluster {
+            Some(_) => run.spawn(commit_to_journal(committer.clone(), run.clone())),
+            None => run.spawn(commit(committer.clone(), run.clone())),
         };
         let supervisor = match supervisor {
             Some(supervisor) => supervisor,
@@ -112,9 +114,25 @@ impl NewService {
                 Actor::spawn(None, IgnoringSupervisor, ()).await.map_err(failed)?.0.get_cell()
             }
         };
-        let random = Arc::new(run.random().clone());
-        let parts = Parts { settings, store: store.clone(), ledger, clock, random, announcer: Announcer::default() };
-        let started = Service::start_under(parts, supervisor, watch::channel(None), blocking_parts).await;
+        let faults = run.faults().clone();
+        let surroundings = Surroundings {
+            instance: instance.as_str().into(),
+            clock,
+            random: Arc::new(run.random().clone()),
+            blocking: Blocking::Inline(Arc::new(move || faults.work_time())),
+            announcer: Announcer::default(),
+        };
+        let opened = OpenedService {
+            surroundings,
+            settings,
+            store: store.clone(),
+            ledger,
+            records: None,
+            cluster,
+            group_commit: group_commit.clone(),
+            committing: None,
+        };
+        let started = Service::start_opened(opened, supervisor, watch::channel(None)).await;
         let service = match started {
             Ok(service) => Arc::new(service),
             Err(error) => {
@@ -204,45 +222,6 @@ fn unique_instance(name: &str) -> String {
 fn own_ledger(run: &Run, store: &Store, is_replica: bool) -> Result<Arc<dyn Ledger>, StoreError> {
     let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
     Ok(if is_replica { ledger } else { Arc::new(run.faulty_ledger(ledger)) })
-}
-
-/// The group commit, whose committer the caller drives, and blocking work on the run's thread.
-fn blocking_parts(
-    run: &Run,
-    store: &Store,
-    cluster: Option<ClusterParts>,
-) -> Result<(BlockingParts, Committer), StoreError> {
-    let faults = run.faults().clone();
-    let blocking = Blocking::Inline(Arc::new(move || faults.work_time()));
-    let Some(ClusterParts { journal, election, leader, staleness, bridge_peers }) = cluster else {
-        let (group_commit, committer) = GroupCommit::manual(store.clone());
-        let parts = BlockingParts {
-            group_commit,
-            committing: None,
-            blocking,
-            replica: None,
-            election: None,
-            forwarding: None,
-            freshness: None,
-            bridge_peers: None,
-        };
-        return Ok((parts, committer));
-    };
-    let replica = Arc::new(Replica::open(store, journal)?);
-    let forwarding = leader.map(|leader| Forwarding::new(leader, Arc::clone(&replica)));
-    let forward = forwarding.clone().map(|forwarding| Arc::new(ForwardedWrites(forwarding)) as Arc<dyn Forward>);
-    let (group_commit, committer) = GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica), forward);
-    let parts = BlockingParts {
-        group_commit,
-        committing: None,
-        blocking,
-        replica: Some(replica),
-        election,
-        forwarding,
-        freshness: Some(Arc::new(Freshness::new(staleness))),
-        bridge_peers,
-    };
-    Ok((parts, committer))
 }
 
 /// Takes the place of the committing thread.

@@ -14,7 +14,7 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
 
-use super::replication::{LeadError, ReplicationParts};
+use super::replication::{LeadError, ReplicationState};
 use crate::support::slot::{OpenedMessage, Ping, Slot, TracedMessage, actor_span};
 use crate::support::tasks::OwnedTask;
 
@@ -108,7 +108,7 @@ impl Ping for LeadershipMessage {
 /// What the actor works with.
 pub(crate) struct Candidate {
     pub slot: Arc<Slot<LeadershipMessage>>,
-    parts: Arc<ReplicationParts>,
+    state: Arc<ReplicationState>,
     election: Arc<dyn Election>,
     is_candidate: watch::Sender<bool>,
 }
@@ -148,8 +148,8 @@ impl NotLeading {
 }
 
 impl Candidate {
-    pub fn new(slot: Arc<Slot<LeadershipMessage>>, parts: Arc<ReplicationParts>, election: Arc<dyn Election>) -> Self {
-        Self { slot, parts, election, is_candidate: watch::Sender::new(true) }
+    pub fn new(slot: Arc<Slot<LeadershipMessage>>, state: Arc<ReplicationState>, election: Arc<dyn Election>) -> Self {
+        Self { slot, state, election, is_candidate: watch::Sender::new(true) }
     }
 
     /// Takes part in elections until this replica is withdrawn.
@@ -158,7 +158,7 @@ impl Candidate {
         while *self.is_candidate.borrow() {
             let Err(error) = self.lead_once().await else { continue };
             if error.is_unfitness() {
-                self.parts.note_unfit_until(Instant::now() + UNFIT_TIME);
+                self.state.note_unfit_until(Instant::now() + UNFIT_TIME);
             }
             // While the election cannot be held, the texts differ by the member of etcd at most.
             let is_undecided = matches!(error, NotLeading::Election(_) | NotLeading::Store(_));
@@ -189,15 +189,15 @@ impl Candidate {
             error = self.lead(leadership.term()) => Err(error),
             () = self.withdrawn() => Ok(()),
         };
-        self.parts.replica.step_down();
+        self.state.replica.step_down();
         leadership.resign().await;
         outcome
     }
 
     async fn await_recent_state(&self) -> Result<(), NotLeading> {
-        let replica = &self.parts.replica;
+        let replica = &self.state.replica;
         while replica.end().await.map_err(StoreError::from)?.0 > replica.position().0 + MOST_BEHIND
-            || self.parts.busy_for() >= FAILING_LIMIT
+            || self.state.busy_for() >= FAILING_LIMIT
         {
             sleep(BEHIND_INTERVAL).await;
         }
@@ -207,10 +207,10 @@ impl Candidate {
     /// Leads in a term; returns when this replica found that it does not, or should not.
     async fn lead(&self, term: Term) -> NotLeading {
         let leading = async {
-            if let Err(error) = self.parts.lead(term).await {
+            if let Err(error) = self.state.lead(term).await {
                 return error.into();
             }
-            while self.parts.replica.leading() == Some(term) {
+            while self.state.replica.leading() == Some(term) {
                 sleep(CHECK_INTERVAL).await;
             }
             NotLeading::SteppedDown
@@ -227,9 +227,9 @@ impl Candidate {
     async fn failing(&self) -> NotLeading {
         let mut failing_since = None;
         loop {
-            let failure = self.parts.registry.failures().into_iter().next();
+            let failure = self.state.registry.failures().into_iter().next();
             let failure = failure.map(|reason| (*failing_since.get_or_insert_with(Instant::now), reason));
-            let busy = self.parts.busy_for();
+            let busy = self.state.busy_for();
             let not_leading = match failure {
                 _ if busy >= FAILING_LIMIT => Some(NotLeading::Hanging(busy)),
                 Some((since, reason)) if since.elapsed() >= FAILING_LIMIT => Some(NotLeading::Failing(reason)),
@@ -275,9 +275,9 @@ impl Actor for LeadershipActor {
         candidate: Arc<Candidate>,
     ) -> Result<LeadershipState, ActorProcessingErr> {
         candidate.slot.occupy(myself);
-        fault_point!(candidate.parts.store.fault_scope(), LeadershipStart);
+        fault_point!(candidate.state.store.fault_scope(), LeadershipStart);
         // One before this may have led.
-        candidate.parts.replica.step_down();
+        candidate.state.replica.step_down();
         let span = actor_span(&Span::none(), candidate.slot.name());
         let task = tokio::spawn(Arc::clone(&candidate).run().instrument(span));
         let running = OwnedTask(task.abort_handle());
@@ -297,7 +297,7 @@ impl Actor for LeadershipActor {
     ) -> Result<(), ActorProcessingErr> {
         let OpenedMessage { span, caller, message } = message.open(state.candidate.slot.name());
         async {
-            fault_point!(state.candidate.parts.store.fault_scope(), LeadershipHandle);
+            fault_point!(state.candidate.state.store.fault_scope(), LeadershipHandle);
             state.handle(message)
         }
         .instrument(span)

@@ -31,6 +31,7 @@ use crate::sign_in::records::{SignInState, TransactionId};
 use crate::sign_in::session_registry::SessionRegistryMessage;
 use crate::support::replica::{Answer, Freshness, Question, QuestionKind, decision_content};
 use crate::support::slot::{CallError, RESTART_PATIENCE, actor_span};
+use crate::support::surroundings::Surroundings;
 use crate::support::tasks::{Blocking, RETRY_INTERVAL, RetriedStep};
 use crate::verification::handle::VerificationHandle;
 
@@ -60,7 +61,7 @@ pub enum LeadError {
 }
 
 /// What following a journal needs.
-pub(crate) struct ReplicationParts {
+pub(crate) struct ReplicationState {
     pub store: Store,
     pub replica: Arc<Replica>,
     pub reader: Arc<Reader>,
@@ -114,49 +115,49 @@ pub(crate) struct Observations {
 
 /// The running tasks of a replica. They continue when this is dropped, as the service does.
 pub(super) struct Replication {
-    parts: Arc<ReplicationParts>,
+    state: Arc<ReplicationState>,
     tasks: [JoinHandle<()>; 3],
 }
 
 impl Replication {
     /// Begins to follow the journal, to look at its end, and to sync the store.
-    pub fn start(parts: Arc<ReplicationParts>, instance: &str) -> Self {
-        let span = || actor_span(&Span::none(), &format!("{instance}/replication"));
-        let following = tokio::spawn(Arc::clone(&parts).follow().instrument(span()));
-        let looking = tokio::spawn(Arc::clone(&parts).look().instrument(span()));
-        let syncing = tokio::spawn(Arc::clone(&parts).sync().instrument(span()));
-        Self { parts, tasks: [following, looking, syncing] }
+    pub fn start(state: Arc<ReplicationState>, surroundings: &Surroundings) -> Self {
+        let span = || actor_span(&Span::none(), &surroundings.name_of("replication"));
+        let following = tokio::spawn(Arc::clone(&state).follow().instrument(span()));
+        let looking = tokio::spawn(Arc::clone(&state).look().instrument(span()));
+        let syncing = tokio::spawn(Arc::clone(&state).sync().instrument(span()));
+        Self { state, tasks: [following, looking, syncing] }
     }
 
     /// Why the journal cannot be followed; `None` while it can.
     pub fn failure(&self) -> Option<String> {
-        self.parts.following.describe_failure()
+        self.state.following.describe_failure()
     }
 
     /// The store's place in the journal.
     pub fn replica(&self) -> &Replica {
-        &self.parts.replica
+        &self.state.replica
     }
 
     /// See [`crate::Service::replica_status`].
     pub fn status(&self) -> ReplicaStatus {
-        self.parts.status()
+        self.state.status()
     }
 
     /// Adds the numbers of the replica to `metrics`.
     pub fn register(&self, metrics: &mut Metrics) {
-        let parts = Arc::clone(&self.parts);
-        metrics.add_group(move |samples| parts.write_metrics(samples));
+        let state = Arc::clone(&self.state);
+        metrics.add_group(move |samples| state.write_metrics(samples));
     }
 
     /// See [`crate::Service::lead`].
     pub async fn lead(&self, term: Term) -> Result<(), LeadError> {
-        self.parts.lead(term).await
+        self.state.lead(term).await
     }
 
     /// What following the journal needs.
-    pub fn parts(&self) -> &ReplicationParts {
-        &self.parts
+    pub fn state(&self) -> &ReplicationState {
+        &self.state
     }
 
     /// Ends the tasks.
@@ -165,7 +166,7 @@ impl Replication {
     }
 }
 
-impl ReplicationParts {
+impl ReplicationState {
     fn status(&self) -> ReplicaStatus {
         let Observations { end, leader, unfit_until } = lock(&self.seen).clone();
         ReplicaStatus {
@@ -205,7 +206,7 @@ fn ready(actor: &'static str, answer: Result<Result<(), StoreError>, CallError>)
     Ok(answer.map_err(|error| LeadError::Actor { actor, reason: error.to_string() })??)
 }
 
-impl ReplicationParts {
+impl ReplicationState {
     /// How long the work on the store that is being done has taken: on a disk that gives no
     /// answer, it does not end.
     pub fn busy_for(&self) -> Duration {
@@ -393,26 +394,26 @@ pub(super) fn no_replica() -> Vec<u8> {
 }
 
 /// Answers a message of another replica.
-pub(super) async fn answer(parts: &ReplicationParts, registry: &RegistryHandle, message: &[u8]) -> Vec<u8> {
+pub(super) async fn answer(state: &ReplicationState, registry: &RegistryHandle, message: &[u8]) -> Vec<u8> {
     // A message that arrives late, after another one began to lead, is refused by the journal.
-    let answer = match parts.replica.leading() {
-        Some(_) => decided(parts, registry, message).await,
+    let answer = match state.replica.leading() {
+        Some(_) => decided(state, registry, message).await,
         None => Ok(refusal("the replica that was asked does not lead")),
     };
     encode(&answer.unwrap_or_else(|error| refusal(&format!("the question cannot be read: {error}"))))
 }
 
-async fn decided(parts: &ReplicationParts, registry: &RegistryHandle, message: &[u8]) -> Result<Answer, DecodeError> {
+async fn decided(state: &ReplicationState, registry: &RegistryHandle, message: &[u8]) -> Result<Answer, DecodeError> {
     let Question { kind, content } = decode(message)?;
     Ok(match kind {
         QuestionKind::Write => {
             let (decided, decision) = oneshot::channel();
-            parts.group_commit.decide_forwarded(&content, Box::new(move |outcome| drop(decided.send(outcome))))?;
+            state.group_commit.decide_forwarded(&content, Box::new(move |outcome| drop(decided.send(outcome))))?;
             match decision.await.unwrap_or(Err(StoreError::Panicked)) {
                 Ok(ForwardedDecision { decision, position, applied }) => {
                     // The actors of this replica did not ask for this write, and some keep what it
                     // changed. Callers may wait here for what it brings.
-                    if let Err(error) = parts.tell(applied).await {
+                    if let Err(error) = state.tell(applied).await {
                         tracing::error!(%error, "what another replica has written cannot be read");
                     }
                     Answer::Answered { position: position.0, content: decision_content(decision) }
@@ -423,7 +424,7 @@ async fn decided(parts: &ReplicationParts, registry: &RegistryHandle, message: &
         QuestionKind::Submit => {
             let content = encode_answer(registry.submit_forwarded(decode_submission(&content)?).await);
             // The store has the request, or what it is refused for.
-            Answer::Answered { position: parts.replica.position().0, content }
+            Answer::Answered { position: state.replica.position().0, content }
         }
     })
 }

@@ -12,8 +12,8 @@ use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use selfsame_storage::{
-    ChainRecords, CollectedMetrics, EmbeddedRecords, EventRecords, FaultScope, GroupCommit, Metrics, Position, Records,
-    Term, VerificationRecords,
+    ChainRecords, CollectedMetrics, EmbeddedRecords, EventRecords, GroupCommit, Metrics, Position, Records, Term,
+    VerificationRecords,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::spawn_blocking;
@@ -22,27 +22,28 @@ use tracing::{Instrument, Span};
 
 use super::health::{ActorHealth, Heartbeat, StoreWatch, silent_actors, tell_troubles};
 use super::leadership::{Candidate, LeadershipMessage};
-use super::replication::{self, LeadError, ReplicaStatus, Replication, ReplicationParts};
-use super::start::{BlockingParts, OpenedParts, Parts, ServiceError, ServiceParts, Settings};
+use super::replication::{self, LeadError, ReplicaStatus, Replication, ReplicationState};
+use super::start::{JoinedCluster, OpenedService, ServiceError, ServiceParts, Settings};
 use super::supervisor::{Guardian, SupervisorMessage};
 use super::tree::{OtherActors, Tree};
 use crate::bridge::handle::BridgeHandle;
 use crate::bridge::message_bridge::BridgeState;
 use crate::chain::follower::ChainState;
 use crate::chain::handle::ChainHandle;
-use crate::events::handle::{EventsHandle, EventsParts, EventsState};
+use crate::events::handle::{EventsHandle, EventsState};
 use crate::events::log::EventRecorder;
-use crate::registry::actors::{RegistryParts, RegistryState};
+use crate::registry::actors::RegistryState;
 use crate::registry::handle::RegistryHandle;
 use crate::registry::head_signer::HeadSigner;
 use crate::sign_in::handle::{SignInError, SignInHandle};
 use crate::sign_in::keys::publish_stored;
-use crate::sign_in::records::{SignInParts, SignInState};
+use crate::sign_in::records::SignInState;
 use crate::support::notify::{Announcer, ServiceEvent};
 use crate::support::replica::CatchingUp;
 use crate::support::slot::{Slot, actor_span};
+use crate::support::surroundings::Surroundings;
 use crate::support::tasks::RetriedStep;
-use crate::verification::handle::{VerificationHandle, VerificationParts};
+use crate::verification::handle::VerificationHandle;
 use crate::verification::pool::VerifierState;
 
 /// How long [`Service::stop`] waits for an actor, which may be stuck, and again for handles that
@@ -88,13 +89,12 @@ impl Service {
     pub async fn start(parts: ServiceParts) -> Result<Self, ServiceError> {
         let mut opened = parts.open()?;
         let outcome = watch::channel(None);
-        let settings = &opened.parts.settings;
-        let (refused, name) = (start_error(settings), format!("{}/guardian", settings.instance));
+        let (refused, name) = (start_error(&opened.settings), opened.surroundings.name_of("guardian"));
         let guardian = match Actor::spawn(Some(name), Guardian, outcome.0.clone()).await {
             Ok((guardian, _)) => guardian.get_cell(),
             Err(error) => {
                 // The claim on the store is released when the thread ends.
-                let committing = opened.blocking_parts.committing.take();
+                let committing = opened.committing.take();
                 drop(opened);
                 join(committing).await;
                 return Err(refused(error));
@@ -123,26 +123,14 @@ impl Service {
         Self::start_opened(parts.open()?, supervisor, watch::channel(None)).await
     }
 
-    /// Starts a service under a supervisor, with the given group commit and threads, and its
-    /// records in its store.
-    #[cfg(feature = "simulation")]
-    pub(crate) async fn start_under(
-        parts: Parts,
-        supervisor: ActorCell,
-        outcome: Outcome,
-        blocking_parts: BlockingParts,
-    ) -> Result<Self, ServiceError> {
-        Self::start_opened(OpenedParts { parts, blocking_parts, records: None }, supervisor, outcome).await
-    }
-
     /// Starts a service under a supervisor. After an error no part of it is left: the store can be
     /// used again.
-    async fn start_opened(
-        mut opened: OpenedParts,
+    pub(crate) async fn start_opened(
+        mut opened: OpenedService,
         supervisor: ActorCell,
         outcome: Outcome,
     ) -> Result<Self, ServiceError> {
-        let committing = opened.blocking_parts.committing.take();
+        let committing = opened.committing.take();
         match Self::assemble(opened, supervisor, outcome).await {
             Ok(mut service) => {
                 service.committing = Mutex::new(committing);
@@ -157,104 +145,67 @@ impl Service {
 
     /// Makes the parts of a service, and starts its actors last.
     async fn assemble(
-        opened: OpenedParts,
+        opened: OpenedService,
         supervisor: ActorCell,
         (failed, failure): Outcome,
     ) -> Result<Self, ServiceError> {
-        let OpenedParts { parts, blocking_parts, records } = opened;
-        let Parts { settings, store, ledger, clock, random, announcer } = parts;
-        let BlockingParts {
-            group_commit,
-            committing: _,
-            blocking,
-            replica,
-            election,
-            forwarding,
-            freshness,
-            bridge_peers,
-        } = blocking_parts;
+        let OpenedService { surroundings, settings, store, ledger, records, cluster, group_commit, committing: _ } =
+            opened;
         let refused = start_error(&settings);
         let Settings { instance, rules, batch, limits, verification, sign_in, bridge, events, chains, supervision } =
             settings;
-        store.set_fault_scope(FaultScope::of_instance(&instance));
-        let catching_up = CatchingUp::new(replica.clone());
+        store.set_fault_scope(surroundings.fault_scope());
+        let catching_up = CatchingUp::new(cluster.as_ref().map(|cluster| Arc::clone(&cluster.replica)));
+        let freshness = cluster.as_ref().map(|cluster| Arc::clone(&cluster.freshness));
+        let bridge_peers = cluster.as_ref().and_then(|cluster| cluster.bridge_peers.clone());
+        let forwarding = cluster.as_ref().and_then(|cluster| cluster.forwarding.clone());
         let key_cipher = sign_in.key_cipher.clone();
         let embedded: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
         let (records, also_swept) = match records {
             Some(records) => (records, Some(embedded)),
             None => (embedded, None),
         };
-        let sign_in_state = Arc::new(SignInState::new(SignInParts {
-            instance: instance.clone(),
-            settings: sign_in,
-            records: Arc::clone(&records),
-            also_swept,
-            clock: Arc::clone(&clock),
-            random: Arc::clone(&random),
-            blocking: blocking.clone(),
-            freshness: freshness.clone(),
-            catching_up: catching_up.clone(),
-            announcer: announcer.clone(),
-        }));
+        let sign_in_state = SignInState::new(
+            &surroundings,
+            sign_in,
+            (Arc::clone(&records), also_swept),
+            freshness,
+            catching_up.clone(),
+        );
+        let sign_in_state = Arc::new(sign_in_state);
         // Without the keys the service could sign nothing, and every sign-in would end in an error.
         publish_stored(&sign_in_state).map_err(|error| match error {
             SignInError::Store(error) => ServiceError::Store(error),
             SignInError::Signing(error) => ServiceError::SigningKeys(error),
             error => ServiceError::Start { instance: instance.clone(), reason: error.to_string() },
         })?;
-        let bridge_state = BridgeState::new(&instance, bridge, Arc::clone(&clock), Arc::clone(&random), bridge_peers);
-        let bridge_state = Arc::new(bridge_state);
-        let state = RegistryState::new(RegistryParts {
-            instance: instance.clone(),
-            rules,
-            batch,
-            limits,
-            store: store.clone(),
-            ledger,
-            group_commit: group_commit.clone(),
-            clock: Arc::clone(&clock),
-            random: Arc::clone(&random),
-            blocking: blocking.clone(),
-            announcer: announcer.clone(),
-        });
-        let state = state.await?;
-        let head_signer =
-            HeadSigner::new(Arc::clone(&state.reader), Arc::clone(&records), Arc::clone(&random), key_cipher);
+        let bridge_state = Arc::new(BridgeState::new(&surroundings, bridge, bridge_peers));
+        let written = (store.clone(), group_commit.clone());
+        let state = RegistryState::new(&surroundings, (rules, batch, limits), written, ledger).await?;
+        let random = Arc::clone(&surroundings.random);
+        let head_signer = HeadSigner::new(Arc::clone(&state.reader), records, random, key_cipher);
         let registry = RegistryHandle::new(&state, head_signer, group_commit.clone(), forwarding, catching_up);
         let store_watch = Arc::new(StoreWatch::new(store.clone()));
         let chain_records = Arc::new(ChainRecords::new(store.clone(), group_commit.clone()));
-        let chain_state = Arc::new(ChainState::load(&instance, chains, &chain_records, &clock)?);
+        let chain_state = Arc::new(ChainState::load(&surroundings, chains, &chain_records)?);
         let chain = ChainHandle::new(Arc::clone(&chain_state));
-        let events_state = Arc::new(EventsState::new(
-            &instance,
-            EventsParts {
-                settings: events,
-                records: EventRecords::new(store.clone(), group_commit.clone()),
-                registry: registry.clone(),
-                clock: Arc::clone(&clock),
-                random: Arc::clone(&random),
-                blocking: blocking.clone(),
-            },
-        ));
+        let event_records = EventRecords::new(store.clone(), group_commit.clone());
+        let events_state = Arc::new(EventsState::new(&surroundings, events, event_records, registry.clone()));
         let events = EventsHandle::new(Arc::clone(&events_state));
-        let verifier =
-            VerifierState::new(&instance, &verification, Arc::clone(&random), blocking.clone(), announcer.clone());
-        let verifier = Arc::new(verifier);
-        let verification = VerificationHandle::new(VerificationParts {
-            settings: verification,
-            verifier: Arc::clone(&verifier),
-            registry: registry.clone(),
-            chain: chain.clone(),
-            records: VerificationRecords::new(store.clone(), group_commit.clone()),
-            events: EventRecorder::new(Arc::clone(&events_state)),
-            clock: Arc::clone(&clock),
-            blocking: blocking.clone(),
-            announcer: announcer.clone(),
-        })?;
+        let verifier = Arc::new(VerifierState::new(&surroundings, &verification));
+        let verification = VerificationHandle::new(
+            &surroundings,
+            verification,
+            Arc::clone(&verifier),
+            registry.clone(),
+            chain.clone(),
+            VerificationRecords::new(store.clone(), group_commit.clone()),
+            EventRecorder::new(Arc::clone(&events_state)),
+        )?;
         let sign_in = SignInHandle::new(Arc::clone(&sign_in_state), verification.clone());
         state.applier.catch_up().await?;
-        let replication_parts = replica.zip(freshness).map(|(replica, freshness)| {
-            Arc::new(ReplicationParts {
+        let replication = cluster.map(|JoinedCluster { replica, election, freshness, .. }| {
+            Arc::new(ReplicationState {
                 store,
                 replica,
                 reader: Arc::clone(&state.reader),
@@ -263,23 +214,24 @@ impl Service {
                 sign_in: Arc::clone(&sign_in_state),
                 verification: verification.clone(),
                 events: events.clone(),
-                blocking,
+                blocking: surroundings.blocking.clone(),
                 stale_roots: tokio::sync::Mutex::default(),
-                election: election.clone(),
+                election,
                 following: RetriedStep::new("following the journal"),
                 seen: Mutex::default(),
                 freshness,
                 group_commit: group_commit.clone(),
             })
         });
-        let candidate = replication_parts.clone().zip(election).map(|(parts, election)| {
-            let slot = Arc::new(Slot::new(format!("{instance}/leadership"), None));
-            Arc::new(Candidate::new(slot, parts, election))
+        let candidate = replication.as_ref().and_then(|state| {
+            let election = state.election.clone()?;
+            let slot = Arc::new(Slot::new(surroundings.name_of("leadership"), None));
+            Some(Arc::new(Candidate::new(slot, Arc::clone(state), election)))
         });
         let leadership = candidate.as_ref().map(|candidate| Arc::clone(&candidate.slot));
         let tree = Tree::new(
-            instance.clone(),
-            (supervision, announcer.clone()),
+            &surroundings,
+            supervision,
             &state,
             &chain_state,
             OtherActors {
@@ -291,20 +243,21 @@ impl Service {
             },
         );
         let root = tree.spawn(supervisor).await.map_err(refused)?;
-        let replication = replication_parts.clone().map(|parts| Replication::start(parts, &instance));
+        let running = replication.clone().map(|state| Replication::start(state, &surroundings));
         let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit.clone(), supervision));
-        let span = actor_span(&Span::none(), &format!("{instance}/heartbeat"));
+        let span = actor_span(&Span::none(), &surroundings.name_of("heartbeat"));
         let watching =
             tokio::spawn(watch_service(Arc::clone(&heartbeat), Arc::clone(&store_watch), failed).instrument(span));
+        let Surroundings { clock, announcer, .. } = surroundings;
         let troubles = tokio::spawn(tell_troubles(announcer.clone(), {
-            let (registry, heartbeat, replica) = (registry.clone(), Arc::clone(&heartbeat), replication_parts);
+            let (registry, heartbeat) = (registry.clone(), Arc::clone(&heartbeat));
             let store_watch = Arc::clone(&store_watch);
-            move || troubles(&registry, &heartbeat, &store_watch, replica.as_deref())
+            move || troubles(&registry, &heartbeat, &store_watch, replication.as_deref())
         }));
         let bridge = BridgeHandle::new(bridge_state);
         let mut metrics = Metrics::default();
         heartbeat.register(&mut metrics);
-        if let Some(replication) = &replication {
+        if let Some(replication) = &running {
             replication.register(&mut metrics);
         }
         registry.register(&mut metrics);
@@ -330,7 +283,7 @@ impl Service {
             watching,
             troubles,
             announcer,
-            replication,
+            replication: running,
             leadership,
             group_commit,
             committing: Mutex::default(),
@@ -460,7 +413,7 @@ impl Service {
     /// ([`crate::LeaderConnection`]).
     pub async fn answer_replica(&self, message: &[u8]) -> Vec<u8> {
         match &self.replication {
-            Some(replication) => replication::answer(replication.parts(), &self.registry, message).await,
+            Some(replication) => replication::answer(replication.state(), &self.registry, message).await,
             None => replication::no_replica(),
         }
     }
@@ -573,7 +526,7 @@ fn troubles(
     registry: &RegistryHandle,
     heartbeat: &Heartbeat,
     store_watch: &StoreWatch,
-    replica: Option<&ReplicationParts>,
+    replica: Option<&ReplicationState>,
 ) -> Vec<String> {
     let commit = heartbeat.delayed_commit().map(|_| "a commit takes long".to_owned());
     let following = replica.and_then(|replica| replica.following.describe_failure());

@@ -6,9 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use selfsame_protocol::registry::RuleParameters;
-use selfsame_storage::{
-    EmbeddedLedger, Forward, GroupCommit, Journal, Ledger, Records, Replica, Store, StoreClaim, StoreError,
-};
+use selfsame_storage::{EmbeddedLedger, Forward, GroupCommit, Journal, Ledger, Records, Replica, Store, StoreError};
 
 use super::leadership::Election;
 use crate::bridge::handle::BridgeSettings;
@@ -22,6 +20,7 @@ use crate::sign_in::handle::SignInSettings;
 use crate::sign_in::signing_keys::SigningError;
 use crate::support::notify::Announcer;
 use crate::support::replica::{ForwardedWrites, Forwarding, Freshness, LeaderConnection};
+use crate::support::surroundings::Surroundings;
 use crate::support::tasks::Blocking;
 use crate::verification::settings::VerificationSettings;
 
@@ -62,12 +61,32 @@ pub struct ServiceParts {
     announcer: Announcer,
 }
 
-/// What [`ServiceParts`] become when a service starts.
-pub(crate) struct OpenedParts {
-    pub parts: Parts,
-    pub blocking_parts: BlockingParts,
+/// A service whose store is open, before its actors start.
+pub(crate) struct OpenedService {
+    pub surroundings: Surroundings,
+    pub settings: Settings,
+    pub store: Store,
+    pub ledger: Arc<dyn Ledger>,
     /// The embedder's records; `None` for those in the store.
     pub records: Option<Arc<dyn Records>>,
+    pub cluster: Option<JoinedCluster>,
+    pub group_commit: GroupCommit,
+    /// The committing thread; `None` in a simulation, which calls the committer itself.
+    pub committing: Option<JoinHandle<()>>,
+}
+
+/// The cluster of a service that is one of several replicas.
+pub(crate) struct JoinedCluster {
+    /// The store's place in the journal.
+    pub replica: Arc<Replica>,
+    /// Who elects the leader; `None` when the embedder does.
+    pub election: Option<Arc<dyn Election>>,
+    /// Where the leader is asked; without it, what another replica has to decide is refused.
+    pub forwarding: Option<Arc<Forwarding>>,
+    /// How fresh what the replica reads is.
+    pub freshness: Arc<Freshness>,
+    /// How the message bridge asks the other replicas.
+    pub bridge_peers: Option<Arc<dyn BridgePeers>>,
 }
 
 impl ServiceParts {
@@ -141,7 +160,7 @@ impl ServiceParts {
     /// [`ServiceError::Parts`] for a replica with a ledger or records of its own, and
     /// [`ServiceError::Store`], also while another service runs on the store
     /// ([`StoreError::Claimed`]).
-    pub(crate) fn open(self) -> Result<OpenedParts, ServiceError> {
+    pub(crate) fn open(self) -> Result<OpenedService, ServiceError> {
         let Self { settings, store, ledger, cluster, records, clock, random, announcer } = self;
         if cluster.is_some() && ledger.is_some() {
             return Err(ServiceError::Parts { reason: "a replica keeps its blocks in the ledger of its own store" });
@@ -155,75 +174,35 @@ impl ServiceParts {
             Some(ledger) => ledger,
             None => Arc::new(EmbeddedLedger::open(store.clone())?),
         };
-        let blocking_parts = match cluster {
-            Some(cluster) => BlockingParts::with_journal(&store, claim, cluster)?,
-            None => BlockingParts::with_threads(&store, claim)?,
+        let cluster = cluster.map(|cluster| JoinedCluster::join(&store, cluster)).transpose()?;
+        let (group_commit, committing) = match &cluster {
+            Some(cluster) => {
+                let replica = Arc::clone(&cluster.replica);
+                GroupCommit::start_on_journal(store.clone(), claim, replica, cluster.forward())?
+            }
+            None => GroupCommit::start_claimed(store.clone(), claim)?,
         };
-        let parts = Parts { settings, store, ledger, clock, random, announcer };
-        Ok(OpenedParts { parts, blocking_parts, records })
+        let instance = settings.instance.as_str().into();
+        let surroundings = Surroundings { instance, clock, random, blocking: Blocking::Threads, announcer };
+        let committing = Some(committing);
+        Ok(OpenedService { surroundings, settings, store, ledger, records, cluster, group_commit, committing })
     }
 }
 
-/// The parts of a service that is started, with its ledger.
-pub(crate) struct Parts {
-    pub settings: Settings,
-    pub store: Store,
-    pub ledger: Arc<dyn Ledger>,
-    pub clock: Arc<dyn Clock>,
-    pub random: Arc<dyn Random>,
-    pub announcer: Announcer,
-}
-
-/// The group commit, and where blocking work runs.
-pub(crate) struct BlockingParts {
-    pub group_commit: GroupCommit,
-    /// The committing thread; `None` in a simulation, which calls the committer itself.
-    pub committing: Option<JoinHandle<()>>,
-    pub blocking: Blocking,
-    /// The store's place in its journal, if it has one.
-    pub replica: Option<Arc<Replica>>,
-    /// Who elects the leader of the journal's replicas; `None` when the embedder does.
-    pub election: Option<Arc<dyn Election>>,
-    /// Where the leader is asked; without it, what another replica has to decide is refused.
-    pub forwarding: Option<Arc<Forwarding>>,
-    /// How fresh what the replica reads is; `None` without a journal.
-    pub freshness: Option<Arc<Freshness>>,
-    /// How the message bridge asks the other replicas.
-    pub bridge_peers: Option<Arc<dyn BridgePeers>>,
-}
-
-impl BlockingParts {
-    pub fn with_threads(store: &Store, claim: StoreClaim) -> Result<Self, StoreError> {
-        let (group_commit, committing) = GroupCommit::start_claimed(store.clone(), claim)?;
-        Ok(Self {
-            group_commit,
-            committing: Some(committing),
-            blocking: Blocking::Threads,
-            replica: None,
-            election: None,
-            forwarding: None,
-            freshness: None,
-            bridge_peers: None,
-        })
-    }
-
-    pub fn with_journal(store: &Store, claim: StoreClaim, cluster: ClusterParts) -> Result<Self, StoreError> {
+impl JoinedCluster {
+    /// Makes a store one of the replicas of a journal.
+    pub fn join(store: &Store, cluster: ClusterParts) -> Result<Self, StoreError> {
         let ClusterParts { journal, election, leader, staleness, bridge_peers } = cluster;
         let replica = Arc::new(Replica::open(store, journal)?);
         let forwarding = leader.map(|leader| Forwarding::new(leader, Arc::clone(&replica)));
-        let forward = forwarding.clone().map(|forwarding| Arc::new(ForwardedWrites(forwarding)) as Arc<dyn Forward>);
-        let (group_commit, committing) =
-            GroupCommit::start_on_journal(store.clone(), claim, Arc::clone(&replica), forward)?;
-        Ok(Self {
-            group_commit,
-            committing: Some(committing),
-            blocking: Blocking::Threads,
-            replica: Some(replica),
-            election,
-            forwarding,
-            freshness: Some(Arc::new(Freshness::new(staleness))),
-            bridge_peers,
-        })
+        let freshness = Arc::new(Freshness::new(staleness));
+        Ok(Self { replica, election, forwarding, freshness, bridge_peers })
+    }
+
+    /// How the group commit asks the leader to decide.
+    pub fn forward(&self) -> Option<Arc<dyn Forward>> {
+        let forwarding = self.forwarding.clone()?;
+        Some(Arc::new(ForwardedWrites(forwarding)))
     }
 }
 

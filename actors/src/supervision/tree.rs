@@ -21,8 +21,8 @@ use crate::registry::request_tracker::RequestTracker;
 use crate::registry::tree_maintainer::TreeMaintainer;
 use crate::sign_in::records::SignInState;
 use crate::sign_in::session_registry::SessionRegistry;
-use crate::support::notify::Announcer;
 use crate::support::slot::{MonitoredSlot, Ping, Slot, actor_span};
+use crate::support::surroundings::Surroundings;
 use crate::verification::pool::{VerifierPool, VerifierState};
 
 /// An actor of the tree: how its supervisor starts it, and where it is reached.
@@ -43,9 +43,8 @@ pub(super) struct OtherActors<'a> {
 
 /// All actors of a service, grouped by supervisor.
 pub(super) struct Tree {
-    instance: String,
+    surroundings: Surroundings,
     settings: SupervisionSettings,
-    announcer: Announcer,
     /// The registry's group, in the order of its start. When an actor fails, it and those after it
     /// are restarted.
     registry: [Child; 3],
@@ -57,8 +56,8 @@ pub(super) struct Tree {
 
 impl Tree {
     pub fn new(
-        instance: String,
-        (settings, announcer): (SupervisionSettings, Announcer),
+        surroundings: &Surroundings,
+        settings: SupervisionSettings,
         registry: &RegistryState,
         chain: &ChainState,
         others: OtherActors<'_>,
@@ -66,9 +65,8 @@ impl Tree {
         let OtherActors { verifier, sign_in, bridge, events, candidate } = others;
         let slots = &registry.slots;
         Self {
-            instance,
+            surroundings: surroundings.clone(),
             settings,
-            announcer,
             registry: [
                 child(&slots.tree_maintainer, &registry.applier, || TreeMaintainer),
                 child(&slots.batcher, &registry.sealer, || Batcher),
@@ -103,17 +101,17 @@ impl Tree {
             strategy: Strategy::OneForOne,
             most_restarts: self.settings.group_restarts,
             settings: self.settings,
-            announcer: self.announcer.clone(),
+            announcer: self.surroundings.announcer.clone(),
         };
-        let name = format!("{}/root", self.instance);
+        let name = self.surroundings.name_of("root");
         Ok(Actor::spawn_linked(Some(name), Supervisor, arguments, supervisor).await?.0)
     }
 
     /// A supervisor of actors.
     fn group(&self, name: &str, actors: &[Child], strategy: Strategy) -> ChildSpec {
         let children: Vec<ChildSpec> = actors.iter().map(|child| child.spec.clone()).collect();
-        let (settings, announcer) = (self.settings, self.announcer.clone());
-        ChildSpec::new(format!("{}/{name}", self.instance), move |name, supervisor| {
+        let (settings, announcer) = (self.settings, self.surroundings.announcer.clone());
+        ChildSpec::new(self.surroundings.name_of(name), move |name, supervisor| {
             let children = children.clone();
             let announcer = announcer.clone();
             let most_restarts = settings.actor_restarts;

@@ -44,9 +44,9 @@ use crate::chain::handle::{ChainHandle, UnseenContracts};
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;
 use crate::registry::handle::RegistryHandle;
-use crate::support::notify::Announcer;
 use crate::support::slot::CallError;
 use crate::support::source_limits::{SourceLimiter, register_refusals};
+use crate::support::surroundings::Surroundings;
 use crate::support::tasks::Blocking;
 
 /// A request of which at least one proof verified.
@@ -140,24 +140,17 @@ pub(super) struct Inner {
     verdicts: Mutex<BTreeMap<VerdictKey, u64>>,
 }
 
-/// The parts that verification is built from.
-pub(crate) struct VerificationParts {
-    pub settings: VerificationSettings,
-    pub verifier: Arc<VerifierState>,
-    pub registry: RegistryHandle,
-    pub chain: ChainHandle,
-    pub records: VerificationRecords,
-    pub events: EventRecorder,
-    pub clock: Arc<dyn Clock>,
-    pub blocking: Blocking,
-    pub announcer: Announcer,
-}
-
 impl VerificationHandle {
     /// Builds the handle, and reads the trusted roots that the operator added.
-    pub(crate) fn new(parts: VerificationParts) -> Result<Self, StoreError> {
-        let VerificationParts { settings, verifier, registry, chain, records, events, clock, blocking, announcer } =
-            parts;
+    pub(crate) fn new(
+        surroundings: &Surroundings,
+        settings: VerificationSettings,
+        verifier: Arc<VerifierState>,
+        registry: RegistryHandle,
+        chain: ChainHandle,
+        records: VerificationRecords,
+        events: EventRecorder,
+    ) -> Result<Self, StoreError> {
         let VerificationSettings { queue, keys, directory, trusted_roots, limits, .. } = settings;
         let records = Arc::new(records);
         Ok(Self {
@@ -170,13 +163,13 @@ impl VerificationHandle {
                 verifier,
                 registry,
                 chain,
-                blocking,
+                blocking: surroundings.blocking.clone(),
                 keys,
                 directory: ArcSwap::from_pointee(directory),
                 roots: RootList::load(trusted_roots, Arc::clone(&records))?,
-                recorder: NullifierRecorder::new(records, events.clone(), Arc::clone(&clock), announcer),
+                recorder: NullifierRecorder::new(surroundings, records, events.clone()),
                 events,
-                clock,
+                clock: Arc::clone(&surroundings.clock),
                 limits: ArcSwap::from_pointee(limits),
                 per_source: SourceLimiter::new(limits.per_source),
                 per_application: ApplicationLimiter::new(limits.per_application),

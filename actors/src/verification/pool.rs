@@ -24,6 +24,7 @@ use super::settings::{ProofChecker, VerificationSettings};
 use crate::clock::Random;
 use crate::support::notify::{Announcer, ServiceEvent};
 use crate::support::slot::{Ping, Slot, TracedMessage, actor_span};
+use crate::support::surroundings::Surroundings;
 use crate::support::tasks::Blocking;
 
 // Messages to the verifier pool and its workers.
@@ -120,21 +121,16 @@ pub(crate) struct VerifierState {
     /// What the batches took.
     pub measured: PoolHistograms,
     pub fault_scope: FaultScope,
-    instance: String,
+    instance: Arc<str>,
 }
 
 impl VerifierState {
-    /// The state of an instance whose workers have not started.
-    pub fn new(
-        instance: &str,
-        settings: &VerificationSettings,
-        random: Arc<dyn Random>,
-        blocking: Blocking,
-        announcer: Announcer,
-    ) -> Self {
+    /// The state of a service whose workers have not started.
+    pub fn new(surroundings: &Surroundings, settings: &VerificationSettings) -> Self {
+        let Surroundings { instance, random, blocking, announcer, .. } = surroundings.clone();
         Self {
             // Calls are bounded by the permits of their proofs, see `handle`.
-            pool: Arc::new(Slot::new(format!("{instance}/verifier"), None)),
+            pool: Arc::new(Slot::new(surroundings.name_of("verifier"), None)),
             workers: (0..settings.workers.max(1)).map(|_| WorkerRecord::default()).collect(),
             checker: Arc::clone(&settings.checker),
             random,
@@ -143,8 +139,8 @@ impl VerifierState {
             good: Counter::default(),
             bad: Counter::default(),
             measured: PoolHistograms::default(),
-            fault_scope: FaultScope::of_instance(instance),
-            instance: instance.to_owned(),
+            fault_scope: surroundings.fault_scope(),
+            instance,
         }
     }
 

@@ -27,6 +27,7 @@ use super::refusals::VerificationError;
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;
 use crate::support::notify::{Announcer, ServiceEvent};
+use crate::support::surroundings::Surroundings;
 
 /// Number of locks that nullifiers share: enough that two unrelated nullifiers rarely share one.
 const LOCKS: usize = 1024;
@@ -101,12 +102,8 @@ impl From<StoreError> for RecordError {
 }
 
 impl NullifierRecorder {
-    pub fn new(
-        records: Arc<VerificationRecords>,
-        events: EventRecorder,
-        clock: Arc<dyn Clock>,
-        announcer: Announcer,
-    ) -> Self {
+    pub fn new(surroundings: &Surroundings, records: Arc<VerificationRecords>, events: EventRecorder) -> Self {
+        let Surroundings { clock, announcer, .. } = surroundings.clone();
         Self { records, events, clock, announcer, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
     }
 

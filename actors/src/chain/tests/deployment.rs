@@ -6,6 +6,7 @@ use selfsame_protocol::chain::followed::Unavailable;
 use super::*;
 use crate::chain::contracts::{ChainSettings, OnUpgrade, VerifierSettings};
 use crate::chain::follower::ChainState;
+use crate::support::surroundings::Surroundings;
 
 const VERIFIER: Address = Address::repeat_byte(0xee);
 const OTHER: Address = Address::repeat_byte(0xc1);
@@ -207,8 +208,9 @@ async fn a_start_removes_what_is_not_followed_any_more() {
     let source = fixture.source(1, |_| {});
     catch_up(&source).await.expect("read");
     let keep = |settings: ChainSettings| {
-        let clock: Arc<dyn crate::clock::Clock> = Arc::clone(&fixture.clock) as _;
-        ChainState::load("test", vec![settings], &fixture.records, &clock).expect("loaded");
+        let clock = Arc::clone(&fixture.clock) as _;
+        let surroundings = Surroundings { clock, ..Surroundings::for_test("test") };
+        ChainState::load(&surroundings, vec![settings], &fixture.records).expect("loaded");
     };
     let settings = || ChainSettings { name: "test".to_owned(), chain_id: CHAIN, ..ChainSettings::default() };
     let known = || {
