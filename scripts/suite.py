@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # What every suite depends on: the sources of the program, how it is built, and how suites are run.
 PROGRAM = [
-    "src", "actors", "protocol", "storage", "wallet", "config", "Cargo.lock", "Cargo.toml", "rust-toolchain.toml",
+    "src", "cluster", "actors", "protocol", "storage", "wallet", "config", "Cargo.lock", "Cargo.toml", "rust-toolchain.toml",
     "Makefile", "scripts", ".config", "tests/profile.toml",
 ]  # fmt: skip
 

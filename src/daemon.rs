@@ -35,7 +35,7 @@ use crate::backup::jobs::{Backups, Schedule};
 use crate::backup::make::{Original, time_text};
 use crate::backup::{BackupError, check_data_folder};
 use crate::chains::FollowedChain;
-use crate::cluster::{self, ClusterInterface, Copies, MembershipError, RemovedError, StartingReplica};
+use crate::cluster::{self, ClusterInterface, Copies, StartingReplica};
 use crate::config::{Config, StagingKey};
 use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::http::{AuditTrail, Listener, RouteError, Server, ShutdownTrigger, UnixSocketError, shutdown};
@@ -46,6 +46,7 @@ use crate::process::Build;
 use crate::reloading::{Reloading, StartParts, admission_limits};
 use crate::servers::{ForReplicas, METRICS_PREFIX, ServerParts, Servers, servers};
 use crate::{bridge, sign_in, verification};
+use selfsame_cluster::{MembershipError, RemovedError};
 
 /// How many requests to read the configuration again may wait.
 const WAITING_RELOADS: usize = 8;

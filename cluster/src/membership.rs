@@ -18,17 +18,15 @@ use std::time::Duration;
 use alloy_primitives::hex;
 use etcd_client::{Client, Compare, CompareOp, GetOptions, Txn, TxnOp};
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use selfsame_actors::Random;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_storage::{Journal, JournalError, Membership, Position, Store, StoreError};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connection::ReplicaClient;
-use super::copies::{FetchError, fetch_copy};
 use super::etcd::{ClusterRecord, Etcd, EtcdError, ReplicaRecord};
 use super::journal::EtcdJournal;
-use crate::backup::STORE;
 
 /// How long etcd is waited for when the daemon starts.
 const ETCD_PATIENCE: Duration = Duration::from_secs(20);
@@ -42,8 +40,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a question to etcd waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Name of the folder of a store that was left behind, in the data folder.
-const BEHIND: &str = "store.behind";
+/// The extension of the folder of a store that was left behind, beside that of the store.
+const BEHIND: &str = "behind";
 
 /// Why a daemon is no replica of the cluster.
 #[derive(Debug, thiserror::Error)]
@@ -120,16 +118,36 @@ pub enum MembershipError {
     },
 }
 
+/// Why a copy did not arrive.
+#[derive(Debug)]
+pub enum FetchError {
+    /// The other replica did not send it. Another one may.
+    Peer(String),
+    /// This one cannot keep it.
+    Local {
+        /// Where it cannot be kept.
+        path: PathBuf,
+        /// The operating system's error.
+        error: std::io::Error,
+    },
+}
+
+/// Copies the data folder of the replica at an address to that of this one, which has no store. The
+/// store becomes a replica of the cluster with this id, with an id of its own. When this fails, the
+/// data folder has no store.
+pub type FetchCopy<'a> = dyn Fn(String, String, [u8; 16]) -> BoxFuture<'a, Result<(), FetchError>> + Send + Sync + 'a;
+
 /// What a daemon needs to become a replica.
 pub struct Joining<'a> {
     /// The members of etcd.
     pub etcd: &'a Arc<Etcd>,
-    /// Reaches the other replicas.
-    pub client: &'a ReplicaClient,
+    /// Fetches a copy from the replica at an address; then come the id of the cluster and that of
+    /// the copied store.
+    pub fetch: &'a FetchCopy<'a>,
     /// The name of this replica.
     pub name: &'a str,
-    /// The data folder, which exists.
-    pub data: &'a Path,
+    /// The folder of the store, which is in the data folder.
+    pub store: &'a Path,
     /// Where ids are taken from.
     pub random: &'a dyn Random,
 }
@@ -238,10 +256,10 @@ impl Joining<'_> {
     /// [`MembershipError::NoPeer`]: no other replica could be copied. The old store is there again.
     pub async fn copy_again(&self) -> Result<(), MembershipError> {
         let record = self.find().await?.ok_or(EtcdError::NoMember)?;
-        let (store, behind) = (self.store_folder(), self.data.join(BEHIND));
-        std::fs::rename(&store, &behind).map_err(at(&store))?;
+        let (store, behind) = (self.store, self.store.with_extension(BEHIND));
+        std::fs::rename(store, &behind).map_err(at(store))?;
         if let Err(error) = self.copy(&record).await {
-            std::fs::rename(&behind, &store).map_err(at(&behind))?;
+            std::fs::rename(&behind, store).map_err(at(&behind))?;
             return Err(error);
         }
         std::fs::remove_dir_all(&behind).map_err(at(&behind))
@@ -250,20 +268,16 @@ impl Joining<'_> {
     /// Ends what a kill has interrupted in [`Joining::copy_again`]. With a complete copy, the store
     /// that was put aside is removed; without, it becomes the store again.
     fn end_interrupted_copy(&self) -> Result<(), MembershipError> {
-        let behind = self.data.join(BEHIND);
+        let behind = self.store.with_extension(BEHIND);
         match (behind.exists(), self.has_store()) {
             (false, _) => Ok(()),
             (true, true) => std::fs::remove_dir_all(&behind).map_err(at(&behind)),
-            (true, false) => std::fs::rename(&behind, self.store_folder()).map_err(at(&behind)),
+            (true, false) => std::fs::rename(&behind, self.store).map_err(at(&behind)),
         }
     }
 
-    fn store_folder(&self) -> PathBuf {
-        self.data.join(STORE)
-    }
-
     fn has_store(&self) -> bool {
-        self.store_folder().join("CURRENT").exists()
+        self.store.join("CURRENT").exists()
     }
 
     fn random_bytes(&self) -> [u8; 16] {
@@ -331,7 +345,7 @@ impl Joining<'_> {
             let peers = replicas(self.etcd).await?;
             for peer in peers.iter().filter(|peer| peer.name != self.name) {
                 let store_id = self.random_bytes();
-                match fetch_copy(self.client, &peer.address, self.data, (&record.id, store_id)).await {
+                match (self.fetch)(peer.address.clone(), record.id.clone(), store_id).await {
                     Ok(()) => {
                         tracing::info!(replica = peer.name, "the data folder is a copy of another replica's");
                         return Ok(());

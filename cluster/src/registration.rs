@@ -141,7 +141,7 @@ impl ClusterView {
     }
 
     /// Takes over the outcome of an attempt to reach each of the other replicas that run.
-    pub(super) fn note_reached(&self, outcomes: impl Iterator<Item = (String, Result<(), String>)>) {
+    pub fn note_reached(&self, outcomes: impl Iterator<Item = (String, Result<(), String>)>) {
         let mut reached = self.reached();
         let now = Instant::now();
         let noted = outcomes.map(|(name, outcome)| {

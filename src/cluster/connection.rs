@@ -16,13 +16,12 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use selfsame_actors::{BridgePeers, LeaderConnection, LeaderError};
+use selfsame_cluster::{ClusterView, EtcdElection};
 use selfsame_protocol::trace_context::TRACEPARENT;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::election::EtcdElection;
 use super::interface::{ALIVE_PATH, BRIDGE_PATH, LEADER_PATH, LONGEST_BRIDGE_MESSAGE};
-use super::registration::ClusterView;
 use crate::http::client::{ClientError, RemoteServer, Stream};
 use crate::trace_context;
 

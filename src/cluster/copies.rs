@@ -20,6 +20,7 @@ use http_body_util::{BodyExt, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use selfsame_actors::{Clock, Random};
+use selfsame_cluster::FetchError;
 use selfsame_storage::{Membership, NoProgress, Store};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -238,20 +239,6 @@ const CACHE: usize = 8 << 20;
 
 /// Name of the folder in the data folder that the copy is made in.
 const ARRIVING: &str = "arriving";
-
-/// Why a copy did not arrive.
-#[derive(Debug)]
-pub enum FetchError {
-    /// The other replica did not send it. Another one may.
-    Peer(String),
-    /// This one cannot keep it.
-    Local {
-        /// Where it cannot be kept.
-        path: PathBuf,
-        /// The operating system's error.
-        error: std::io::Error,
-    },
-}
 
 /// Names the path of an error of the file system.
 fn at(path: &Path) -> impl FnOnce(std::io::Error) -> FetchError {

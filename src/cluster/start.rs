@@ -7,6 +7,10 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_actors::{BridgePeers, ClusterParts, Random, Service};
+use selfsame_cluster::{
+    ClusterView, Etcd, EtcdAccess, EtcdElection, EtcdJournal, EtcdTls, EtcdUser, Joining, LeaderRecord,
+    MembershipError, Registration, RemovedError,
+};
 use selfsame_protocol::address;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_storage::{Membership, Store};
@@ -16,12 +20,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::connection::{ClusterPeers, ReplicaClient, ToLeader};
-use super::election::EtcdElection;
-use super::etcd::{Etcd, LeaderRecord};
-use super::journal::EtcdJournal;
-use super::membership::{Joining, MembershipError};
-use super::registration::{ClusterView, Registration, RemovedError};
-use super::{EtcdAccess, EtcdTls, EtcdUser};
+use super::copies::fetch_copy;
+use crate::backup::STORE;
 use crate::config::Cluster;
 use crate::data_files::{SecretFileError, read_secret};
 use crate::http::{Certificate, TlsError};
@@ -220,7 +220,11 @@ impl StartingReplica {
         open: impl AsyncFn(RegistryDomain) -> Result<Store, E>,
     ) -> Result<(Store, Membership), E> {
         let name = self.section.name.as_str();
-        let joining = Joining { etcd: &self.etcd, client: &self.client, name, data, random };
+        let fetch = |address: String, cluster: String, store: [u8; 16]| {
+            async move { fetch_copy(&self.client, &address, data, (&cluster, store)).await }.boxed()
+        };
+        let folder = data.join(STORE);
+        let joining = Joining { etcd: &self.etcd, fetch: &fetch, name, store: &folder, random };
         let standing = joining.before_opening(domain).await?;
         let domain = match standing.domain() {
             Some(of_cluster) => {

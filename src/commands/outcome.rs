@@ -22,7 +22,6 @@ use serde::Serialize;
 use crate::backup::BackupError;
 use crate::backup::restore::RestoreError;
 use crate::chains::ChainSetupError;
-use crate::cluster::{MembershipError, RemovedError};
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::data_files::SecretFileError;
@@ -30,6 +29,7 @@ use crate::http::UnixSocketError;
 use crate::logging::LogError;
 use crate::prepared::Problems;
 use crate::process::{InheritedSocketError, STOPPED};
+use selfsame_cluster::{MembershipError, RemovedError};
 
 // Why a command fails.
 

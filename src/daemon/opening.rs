@@ -16,12 +16,13 @@ use selfsame_storage::{Membership, OpenOptions, Store, StoreError, replaced_stor
 use tokio::net::TcpListener;
 
 use super::{DaemonError, store_folder};
-use crate::cluster::{MembershipError, StartingReplica};
+use crate::cluster::StartingReplica;
 use crate::config::{Cluster, Config, OperatorSocket};
 use crate::data_files::{AUDIT_KEY, make_folder, make_private};
 use crate::http::{BoundUnixSocket, SharedConnections, UnixSocketError, descriptor_limit, most_connections};
 use crate::interface::Interface;
 use crate::servers::Listeners;
+use selfsame_cluster::MembershipError;
 
 /// Creates the data folder and the store's folder in it, both with mode 0700. An existing data
 /// folder keeps its mode, because it may be a folder such as /var/lib. The store's folder gets its

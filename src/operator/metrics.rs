@@ -26,10 +26,10 @@ use super::setup::{Operator, OwnCluster};
 use super::status::reasons;
 use crate::backup::jobs::{BackupStatistics, Backups};
 use crate::chain::JsonRpcNode;
-use crate::cluster::SeenReplica;
 use crate::http::{Request, Response, content};
 use crate::logging::{self, LogLosses};
 use crate::process::Build;
+use selfsame_cluster::SeenReplica;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -39,12 +39,12 @@ use utoipa::{Modify, OpenApi};
 
 use crate::backup::BackupError;
 use crate::backup::jobs::BeginError;
-use crate::cluster::EtcdError;
 use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, Router, Routes, challenge, json};
 use crate::interface::Interface;
 use crate::openapi;
 use crate::webhooks::stream::StreamError;
 use access::{with_token, without_token};
+use selfsame_cluster::EtcdError;
 
 pub use history::{History, HistorySources};
 pub use maintenance::{ReloadRequest, ReloadStatus};

@@ -20,10 +20,10 @@ use super::history::{History, NewestBlocks};
 use super::maintenance::{ReloadRequests, ReloadStatus};
 use super::metrics::{self, DiskRoom, FollowedNode};
 use crate::backup::jobs::Backups;
-use crate::cluster::ClusterView;
 use crate::http::{Authorization, Certificate, Request, challenge};
 use crate::process::Build;
 use crate::webhooks::stream::EventStreams;
+use selfsame_cluster::ClusterView;
 
 /// The parts from which the operator interface is made.
 pub struct Setup {

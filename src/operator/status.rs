@@ -20,10 +20,10 @@ use super::attention::Parts;
 use super::setup::{Operator, OwnCluster};
 use super::trust::BODY_LIMIT;
 use super::{OperatorError, maintenance};
-use crate::cluster::{SILENT_AFTER, SeenReplica};
 use crate::http::{Request, Response, Shutdown, json};
 use crate::logging;
 use crate::process::Build;
+use selfsame_cluster::{SILENT_AFTER, SeenReplica};
 
 /// Time between two looks for what needs attention, so that it is logged soon after it begins.
 const LOOK: Duration = Duration::from_secs(5);

@@ -19,7 +19,7 @@ mod bridge;
 mod disturbances;
 mod joining;
 #[expect(dead_code, reason = "unit tests use the rest")]
-#[path = "../../src/cluster/tests/members.rs"]
+#[path = "../../cluster/src/tests/members.rs"]
 mod members;
 mod proxy;
 mod reading;
@@ -28,7 +28,7 @@ mod torture;
 mod upgrading;
 
 // The names that `members.rs` has from the daemon's crate.
-pub use selfsame::cluster::{Etcd, EtcdAccess, EtcdElection, EtcdTls, LeaderRecord};
+pub use selfsame_cluster::{Etcd, EtcdAccess, EtcdElection, EtcdTls, LeaderRecord};
 
 /// A replica that others need not reach.
 fn leader_record(name: &str) -> LeaderRecord {

@@ -12,10 +12,11 @@ use serde_json::Value;
 use crate::registry_client::RegistryClient;
 
 /// The folders of the workspace that a text may name a file of.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "protocol/",
     "storage/",
     "actors/",
+    "cluster/",
     "src/",
     "wallet/",
     "tests/",
@@ -334,7 +335,7 @@ fn files_that_pages_name_exist() {
 /// Tests that pages name by their name alone are there, as are metrics.
 #[test]
 fn tests_and_metrics_that_pages_name_exist() {
-    let folders = ["src", "actors", "storage", "protocol", "wallet", "tests"];
+    let folders = ["src", "cluster", "actors", "storage", "protocol", "wallet", "tests"];
     let sources: Vec<_> = folders.iter().flat_map(|folder| files(folder, "rs")).collect();
     let sources: String = sources.iter().map(|file| fs::read_to_string(root().join(file)).expect("a source")).collect();
     let metrics = read("docs/operations/metrics.md");

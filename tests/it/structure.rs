@@ -29,7 +29,7 @@ struct ProductCrate {
 }
 
 /// The crates, each after those that it uses.
-const CRATES: [ProductCrate; 6] = [
+const CRATES: [ProductCrate; 7] = [
     ProductCrate {
         folder: "protocol/lanes",
         name: "selfsame-lanes",
@@ -61,10 +61,16 @@ const CRATES: [ProductCrate; 6] = [
         refused: &["rocksdb", "hyper"],
     },
     ProductCrate {
+        folder: "cluster",
+        name: "selfsame-cluster",
+        uses: &["selfsame-protocol", "selfsame-storage", "selfsame-actors"],
+        refused: &["rocksdb", "ractor", "hyper"],
+    },
+    ProductCrate {
         folder: ".",
         name: "selfsame",
-        uses: &["selfsame-protocol", "selfsame-storage", "selfsame-actors", "selfsame-wallet"],
-        refused: &["rocksdb", "ractor"],
+        uses: &["selfsame-protocol", "selfsame-storage", "selfsame-actors", "selfsame-cluster", "selfsame-wallet"],
+        refused: &["rocksdb", "ractor", "etcd_client"],
     },
 ];
 

@@ -12,7 +12,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
-use crate::cluster::{Etcd, EtcdAccess, EtcdElection, EtcdTls};
+use super::{Etcd, EtcdAccess, EtcdElection, EtcdTls};
 use selfsame_actors::Election;
 
 /// What is done to a member.

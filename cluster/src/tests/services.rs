@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::PATIENCE;
 use super::leader_record;
 use super::members::{Members, Signal};
-use crate::cluster::{Etcd, EtcdElection, EtcdJournal};
+use crate::{Etcd, EtcdElection, EtcdJournal};
 
 struct Replica {
     service: Service,

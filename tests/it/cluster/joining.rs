@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use alloy_primitives::B256;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use selfsame::cluster::ReplicaRecord;
+use selfsame_cluster::ReplicaRecord;
 use selfsame_wallet::client::Client;
 
 use super::replicas::TestCluster;

@@ -16,7 +16,7 @@ use super::{CRATES, crate_files};
 type Floors<'a> = &'a [&'a [&'a str]];
 
 /// The floors of each crate of [`CRATES`], in the same order.
-const ROOMS: [(&str, Floors<'_>); 6] = [
+const ROOMS: [(&str, Floors<'_>); 7] = [
     ("protocol/lanes", &[&["modulus"], &["words"], &["avx512", "elements"]]),
     (
         "protocol",
@@ -76,6 +76,7 @@ const ROOMS: [(&str, Floors<'_>); 6] = [
             &["simulation"],
         ],
     ),
+    ("cluster", &[&["etcd"], &["election", "journal"], &["membership"], &["registration"]]),
     (
         ".",
         &[
