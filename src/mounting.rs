@@ -169,6 +169,7 @@ pub fn mount(service: &Service, settings: MountSettings) -> Result<Mounted, Moun
     let bridge = OwnBridge {
         handle: service.bridge(),
         url: urls[Interface::Bridge].clone(),
+        connector_base: wallet_links.connector_base(&urls[Interface::SignIn]),
         random: Arc::clone(&random),
         clock,
         audit: Arc::clone(&audit),

@@ -102,6 +102,7 @@ pub(crate) fn servers(
     let bridge = OwnBridge {
         handle: service.bridge(),
         url: urls[Interface::Bridge].clone(),
+        connector_base: reloading.wallet_links.connector_base(&urls[Interface::SignIn]),
         random: Arc::clone(&random),
         clock: Arc::clone(&clock),
         audit: Arc::clone(&audit),

@@ -308,7 +308,7 @@ pub fn check_redirect_uri(text: &str) -> Result<(), String> {
 }
 
 /// Accepts https, and http only to this machine.
-fn check_page(text: &str) -> Result<(), String> {
+pub(super) fn check_page(text: &str) -> Result<(), String> {
     let uri = web_url(text)?;
     if uri.scheme_str() == Some("http") && !uri.host().is_some_and(is_loopback_host) {
         return Err(format!("{text:?} is http; write https, or http only to localhost or a loopback address"));

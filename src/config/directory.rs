@@ -90,6 +90,12 @@ pub struct App {
     pub wallet_link: Option<WalletLink>,
     /// The file of the application's logo: PNG, WebP or SVG.
     pub logo_file: Option<PathBuf>,
+    /// The page of the application that people go back to from a page of sign-in.
+    pub home_url: Option<ApplicationPage>,
+    /// The address at which the application begins a sign-in (OpenID Connect Core 1.0, section 4).
+    pub initiate_login_uri: Option<ApplicationPage>,
+    /// The page of the application for people who have no authenticator.
+    pub fallback_url: Option<ApplicationPage>,
     /// Whether the application is served.
     #[serde(default)]
     pub status: Status,

@@ -54,7 +54,10 @@ pub use directory::*;
 pub use dump::Dump;
 pub use load::{ConfigError, Loaded, Origins, Position, SettingError, Source, settings_of_this_process};
 pub use outgoing::{CollectorUrl, Events, Traces, Webhook, WebhookUrl};
-pub use pages::{Colour, ContactUrl, LinkTemplate, PageUrl, ServiceName, SignInPage, WalletLink};
+pub use pages::{
+    AuthenticatorApp, AuthenticatorName, Colour, ConnectorBase, ContactUrl, LinkTemplate, PageUrl, ServiceName,
+    SignInPage, WalletLink,
+};
 pub use schema::schema;
 pub use sections::*;
 pub use values::{

@@ -9,8 +9,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::addresses::web_url;
+use super::addresses::{ApplicationPage, check_page, web_url};
 use super::values::{as_text, is_text};
+use selfsame_protocol::json::to_printable;
 
 /// `[sign_in.page]`: whose pages end users see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -28,6 +29,22 @@ pub struct SignInPage {
     pub logo_file: Option<PathBuf>,
     /// The colour of buttons and links, `#rrggbb`.
     pub accent_colour: Option<Colour>,
+    /// The authenticator that the pages name and offer.
+    pub authenticator: Option<AuthenticatorApp>,
+}
+
+/// `[sign_in.page.authenticator]`: the app that people sign in with.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AuthenticatorApp {
+    /// The name of the app.
+    pub name: AuthenticatorName,
+    /// The file of the app's logo: PNG, WebP or SVG.
+    pub logo_file: Option<PathBuf>,
+    /// The page where people get the app.
+    pub get_url: Option<ApplicationPage>,
+    /// The page that helps people with the app.
+    pub help_url: Option<ApplicationPage>,
 }
 
 /// A name of one line, 1 to 100 characters.
@@ -52,6 +69,49 @@ impl FromStr for ServiceName {
             ));
         }
         Ok(Self(text.to_owned()))
+    }
+}
+
+/// The name of an app, 1 to 64 characters that are seen.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("minLength" = 1, "maxLength" = 64))]
+pub struct AuthenticatorName(String);
+
+impl AuthenticatorName {
+    /// The most characters of a name: it stands on a button.
+    const LONGEST: usize = 64;
+}
+
+impl FromStr for AuthenticatorName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_plain = !text.is_empty() && text.trim() == text && to_printable(text) == text;
+        if !is_plain || text.chars().count() > Self::LONGEST {
+            let most = Self::LONGEST;
+            return Err(format!(
+                "{text:?} is not the name of an app: 1 to {most} printable characters, without spaces at its ends"
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// An `https` URL, or `http` to `localhost` or a loopback address, without a query and without a
+/// fragment.
+// The base of connector URIs, to which a query is appended.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("pattern" = "^https?://[^?#]+$", "examples" = ["https://world.org/verify"]))]
+pub struct ConnectorBase(String);
+
+impl FromStr for ConnectorBase {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((base, _)) = text.split_once('?') {
+            return Err(format!("{text:?} has a query, which the service appends itself; write {base:?}"));
+        }
+        check_page(text).map(|()| Self(text.to_owned()))
     }
 }
 
@@ -218,7 +278,7 @@ impl Display for WalletLink {
     }
 }
 
-is_text!(ServiceName, PageUrl, ContactUrl);
+is_text!(ServiceName, AuthenticatorName, PageUrl, ContactUrl, ConnectorBase);
 as_text!(Colour, WalletLink);
 
 #[cfg(test)]
@@ -301,6 +361,28 @@ mod tests {
     }
 
     #[test]
+    fn the_base_of_connector_uris_is_a_page_without_query() {
+        for text in ["https://world.org/verify", "https://a.example", "https://a.example/x/", "http://127.0.0.1:3000/v"]
+        {
+            assert_eq!(text.parse::<ConnectorBase>().unwrap().as_str(), text);
+        }
+        for (text, reason) in [
+            (
+                "https://world.org/verify?a=1",
+                "has a query, which the service appends itself; write \"https://world.org/verify\"",
+            ),
+            ("https://world.org/verify?", "write \"https://world.org/verify\""),
+            ("https://world.org/verify#a", "has a fragment"),
+            ("http://world.org/verify", "is http; write https, or http only to localhost or a loopback address"),
+            ("worldapp://verify", "does not begin with https:// or http://"),
+            ("", "does not begin with https:// or http://"),
+        ] {
+            let error = text.parse::<ConnectorBase>().expect_err(text);
+            assert!(error.contains(reason), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
     fn colours_and_names_are_read_strictly() {
         assert_eq!("#14507D".parse::<Colour>().unwrap().to_string(), "#14507d");
         for text in ["14507d", "#14507", "#14507d0", "#14507g", "red", "#", "# 14507d", "#1234é"] {
@@ -309,6 +391,13 @@ mod tests {
         assert_eq!("Bürgeramt 24".parse::<ServiceName>().unwrap().as_str(), "Bürgeramt 24");
         for text in [String::new(), " a".to_owned(), "a\nb".to_owned(), "a".repeat(101)] {
             assert!(text.parse::<ServiceName>().is_err(), "{text:?}");
+        }
+        for text in ["World App".to_owned(), "ワールド".to_owned(), "é".repeat(64)] {
+            assert_eq!(text.parse::<AuthenticatorName>().unwrap().as_str(), text);
+        }
+        for text in [String::new(), "a ".to_owned(), "a\tb".to_owned(), "a\u{202e}b".to_owned(), "é".repeat(65)] {
+            let error = text.parse::<AuthenticatorName>().expect_err(&text);
+            assert!(error.contains("1 to 64 printable characters"), "{error}");
         }
     }
 }

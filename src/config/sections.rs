@@ -12,7 +12,7 @@ use selfsame_storage::Resources;
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Origin;
-use super::pages::{SignInPage, WalletLink};
+use super::pages::{ConnectorBase, SignInPage, WalletLink};
 use super::values::{
     self, ContractAddress, InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey, TimeSpan,
 };
@@ -296,6 +296,9 @@ pub struct SignIn {
     /// The link that opens an authenticator, with the URL of the proof request in the place of
     /// `{request}`; by default that URL itself.
     pub wallet_link: Option<WalletLink>,
+    /// The base of the connector URIs that sign-in offers to authenticators on the message bridge;
+    /// by default `/connect` behind `urls.id_url`.
+    pub connector_base: Option<ConnectorBase>,
     /// Whose pages end users see.
     pub page: SignInPage,
 }
@@ -315,6 +318,7 @@ impl Default for SignIn {
             given_name: defaults.provider.given_name,
             family_name: defaults.provider.family_name,
             wallet_link: None,
+            connector_base: None,
             page: SignInPage::default(),
         }
     }

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use form_urlencoded::Serializer;
 
-use crate::config::{Colour, Config, SignInPage};
+use crate::config::{App, ApplicationPage, Colour, Config, SignInPage};
 
 /// The longest logo, in bytes. Logos are kept in memory.
 pub const LONGEST_LOGO: u64 = 256 * 1024;
@@ -20,8 +22,51 @@ pub struct Appearance {
     pub page: SignInPage,
     /// The logo of the service.
     pub logo: Option<Logo>,
-    /// The logos of applications, by their ids. A reload replaces them.
-    app_logos: ArcSwap<HashMap<String, Logo>>,
+    /// The logo of the authenticator that the pages name.
+    pub authenticator_logo: Option<Logo>,
+    /// The applications, by their ids. A reload replaces them.
+    apps: ArcSwap<HashMap<String, AppAppearance>>,
+}
+
+/// What the configuration says about one application's part of the pages.
+struct AppAppearance {
+    logo: Option<Logo>,
+    links: Arc<AppLinks>,
+}
+
+/// Addresses of an application that pages lead to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct AppLinks {
+    /// Where people go back to.
+    pub home_url: Option<String>,
+    /// Where the application begins a sign-in.
+    pub initiate_login_uri: Option<String>,
+    /// Where people go who have no authenticator.
+    pub fallback_url: Option<String>,
+}
+
+impl AppLinks {
+    fn of(app: &App) -> Self {
+        let text = |url: &Option<ApplicationPage>| url.as_ref().map(ApplicationPage::to_string);
+        Self {
+            home_url: text(&app.home_url),
+            initiate_login_uri: text(&app.initiate_login_uri),
+            fallback_url: text(&app.fallback_url),
+        }
+    }
+
+    /// The address that makes the application begin a sign-in with this service, whose issuer is
+    /// `issuer` (OpenID Connect Core 1.0, section 4).
+    pub fn initiation(&self, issuer: &str) -> Option<String> {
+        let uri = self.initiate_login_uri.as_ref()?;
+        let parameter = Serializer::new(String::new()).append_pair("iss", issuer).finish();
+        let separator = match uri.split_once('?') {
+            None => "?",
+            Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
+            Some(_) => "&",
+        };
+        Some(format!("{uri}{separator}{parameter}"))
+    }
 }
 
 impl Appearance {
@@ -36,23 +81,31 @@ impl Appearance {
             logo.transpose().map_err(|error| errors.push(error)).ok().flatten()
         };
         let logo = read("sign_in.page.logo_file".to_owned(), &config.sign_in.page.logo_file);
-        let app_logos = config.apps.iter().enumerate().filter_map(|(index, app)| {
-            let logo = read(format!("apps[{index}].logo_file"), &app.logo_file)?;
-            Some((app.id.clone(), logo))
+        let authenticator = config.sign_in.page.authenticator.as_ref().map(|authenticator| &authenticator.logo_file);
+        let key = "sign_in.page.authenticator.logo_file".to_owned();
+        let authenticator_logo = authenticator.and_then(|path| read(key, path));
+        let apps = config.apps.iter().enumerate().map(|(index, app)| {
+            let logo = read(format!("apps[{index}].logo_file"), &app.logo_file);
+            (app.id.clone(), AppAppearance { logo, links: Arc::new(AppLinks::of(app)) })
         });
-        let app_logos = ArcSwap::from_pointee(app_logos.collect());
+        let apps = ArcSwap::from_pointee(apps.collect());
         let page = config.sign_in.page.clone();
-        if errors.is_empty() { Ok(Self { page, logo, app_logos }) } else { Err(errors) }
+        if errors.is_empty() { Ok(Self { page, logo, authenticator_logo, apps }) } else { Err(errors) }
     }
 
     /// Takes over the applications of a configuration that was read again.
     pub fn replace_apps(&self, new: &Self) {
-        self.app_logos.store(new.app_logos.load_full());
+        self.apps.store(new.apps.load_full());
     }
 
     /// The logo of an application.
     pub fn app_logo(&self, app_id: &str) -> Option<Logo> {
-        self.app_logos.load().get(app_id).cloned()
+        self.apps.load().get(app_id)?.logo.clone()
+    }
+
+    /// The addresses of an application that pages lead to.
+    pub fn app_links(&self, app_id: &str) -> Arc<AppLinks> {
+        self.apps.load().get(app_id).map(|app| Arc::clone(&app.links)).unwrap_or_default()
     }
 
     /// The URL of an application's logo at the sign-in interface, whose base is `id_url`; `None`
@@ -235,12 +288,15 @@ mod tests {
     fn a_logo_that_is_missing_too_long_or_something_else_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let config = |service: &str, app: &str| {
-            let path = |name: &str| Some(folder.path().join(name));
-            let mut config = Config::default();
-            config.sign_in.page.logo_file = path(service);
-            let text = format!("apps = [{{ id = 'app_a', logo_file = {:?} }}]", path(app).unwrap());
-            config.apps = toml::from_str::<Config>(&text).unwrap().apps;
-            config
+            let path = |name: &str| folder.path().join(name);
+            let mut config = toml::from_str::<Config>(&format!(
+                "sign_in.page.authenticator = {{ name = 'A', logo_file = {:?} }}\n\
+                 apps = [{{ id = 'app_a', logo_file = {:?} }}]",
+                path(service),
+                path(app)
+            ));
+            config.as_mut().unwrap().sign_in.page.logo_file = Some(path(service));
+            config.unwrap()
         };
         let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"/>";
         std::fs::write(folder.path().join("good.svg"), svg).unwrap();
@@ -250,11 +306,14 @@ mod tests {
         std::fs::write(folder.path().join("long"), format!("{most} ")).unwrap();
         let appearance = Appearance::read(&config("good.svg", "most")).ok().unwrap();
         assert_eq!(appearance.logo.as_ref().map(|logo| &logo.content[..]), Some(svg.as_bytes()));
+        assert_eq!(appearance.authenticator_logo, appearance.logo);
         assert!(appearance.app_logo("app_a").is_some() && appearance.app_logo("app_b").is_none());
+        let (page, authenticator) = ("sign_in.page.logo_file: ", "sign_in.page.authenticator.logo_file: ");
+        let app_logo = "apps[0].logo_file: ";
         for (service, app, expected) in [
-            ("missing", "good.svg", vec![("sign_in.page.logo_file: ", "os error 2")]),
-            ("good.svg", "text", vec![("apps[0].logo_file: ", "neither PNG nor WebP nor SVG")]),
-            ("text", "long", vec![("sign_in.page.logo_file: ", "neither"), ("apps[0].logo_file: ", "262144 bytes")]),
+            ("missing", "good.svg", vec![(page, "os error 2"), (authenticator, "os error 2")]),
+            ("good.svg", "text", vec![(app_logo, "neither PNG nor WebP nor SVG")]),
+            ("text", "long", vec![(page, "neither"), (authenticator, "neither"), (app_logo, "262144 bytes")]),
         ] {
             let errors = Appearance::read(&config(service, app)).err().unwrap();
             assert_eq!(errors.len(), expected.len());
@@ -263,6 +322,30 @@ mod tests {
                 assert!(text.starts_with(key) && text.contains(reason), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn a_reload_replaces_the_links_of_applications() {
+        let appearance = |text: &str| Appearance::read(&toml::from_str(text).unwrap()).ok().unwrap();
+        let current = appearance("apps = [{ id = 'app_a', home_url = 'https://a.example/' }]");
+        let home = |app: &str| current.app_links(app).home_url.clone();
+        assert_eq!(home("app_a").as_deref(), Some("https://a.example/"));
+        current.replace_apps(&appearance("apps = [{ id = 'app_b', home_url = 'https://b.example/' }]"));
+        assert_eq!((home("app_a"), home("app_b").as_deref()), (None, Some("https://b.example/")));
+    }
+
+    #[test]
+    fn an_application_begins_a_sign_in_with_this_issuer() {
+        for (uri, expected) in [
+            ("https://a.example/login", "https://a.example/login?iss=https%3A%2F%2Fid.example"),
+            ("https://a.example/?", "https://a.example/?iss=https%3A%2F%2Fid.example"),
+            ("https://a.example/?x=1", "https://a.example/?x=1&iss=https%3A%2F%2Fid.example"),
+            ("https://a.example/?x=1&", "https://a.example/?x=1&iss=https%3A%2F%2Fid.example"),
+        ] {
+            let links = AppLinks { initiate_login_uri: Some(uri.to_owned()), ..AppLinks::default() };
+            assert_eq!(links.initiation("https://id.example").as_deref(), Some(expected));
+        }
+        assert_eq!(AppLinks::default().initiation("https://id.example"), None);
     }
 
     mod colours {

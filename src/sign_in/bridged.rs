@@ -62,6 +62,8 @@ pub struct OwnBridge {
     pub handle: BridgeHandle,
     /// Its public origin.
     pub url: String,
+    /// The base of the connector URIs of sign-ins.
+    pub connector_base: String,
     /// Draws keys and initialization vectors.
     pub random: Arc<dyn Random>,
     /// When requests are made.
@@ -143,7 +145,7 @@ impl OwnBridge {
         let Offer { sign_in, begun, asked, proof, source } = offer;
         let (id, key) = (self.handle.own_request_id(), RequestKey::new(self.random_key()));
         let connector = Connector { id, key, bridge: self.url.clone(), return_to: None };
-        let uri = connector.to_uri(&format!("{}/connect", sign_in.provider().issuer));
+        let uri = connector.to_uri(&self.connector_base);
         let bridged = Arc::new(BridgedSignIn {
             bridge: Arc::clone(self),
             sign_in: sign_in.clone(),

@@ -106,6 +106,7 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(get.clone(), "/sign-in.js", |_, _| pages::script())
         .route(get.clone(), "/sign-in-address.js", |_, _| pages::address_script())
         .route(get.clone(), "/sign-in-logo", pages::logo)
+        .route(get.clone(), "/sign-in-authenticator-logo", pages::authenticator_logo)
         .route(get.clone(), "/sign-in-logo/{app}", pages::app_logo)
         .route(post.clone(), "/token", token::token)
         .audited("tokens_issued")
@@ -227,6 +228,7 @@ impl SignIn {
         pages::script,
         pages::address_script,
         pages::logo,
+        pages::authenticator_logo,
         pages::app_logo,
         openapi::health,
         openapi::answer,

@@ -68,7 +68,7 @@ pub async fn connect(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
         return Ok(page::too_many(&frame, retry_after));
     }
     let Some(connector) = read(&request) else { return Ok(page::incomplete_connector(&frame)) };
-    let uri = connector.to_uri(&format!("{}/connect", sign_in.handle.provider().issuer));
+    let uri = connector.to_uri(&sign_in.bridge.connector_base);
     if origin_of(&connector.bridge) != origin_of(&sign_in.bridge.url) {
         let host = to_printable(authority(&connector.bridge));
         return Ok(page::connect(&frame, &uri, &Shown::Elsewhere { host }));
@@ -127,8 +127,8 @@ fn is_signed(sign_in: &SignIn, asked: &BridgeRequest) -> bool {
         && current.check_time(sign_in.bridge.clock.unix_seconds()).is_ok()
 }
 
-// `GET /sign-in.css`, `/sign-in.js`, `/sign-in-address.js`, `/sign-in-logo` and
-// `/sign-in-logo/{app}`: the files of the pages.
+// `GET /sign-in.css`, `/sign-in.js`, `/sign-in-address.js`, `/sign-in-logo`,
+// `/sign-in-authenticator-logo` and `/sign-in-logo/{app}`: the files of the pages.
 
 /// The style sheet of the pages
 #[utoipa::path(
@@ -167,6 +167,19 @@ pub async fn address_script() -> Result<Response, SignInEndpointError> {
 )]
 pub async fn logo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let logo = sign_in.appearance.logo.clone();
+    logo.map(page::logo).ok_or_else(|| not_found(&request))
+}
+
+/// The logo of the authenticator that the pages name
+#[utoipa::path(
+    get, path = "/sign-in-authenticator-logo", tag = "sign-in", operation_id = "sign_in_authenticator_logo",
+    responses(
+        (status = 200, description = "The image", content((Vec<u8> = "image/png"), (Vec<u8> = "image/webp"), (String = "image/svg+xml"))),
+        (status = 404, description = "No authenticator is named, or it has no logo: `not_found`", body = ErrorBody),
+    ),
+)]
+pub async fn authenticator_logo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    let logo = sign_in.appearance.authenticator_logo.clone();
     logo.map(page::logo).ok_or_else(|| not_found(&request))
 }
 

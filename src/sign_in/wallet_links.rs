@@ -14,13 +14,14 @@ use selfsame_protocol::signature::{SecretKey, SecretKeyError};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use zeroize::Zeroizing;
 
-use crate::config::{App, Config, CrossDevice, WalletLink};
+use crate::config::{App, Config, ConnectorBase, CrossDevice, WalletLink};
 use crate::data_files::{SecretFileError, read_secret};
 
 /// The links that open an authenticator.
 #[derive(Default)]
 pub struct WalletLinks {
     service: Option<WalletLink>,
+    connector_base: Option<ConnectorBase>,
     /// The applications, by their ids. A reload replaces them.
     apps: ArcSwap<HashMap<String, Arc<AppLink>>>,
 }
@@ -120,8 +121,14 @@ impl WalletLinks {
             });
             apps.insert(app.id.clone(), Arc::new(AppLink { link, bridged: bridged.ok() }));
         }
-        let service = config.sign_in.wallet_link.clone();
-        if errors.is_empty() { Ok(Self { service, apps: ArcSwap::from_pointee(apps) }) } else { Err(errors) }
+        let (service, connector_base) = (config.sign_in.wallet_link.clone(), config.sign_in.connector_base.clone());
+        let apps = ArcSwap::from_pointee(apps);
+        if errors.is_empty() { Ok(Self { service, connector_base, apps }) } else { Err(errors) }
+    }
+
+    /// The base of the connector URIs of sign-ins, for a provider at `id_url`.
+    pub fn connector_base(&self, id_url: &str) -> String {
+        self.connector_base.as_ref().map_or_else(|| format!("{id_url}/connect"), ConnectorBase::to_string)
     }
 
     /// Takes over the applications of a configuration that was read again.

@@ -192,6 +192,25 @@ struct BridgedPage {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connector_uris_have_the_base_of_the_wallets_vendor() {
+    let base = "https://wallet.example/verify";
+    let client = BridgedClient::start_with(ProofKind::Legacy, |config| {
+        config.sign_in.connector_base = Some(base.parse().expect("a base"));
+    })
+    .await;
+    let page = client.client.browse(&[], "").await.text().await.expect("text");
+    let link = page.split("href=\"").find(|rest| rest.starts_with(base)).expect("a link");
+    let link = link.split('"').next().expect("the end of the link").replace("&amp;", "&");
+    let wallet = BridgeClient::new(bridge::parse(&link).expect("a connector URI")).expect("a client");
+    wallet.fetch().await.expect("the request of the sign-in");
+    // A browser that opens the service's own page is offered the same.
+    let own = link.replace(base, &format!("{}/connect", client.client.issuer()));
+    let text = client.client.get(&own, "text/html").await.text().await.expect("text");
+    assert!(text.contains(&link.replace('&', "&amp;")), "{text}");
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wallet_that_knows_only_the_bridge_signs_a_person_in() {
     for kind in [ProofKind::Current, ProofKind::Legacy] {
         let client = BridgedClient::start(kind).await;

@@ -10,7 +10,7 @@ use reqwest::header::{
     ORIGIN, SET_COOKIE, VARY,
 };
 use reqwest::{Method, Response};
-use selfsame::config::Config;
+use selfsame::config::{AuthenticatorApp, Config};
 use selfsame_protocol::sign_in::Language;
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
@@ -392,6 +392,12 @@ async fn pages_name_who_runs_them() {
         page.terms_url = Some("https://example.org/terms".parse().expect("a URL"));
         page.accent_colour = Some("#ffd600".parse().expect("a colour"));
         page.logo_file = Some(svg.clone());
+        page.authenticator = Some(AuthenticatorApp {
+            name: "World App".parse().expect("a name"),
+            logo_file: Some(png.clone()),
+            get_url: None,
+            help_url: None,
+        });
         config.apps[0].logo_file = Some(png.clone());
     })
     .await;
@@ -414,9 +420,11 @@ async fn pages_name_who_runs_them() {
         assert_eq!(text.contains(&logo_of_app), path.contains("response_type"), "{path}: {text}");
     }
     let file = async |path: &str| client.get(&client.daemon.sign_in(path), "*/*").await;
-    for (path, content_type, content) in
-        [("/sign-in-logo", "image/svg+xml", SVG.as_bytes()), (&format!("/sign-in-logo/{APP}"), "image/png", PNG)]
-    {
+    for (path, content_type, content) in [
+        ("/sign-in-logo", "image/svg+xml", SVG.as_bytes()),
+        ("/sign-in-authenticator-logo", "image/png", PNG),
+        (&format!("/sign-in-logo/{APP}"), "image/png", PNG),
+    ] {
         let logo = file(path).await;
         assert_eq!((logo.status().as_u16(), header(&logo, CONTENT_TYPE)), (200, content_type));
         let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
@@ -434,8 +442,10 @@ async fn pages_name_who_runs_them() {
     let client = SignInTestClient::start().await;
     let text = client.browse(&[], "").await.text().await.expect("text");
     assert!(!text.contains("<footer") && !text.contains("<img") && !text.contains("<strong"), "{text}");
-    let missing = client.get(&client.daemon.sign_in("/sign-in-logo"), "*/*").await;
-    SignInAnswer::of(missing).await.expect_error(404, "not_found", "invalid_request");
+    for path in ["/sign-in-logo", "/sign-in-authenticator-logo"] {
+        let missing = client.get(&client.daemon.sign_in(path), "*/*").await;
+        SignInAnswer::of(missing).await.expect_error(404, "not_found", "invalid_request");
+    }
     let foreign = client.http.get(client.authorization_url(&[])).header(ACCEPT, BROWSER).header(ORIGIN, "null");
     assert_eq!(foreign.send().await.expect("an answer").status(), 200);
     client.stop().await;

@@ -74,8 +74,18 @@ fn check_apps(config: &Config) -> Vec<InvalidSetting> {
             found.push(invalid_setting(key("cross_device"), DENY_IN_VAIN));
         }
         found.extend(check_identifiers(config, key("accepted_identifiers"), app.accepted_identifiers.as_deref()));
+        found.extend(check_initiation(app).map(|message| invalid_setting(key("initiate_login_uri"), message)));
     }
     found
+}
+
+/// Why an address at which the application begins a sign-in is refused: the service gives it the
+/// parameter `iss` (OpenID Connect Core 1.0, section 4).
+fn check_initiation(app: &App) -> Option<String> {
+    let uri = app.initiate_login_uri.as_ref()?.as_str();
+    let (_, query) = uri.split_once('?')?;
+    let has_issuer = form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "iss");
+    has_issuer.then(|| format!("{uri:?} has the parameter iss, which the service adds itself; write it without"))
 }
 
 /// Why `cross_device = "deny"` is refused.

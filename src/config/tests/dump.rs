@@ -57,7 +57,8 @@ pub(super) fn everything() -> String {
         introspection_inactive_status = 200
         name = "A \"name\"\n"
         wallet_link = "wallet://open?request={{request}}"
-        page = {{ service_name = "Example", contact = "mailto:help@a.example", privacy_url = "https://a.example/privacy", terms_url = "https://a.example/terms", logo_file = "logo.svg", accent_colour = "#14507D" }}
+        connector_base = "https://wallet.example/verify"
+        page = {{ service_name = "Example", contact = "mailto:help@a.example", privacy_url = "https://a.example/privacy", terms_url = "https://a.example/terms", logo_file = "logo.svg", accent_colour = "#14507D", authenticator = {{ name = "World App", logo_file = "app.png", get_url = "https://wallet.example/get", help_url = "https://wallet.example/help" }} }}
         [verifier]
         workers = 3
         keys = {{ production = {{ legacy = "a.json", current = "b.json" }}, staging = {{ legacy = "c.json", current = "simulator" }} }}
@@ -77,6 +78,9 @@ pub(super) fn everything() -> String {
         cross_device_deny_despite_relays = true
         wallet_link = "https://wallet.example/open#{{request}}"
         logo_file = "a.png"
+        home_url = "https://a.example/"
+        initiate_login_uri = "https://a.example/login"
+        fallback_url = "https://a.example/other-ways"
         status = "inactive"
         [[apps]]
         id = "app_b"

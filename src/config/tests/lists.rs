@@ -47,6 +47,19 @@ fn errors_in_lists_name_the_position_of_the_entry() {
             "[[apps]]\nid = 'app_c'\npost_logout_redirect_uris = ['http://a/']",
             &["apps[2].post_logout_redirect_uris[0]: ", "localhost"],
         ),
+        (
+            "[[apps]]\nid = 'app_c'\nhome_url = 'http://a.example/'",
+            &["apps[2].home_url: \"http://a.example/\" is http", "http only to localhost"],
+        ),
+        (
+            "[[apps]]\nid = 'app_c'\nfallback_url = 'https://a.example/#other'",
+            &["apps[2].fallback_url: \"https://a.example/#other\" has a fragment"],
+        ),
+        (
+            "[[apps]]\nid = 'app_c'\ninitiate_login_uri = 'https://a.example/login?x=1&iss=y'",
+            &["apps[2].initiate_login_uri: ", "has the parameter iss, which the service adds itself", "without"],
+        ),
+        ("[[apps]]\nid = 'app_c'\ninitiate_login_uri = '/login'", &["apps[2].initiate_login_uri: ", "https://"]),
         ("[[apps]]\nid = 'app_c'\ncross_device = 'ask'", &["apps[2].cross_device: \"ask\"", "\"allow\", \"deny\""]),
         (
             "[[apps]]\nid = 'app_c'\npublic = true\nredirect_uris = ['https://a/']\ncross_device = 'deny'",

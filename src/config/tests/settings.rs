@@ -202,6 +202,28 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
         ("sign_in.page.terms_url = 'javascript:1'", &["sign_in.page.terms_url: ", "does not begin with https://"]),
         ("sign_in.page.accent_colour = 'red'", &["sign_in.page.accent_colour: \"red\"", "six hex digits"]),
         ("sign_in.page.logo = 'a.png'", &["sign_in.page.logo: is not a known key", "logo_file"]),
+        ("sign_in.page.authenticator = {}", &["sign_in.page.authenticator: the key name is missing"]),
+        (
+            "sign_in.page.authenticator.name = ''",
+            &["sign_in.page.authenticator.name: \"\" is not the name of an app", "1 to 64 printable characters"],
+        ),
+        (
+            "sign_in.page.authenticator = { name = 'A', get_url = 'http://a.example/get' }",
+            &["sign_in.page.authenticator.get_url: \"http://a.example/get\" is http; write https"],
+        ),
+        (
+            "sign_in.page.authenticator = { name = 'A', help_url = 'mailto:help@a.example' }",
+            &["sign_in.page.authenticator.help_url: ", "does not begin with https://"],
+        ),
+        (
+            "sign_in.page.authenticator = { name = 'A', url = 'https://a.example' }",
+            &["sign_in.page.authenticator.url: is not a known key", "name, logo_file, get_url, help_url"],
+        ),
+        (
+            "sign_in.connector_base = 'https://a.example/verify?t=wld'",
+            &["sign_in.connector_base: ", "has a query", "write \"https://a.example/verify\""],
+        ),
+        ("sign_in.connector_base = 'http://a.example'", &["sign_in.connector_base: ", "is http; write https"]),
         ("verifier.workers = 0", &["verifier.workers: 0", "1 to 1024"]),
         (
             "verifier.keys.production.current = 'simulator'",

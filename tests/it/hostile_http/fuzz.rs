@@ -151,6 +151,7 @@ impl Corpus {
             "/sign-in.js",
             "/sign-in-address.js",
             "/sign-in-logo",
+            "/sign-in-authenticator-logo",
             "/health",
         ] {
             add(addresses[Interface::SignIn], "GET", path, none(), GoodBody::None);
