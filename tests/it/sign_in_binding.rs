@@ -10,7 +10,7 @@ use reqwest::Method;
 use reqwest::header::{ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, LOCATION, RETRY_AFTER, SET_COOKIE, USER_AGENT};
 use selfsame::config::{CrossDevice, RateLimit, TimeSpan};
 use selfsame_actors::SignInClient;
-use selfsame_wallet::sign_in::{RequestError, SignInRequest, SignInSession};
+use selfsame_wallet::sign_in::{Reached, RequestError, SignInRequest, SignInSession};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -127,11 +127,11 @@ async fn a_program_completes_an_answer_of_its_own_device_with_both_secrets() {
     let session = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
     let request = session.verify(&client.issuer()).await.expect("signed by the issuer");
     let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &session, "alice").await;
-    let denied = session.answer_from(&request, &proof, false).await.expect_err("another device");
+    let denied = session.answer_from(&request, &proof, Reached::Unsaid).await.expect_err("another device");
     assert_eq!(denied.code(), Some("cross_device_denied"));
-    let return_url = session.answer_from(&request, &proof, true).await.expect("accepted");
+    let onward = session.answer_from(&request, &proof, Reached::Here).await.expect("accepted");
     assert!(session.complete().await.is_err(), "without the return URL");
-    let target = session.complete_at(return_url.as_deref()).await.expect("completed").expect("a target");
+    let target = session.complete_at(onward.return_url()).await.expect("completed").expect("a target");
     assert_eq!(client.exchange(&fragment_or_query(&target)["code"]).await.status, 200);
     client.stop().await;
 }

@@ -4,9 +4,14 @@
 //! A proof request has a plain form and a signed one. [`SignInSession::verify`] returns what the
 //! issuer has signed; only that may be shown to the end user, because any page can put other names
 //! into a plain form.
+//!
+//! A link to a sign-in says with its fragment where the person opened it ([`Reached`]): on the
+//! device of the browser that began the sign-in, or elsewhere. [`SignInLink::read`] is the only
+//! place that reads it.
 
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, LOCATION};
 use selfsame_protocol::json::to_printable;
@@ -28,6 +33,159 @@ pub(crate) fn printable(request: &SignInRequest) -> SignInRequest {
         redirect_host: to_printable(&request.redirect_host),
         initiator: Initiator { network: to_printable(network), user_agent: to_printable(user_agent), time: *time },
         ..request.clone()
+    }
+}
+
+/// How a wallet was reached with a sign-in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// By a link on the device of the browser that began the sign-in: the link ends in `#here`. The
+    /// sign-in goes on only at the return URL, which that browser opens.
+    Here,
+    /// By a code or an address that came from another screen: the link ends in `#there`, or it is a
+    /// short address. The service may ask for digits that the wallet shows.
+    There,
+    /// The link does not say it. The sign-in goes on where it began, without digits.
+    Unsaid,
+}
+
+/// What a link leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// The address of a proof request: `{issuer}/authorize/{transaction}/request`.
+    Request(String),
+    /// The address of a short page, which names the proof request to a program: `{issuer}/s/{id}`.
+    Short(String),
+    /// An authorization URL, which begins a sign-in. Every other text counts as one.
+    Authorization(String),
+}
+
+/// A link to a sign-in, as a wallet gets it: opened, scanned or pasted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInLink {
+    /// How the wallet was reached.
+    pub reached: Reached,
+    /// Where it leads, without a fragment.
+    pub destination: Destination,
+}
+
+/// Letters of a short page's id.
+const SHORT_ID_LENGTH: usize = 16;
+
+impl SignInLink {
+    /// Reads a link: an address of a proof request, of a short page, or of `/authorize`; or a
+    /// wallet's own link that carries one of the first two in percent-encoding, such as
+    /// `wallet://open?request=https%3A%2F%2F…`.
+    ///
+    /// What stands behind the last `#` says how the wallet was reached: the service writes it
+    /// behind a link that may have a fragment of its own. Other fragments say nothing.
+    pub fn read(text: &str) -> Self {
+        let fragment = text.rsplit_once('#').map(|(_, fragment)| fragment);
+        let reached = match fragment {
+            Some("here") => Reached::Here,
+            Some("there") => Reached::There,
+            _ => Reached::Unsaid,
+        };
+        let destination = destination(text).unwrap_or_else(|| {
+            let address = text.split('#').next().unwrap_or(text);
+            Destination::Authorization(address.to_owned())
+        });
+        match (reached, &destination) {
+            // A program that has this address read it from a screen.
+            (Reached::Unsaid, Destination::Short(_)) => Self { reached: Reached::There, destination },
+            _ => Self { reached, destination },
+        }
+    }
+}
+
+/// Where a link leads; `None` when it is neither an address of a sign-in nor carries one.
+fn destination(text: &str) -> Option<Destination> {
+    let outer = web_url(text);
+    if let Some(url) = &outer {
+        // An authorization URL is full of addresses that are not the sign-in's own.
+        if segments(url).last() == Some(&"authorize") {
+            return None;
+        }
+        if let Some(destination) = of_sign_in(url) {
+            return Some(destination);
+        }
+    }
+    let carried = carried_addresses(text).find_map(|address| of_sign_in(&web_url(&address)?));
+    // A service may mount its proof requests at any path that ends so.
+    let mounted = || outer.filter(|url| segments(url).last() == Some(&"request")).map(request);
+    carried.or_else(mounted)
+}
+
+/// The destination with this address, when its path is that of a proof request or of a short page.
+fn of_sign_in(url: &Url) -> Option<Destination> {
+    match segments(url).as_slice() {
+        [.., "authorize", _, "request"] => Some(request(url.clone())),
+        [.., "s", id] if is_short_id(id) => Some(Destination::Short(without_slash(url.clone()))),
+        _ => None,
+    }
+}
+
+fn request(url: Url) -> Destination {
+    Destination::Request(without_slash(url))
+}
+
+/// The address without a fragment, and without slashes at the end of its path.
+fn without_slash(mut url: Url) -> String {
+    url.set_fragment(None);
+    let path = url.path().trim_end_matches('/').to_owned();
+    url.set_path(&path);
+    url.into()
+}
+
+/// The parts of a path between slashes, without slashes at its end.
+fn segments(url: &Url) -> Vec<&str> {
+    url.path().trim_end_matches('/').split('/').collect()
+}
+
+fn is_short_id(text: &str) -> bool {
+    text.len() == SHORT_ID_LENGTH && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
+}
+
+/// An http or https URL with a host.
+fn web_url(text: &str) -> Option<Url> {
+    Url::parse(text).ok().filter(|url| url.origin().is_tuple() && matches!(url.scheme(), "http" | "https"))
+}
+
+/// The addresses that a link carries in percent-encoding, decoded: each from `http` to the first
+/// character that the encoding does not have (RFC 3986, section 2.3).
+fn carried_addresses(text: &str) -> impl Iterator<Item = String> {
+    let is_of_encoding = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
+    let begins = |rest: &[u8]| {
+        ["http%3a%2f%2f", "https%3a%2f%2f"]
+            .iter()
+            .any(|start| rest.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes())))
+    };
+    let starts = (0..text.len()).filter(move |&start| begins(&text.as_bytes()[start..]));
+    starts.filter_map(move |start| {
+        let rest = text.get(start..)?;
+        let length = rest.bytes().take_while(|&byte| is_of_encoding(byte)).count();
+        Some(percent_decode_str(&rest[..length]).decode_utf8().ok()?.into_owned())
+    })
+}
+
+/// What goes on after an answer that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Onward {
+    /// The browser of this device opens this address.
+    Open(String),
+    /// The person types these three digits on the screen where the sign-in began.
+    Type(String),
+    /// Nothing is needed: the browser that began the sign-in goes on by itself.
+    ByItself,
+}
+
+impl Onward {
+    /// The address that the browser of this device opens, if any.
+    pub fn return_url(&self) -> Option<&str> {
+        match self {
+            Self::Open(return_url) => Some(return_url),
+            Self::Type(_) | Self::ByItself => None,
+        }
     }
 }
 
@@ -67,9 +225,23 @@ struct TransactionStart {
     secret: String,
 }
 
+/// What the address of a short page answers a program.
+#[derive(Deserialize)]
+struct ShortAnswer {
+    request_url: String,
+}
+
+/// The answer to a proof or a refusal that was accepted.
+#[derive(Deserialize)]
+struct AcceptedAnswer {
+    return_url: Option<String>,
+    digits: Option<String>,
+}
+
 /// A sign-in that has begun and is not complete.
 pub struct SignInSession {
     http: reqwest::Client,
+    reached: Reached,
     request_url: String,
     request: SignInRequest,
     signed: String,
@@ -78,25 +250,39 @@ pub struct SignInSession {
 }
 
 impl SignInSession {
-    /// Reads the proof request. `url` is the address of a proof request, or an authorization URL,
-    /// for which this begins the sign-in.
+    /// Reads the proof request that a link leads to. For an authorization URL, this begins the
+    /// sign-in and acts as the browser. A short page names the request, which has to be at the
+    /// page's own origin. No redirect is followed.
     ///
     /// # Errors
     /// A [`ClientError`] of the calls.
-    pub async fn open(url: &str) -> Result<Self, ClientError> {
-        let http = http(url)?;
+    pub async fn open(link: &str) -> Result<Self, ClientError> {
+        let SignInLink { reached, destination } = SignInLink::read(link);
+        let http = http(link)?;
         let get = |url: &str| http.get(url).header(ACCEPT, "application/json").timeout(ANSWER_TIMEOUT);
-        let path = url.split(['?', '#']).next().unwrap_or(url);
-        let (request_url, browser) = match path.ends_with("/request") {
-            true => (url.to_owned(), None),
-            false => {
-                let TransactionStart { request_url, secret } = send(url, get(url)).await?;
+        let (request_url, browser) = match destination {
+            Destination::Request(url) => (url, None),
+            Destination::Short(url) => {
+                let ShortAnswer { request_url } = send(&url, get(&url)).await?;
+                if origin(&request_url).is_none() || origin(&request_url) != origin(&url) {
+                    let reason = format!("its request_url is {}, at another origin", to_printable(&request_url));
+                    return Err(ClientError::Unreadable { url, reason });
+                }
+                (request_url, None)
+            }
+            Destination::Authorization(url) => {
+                let TransactionStart { request_url, secret } = send(&url, get(&url)).await?;
                 let base = request_url.trim_end_matches("/request").to_owned();
                 (request_url, Some((format!("{base}/complete"), secret)))
             }
         };
         let RequestForms { plain, signed, .. } = send(&request_url, get(&request_url)).await?;
-        Ok(Self { http, request_url, request: plain, signed, browser })
+        Ok(Self { http, reached, request_url, request: plain, signed, browser })
+    }
+
+    /// How the wallet was reached, by the link.
+    pub fn reached(&self) -> Reached {
+        self.reached
     }
 
     /// The plain form of the proof request, which is not verified.
@@ -156,19 +342,34 @@ impl SignInSession {
         Ok(request)
     }
 
-    /// Answers a verified request with a proof and says whether it was opened on the browser's own
-    /// device. Returns the URL that is to be opened there.
+    /// Answers a verified request with a proof, and says how the wallet was reached. Returns what
+    /// goes on then. A service that knows no digits gives none, whatever the wallet says.
+    ///
+    /// # Errors
+    /// A [`ClientError`]. Where the answer cannot be read, the proof may have been accepted.
     pub async fn answer_from(
         &self,
         request: &SignInRequest,
         body: &Value,
-        is_same_device: bool,
-    ) -> Result<Option<String>, ClientError> {
+        reached: Reached,
+    ) -> Result<Onward, ClientError> {
+        let url = &request.answer_url;
         let mut body = body.clone();
-        body["mode"] = json!(if is_same_device { "same_device" } else { "cross_device" });
-        let answer = self.post_answer(&request.answer_url, &body).await?;
-        let return_url = answer["return_url"].as_str();
-        Ok(return_url.filter(|url| origin(url) == origin(&request.answer_url)).map(str::to_owned))
+        body["mode"] = json!(if reached == Reached::Here { "same_device" } else { "cross_device" });
+        if reached == Reached::There {
+            body["digits"] = json!(true);
+        }
+        let AcceptedAnswer { return_url, digits } = self.post_answer(url, &body).await?;
+        let return_url = return_url.filter(|return_url| origin(return_url) == origin(url));
+        Ok(match (reached, return_url, digits) {
+            (Reached::Here, Some(return_url), _) => Onward::Open(return_url),
+            (Reached::There, _, Some(digits)) if !are_digits(&digits) => {
+                let reason = format!("its digits are {:?}, not three digits", to_printable(&digits));
+                return Err(ClientError::Unreadable { url: url.clone(), reason });
+            }
+            (Reached::There, _, Some(digits)) => Onward::Type(digits),
+            _ => Onward::ByItself,
+        })
     }
 
     /// Refuses a verified request (`access_denied`).
@@ -190,7 +391,7 @@ impl SignInSession {
         self.post_answer(url, &json!({"error": "access_denied"})).await.map(drop)
     }
 
-    async fn post_answer(&self, url: &str, body: &Value) -> Result<Value, ClientError> {
+    async fn post_answer(&self, url: &str, body: &Value) -> Result<AcceptedAnswer, ClientError> {
         send(url, self.http.post(url).json(body).timeout(ANSWER_TIMEOUT)).await
     }
 
@@ -228,6 +429,11 @@ fn verifier(jwk: &Value) -> Result<(Algorithm, DecodingKey), jsonwebtoken::error
     }
 }
 
+/// Whether a text is what a service may give out to be typed.
+fn are_digits(text: &str) -> bool {
+    text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Scheme, host and port of an http or https URL.
 fn origin(url: &str) -> Option<String> {
     let origin = Url::parse(url).ok()?.origin();
@@ -236,4 +442,86 @@ fn origin(url: &str) -> Option<String> {
 
 fn unreadable_answer(url: &str) -> ClientError {
     ClientError::Unreadable { url: url.to_owned(), reason: "its Location header is not text".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "abcdefghijkl2347";
+
+    /// Every form of a link with every fragment.
+    #[test]
+    fn a_link_says_where_it_leads_and_how_the_wallet_was_reached() {
+        use Reached::{Here, There, Unsaid};
+        let request = |url: &str| Destination::Request(url.to_owned());
+        let short = |url: &str| Destination::Short(url.to_owned());
+        let begins = |url: &str| Destination::Authorization(url.to_owned());
+        let asked = || request("https://id.example/authorize/t/request");
+        let page = || short(&format!("https://id.example/s/{ID}"));
+        let encoded = "https%3A%2F%2Fid.example%2Fauthorize%2Ft%2Frequest";
+        #[rustfmt::skip]
+        let forms = [
+            ("https://id.example/authorize/t/request".to_owned(), asked(), Unsaid),
+            ("https://id.example/authorize/t/request/".to_owned(), asked(), Unsaid),
+            ("HTTPS://ID.Example/authorize/t/request".to_owned(), asked(), Unsaid),
+            ("https://id.example:443/authorize/t/request".to_owned(), asked(), Unsaid),
+            ("http://[::1]:8080/id/authorize/t/request".to_owned(), request("http://[::1]:8080/id/authorize/t/request"), Unsaid),
+            ("https://id.example/mounted/request?x=1".to_owned(), request("https://id.example/mounted/request?x=1"), Unsaid),
+            (format!("https://id.example/s/{ID}"), page(), There),
+            (format!("https://id.example/s/{ID}/"), page(), There),
+            (format!("HTTPS://ID.EXAMPLE/s/{ID}"), page(), There),
+            (format!("https://id.example/root/s/{ID}"), short(&format!("https://id.example/root/s/{ID}")), There),
+            (format!("selfsame://open?request={encoded}"), asked(), Unsaid),
+            (format!("selfsame://open?request={}", encoded.to_lowercase()), asked(), Unsaid),
+            (format!("selfsame:{encoded}"), asked(), Unsaid),
+            (format!("selfsame://open/{encoded}?lang=de&x=http%3A%2F%2Fx.example"), asked(), Unsaid),
+            (format!("selfsame://open?home=https%3A%2F%2Fx.example%2F&request={encoded}&lang=de"), asked(), Unsaid),
+            (format!("https://wallet.example/open?request={encoded}"), asked(), Unsaid),
+            (format!("https://wallet.example/request?request={encoded}"), asked(), Unsaid),
+            // The template has the request in its fragment.
+            (format!("https://wallet.example/open#{encoded}"), asked(), Unsaid),
+            (format!("selfsame://open?page=https%3A%2F%2Fid.example%2Fs%2F{ID}"), page(), There),
+            ("https://id.example/authorize?client_id=a".to_owned(), begins("https://id.example/authorize?client_id=a"), Unsaid),
+            ("https://id.example/id/authorize/".to_owned(), begins("https://id.example/id/authorize/"), Unsaid),
+            // An application whose redirect URI looks like a proof request.
+            (format!("https://id.example/authorize?redirect_uri={encoded}"),
+             begins(&format!("https://id.example/authorize?redirect_uri={encoded}")), Unsaid),
+            // An id of a short page has 16 letters of its alphabet.
+            (format!("https://id.example/s/{ID}a"), begins(&format!("https://id.example/s/{ID}a")), Unsaid),
+            ("https://id.example/s/ABCDEFGHIJKL2347".to_owned(), begins("https://id.example/s/ABCDEFGHIJKL2347"), Unsaid),
+            ("https://id.example/s/abcdefghijkl2340".to_owned(), begins("https://id.example/s/abcdefghijkl2340"), Unsaid),
+            ("no address".to_owned(), begins("no address"), Unsaid),
+            (String::new(), begins(""), Unsaid),
+        ];
+        for (link, destination, alone) in forms {
+            #[rustfmt::skip]
+            let fragments = [
+                ("", alone), ("#here", Here), ("#there", There), ("#", alone), ("#Here", alone), ("#THERE", alone),
+                ("#here/", alone), ("#here&x=1", alone), ("#nowhere", alone), ("#there#here", Here),
+            ];
+            for (fragment, reached) in fragments {
+                let text = format!("{link}{fragment}");
+                let expected = SignInLink { reached, destination: destination.clone() };
+                assert_eq!(SignInLink::read(&text), expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_links_own_fragment_says_how_the_wallet_was_reached() {
+        let asked = "https://id.example/authorize/t/request";
+        let encoded = "https%3A%2F%2Fid.example%2Fauthorize%2Ft%2Frequest";
+        #[rustfmt::skip]
+        let table = [
+            (format!("{asked}?to=%23here"), format!("{asked}?to=%23here")),
+            (format!("selfsame://open?request={encoded}%23here"), asked.to_owned()),
+            (format!("selfsame://open?request={encoded}&to=%23there"), asked.to_owned()),
+            (format!("selfsame://here/there?request={encoded}"), asked.to_owned()),
+        ];
+        for (text, url) in table {
+            let expected = SignInLink { reached: Reached::Unsaid, destination: Destination::Request(url) };
+            assert_eq!(SignInLink::read(&text), expected, "{text}");
+        }
+    }
 }

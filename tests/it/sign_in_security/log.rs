@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE};
 use reqwest::{RequestBuilder, Response, Url};
 use selfsame::config::SecretHash;
-use selfsame_wallet::sign_in::SignInSession;
+use selfsame_wallet::sign_in::{Reached, SignInSession};
 use serde_json::json;
 
 use crate::certification::browser::posted_form;
@@ -63,7 +63,7 @@ async fn make_all_requests(
     let opened = SignInSession::open(&format!("{base}/request")).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator, &daemon.client(), &opened, "alice").await;
     secrets.keep("a proof", proof["responses"][0]["proof"][0].as_str().expect("text"));
-    opened.answer_from(opened.request(), &proof, false).await.expect("accepted");
+    opened.answer_from(opened.request(), &proof, Reached::Unsaid).await.expect("accepted");
     let done = send(http.get(format!("{base}/complete")).header("Cookie", format!("{name}={secret}"))).await;
     let (session_name, session) = cookie_of(&done);
     let session = format!("{session_name}={}", secrets.keep("a session's secret", &session));
@@ -142,9 +142,10 @@ async fn make_all_requests(
     let secret = secrets.keep("a program's secret", started.text("secret"));
     let opened = SignInSession::open(started.text("request_url")).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator, &daemon.client(), &opened, "bob").await;
-    let return_url = opened.answer_from(opened.request(), &proof, true).await.expect("accepted").expect("a return URL");
+    let onward = opened.answer_from(opened.request(), &proof, Reached::Here).await.expect("accepted");
+    let return_url = onward.return_url().expect("a return URL");
     secrets.keep("the secret of a return URL", return_url.split_once("return=").expect("a secret").1);
-    let done = send(http.get(&return_url).bearer_auth(&secret)).await;
+    let done = send(http.get(return_url).bearer_auth(&secret)).await;
     secrets.keep("a code", &fragment_or_query(done.headers()[LOCATION].to_str().expect("text"))["code"]);
 
     // The end of the session and of a token.

@@ -14,7 +14,7 @@ use reqwest::Url;
 use reqwest::header::ACCEPT;
 use selfsame_wallet::client::ClientError;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
-use selfsame_wallet::sign_in::SignInSession;
+use selfsame_wallet::sign_in::{Reached, SignInSession};
 use serde_json::{Value, json};
 
 use super::choices::CrashChoices;
@@ -206,7 +206,7 @@ impl TrackedSignIn {
         }
         self.stage = SignInStage::Answering;
         let session = self.session();
-        match session.answer_from(session.request(), &self.proof, false).await.map(drop) {
+        match session.answer_from(session.request(), &self.proof, Reached::Unsaid).await.map(drop) {
             // The earlier answer arrived, but not the daemon's reply.
             Err(error) if was_sent && error.to_string().contains("has been answered") => {
                 self.stage = SignInStage::Answered

@@ -23,7 +23,7 @@ use crate::guard::Guard;
 use crate::operator::Operator;
 use crate::person::Person;
 use crate::prove::{self, LegacyRequest, ProofParameters, ProveError, SimulatedParty};
-use crate::sign_in::{SignInRequest, SignInSession, printable};
+use crate::sign_in::{Onward, Reached, SignInRequest, SignInSession, printable};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Prove {
@@ -210,10 +210,13 @@ impl Prover {
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct SignIn {
-    /// The URL in the page's QR code, or a whole authorization URL. For the latter, the wallet also
-    /// acts as the browser and prints where the browser would be sent. The QR code may also have a
-    /// connector URI, which is answered as by `wallet answer`: a sign-in only with its option
-    /// --as-public-wallet.
+    /// The address in the page's QR code, a link of the page for a wallet, or a whole authorization
+    /// URL. For the last, the wallet also acts as the browser and prints where the browser would be
+    /// sent. After an address from the QR code, and a link that ends in #there, the wallet prints
+    /// digits to type where the sign-in began; after #here, the address that the browser of this
+    /// device opens. A connector URI is answered as by `wallet answer`: a sign-in only with its
+    /// option --as-public-wallet.
+    #[arg(value_name = "LINK")]
     url: String,
     /// Refuse the sign-in instead of answering with a proof.
     #[arg(long)]
@@ -224,8 +227,9 @@ pub struct SignIn {
     /// The only issuer whose request is answered [default: those that this wallet has trusted].
     #[arg(long, value_name = "URL")]
     issuer: Option<String>,
-    /// The URL was opened on the device where the browser is, not scanned from another screen: the
-    /// sign-in continues only at the address that is printed. Always so for an authorization URL.
+    /// The link was opened on the device where the browser is, not scanned from another screen: the
+    /// sign-in continues only at the address that is printed. It wins over what the link says.
+    /// Always so for an authorization URL, and for a link that ends in #here.
     #[arg(long)]
     same_device: bool,
     #[command(flatten)]
@@ -281,6 +285,7 @@ pub async fn sign_in(
         return Ok(());
     };
     describe_request(&printable(&request), out)?;
+    let reached = reached(&session, same_device, out)?;
     if !yes && !ask("Answer with a proof?", out)? {
         session.refuse(&request).await?;
         return Ok(writeln!(out, "refused")?);
@@ -294,14 +299,41 @@ pub async fn sign_in(
         nonce: Some(request.nonce),
     };
     let body = prover.prove(kind, &parameters, random, now()).await?;
-    let return_url = session.answer_from(&request, &body, same_device || session.is_browser()).await?;
+    let onward = session.answer_from(&request, &body, reached).await?;
     writeln!(out, "proved")?;
-    match (session.complete_at(return_url.as_deref()).await?, return_url) {
-        (Some(target), _) => writeln!(out, "{target}")?,
-        (None, Some(return_url)) => writeln!(out, "open this in the browser of this device: {return_url}")?,
-        (None, None) => {}
+    if session.is_browser() {
+        if let Some(target) = session.complete_at(onward.return_url()).await? {
+            writeln!(out, "{target}")?;
+        }
+        return Ok(());
+    }
+    match onward {
+        Onward::Open(return_url) => writeln!(out, "open this in the browser of this device: {return_url}")?,
+        Onward::Type(digits) => writeln!(out, "Type {digits} on the screen where you began")?,
+        Onward::ByItself if reached == Reached::There => {
+            writeln!(out, "no digits are needed: the screen where you began goes on by itself")?;
+        }
+        Onward::ByItself => {}
     }
     Ok(())
+}
+
+/// How the wallet was reached. The option comes before the link, because the person gave it for
+/// this sign-in. A session that acts as the browser is on its device, whatever the link says.
+fn reached(session: &SignInSession, same_device: bool, out: &mut dyn Write) -> Result<Reached, CommandError> {
+    let by_link = session.reached();
+    if !same_device && !session.is_browser() {
+        return Ok(by_link);
+    }
+    if by_link == Reached::There {
+        let reason = if same_device { "--same-device was given" } else { "the wallet acts as the browser" };
+        writeln!(
+            out,
+            "the link says that the browser is on another device, and {reason}, which wins: answered as on the \
+             browser's device"
+        )?;
+    }
+    Ok(Reached::Here)
 }
 
 /// Refuses a request that is not verified. Returns whether the refusal was sent.

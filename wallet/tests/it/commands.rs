@@ -16,7 +16,7 @@ use crate::registry::{InMemoryRegistry, simulation};
 use crate::server::{CannedAnswer, ReceivedRequest, serve};
 
 /// The application of the simulator.
-const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
+pub const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
 
 #[derive(Parser)]
 struct TestCommandLine {
@@ -25,9 +25,10 @@ struct TestCommandLine {
 }
 
 /// Runs wallet commands in a temporary folder, against a registry in memory.
-struct WalletCli {
+pub struct WalletCli {
     folder: tempfile::TempDir,
-    service: String,
+    /// The address of the services.
+    pub service: String,
     registry: Arc<Mutex<InMemoryRegistry>>,
     seeds_drawn: u8,
     /// The time, in Unix seconds.
@@ -37,16 +38,27 @@ struct WalletCli {
 impl WalletCli {
     /// Creates a registry whose answers pass through `change` (path, body).
     async fn with_changed_answers(change: impl Fn(&str, &mut Value) + Send + Sync + 'static) -> Self {
-        let registry = Arc::new(Mutex::new(InMemoryRegistry::default()));
-        let answering = Arc::clone(&registry);
-        let answer = move |request: ReceivedRequest| {
-            let CannedAnswer(status, retry_after, body) = match request.path.as_str() {
-                "/simulator" => CannedAnswer::ok(simulation(&APP.into(), &"rp_6765160973bf7042".into())),
-                _ => answering.lock().expect("no panic").answer(&request),
-            };
+        Self::with_service(move |request, answer| {
+            let CannedAnswer(status, retry_after, body) = answer();
             let mut body = serde_json::from_str(&body).expect("JSON");
             change(&request.path, &mut body);
             CannedAnswer(status, retry_after, body.to_string())
+        })
+        .await
+    }
+
+    /// Creates a registry and a simulator, in front of which stands `service`: it gets each request
+    /// and what they answer to it.
+    pub async fn with_service(
+        service: impl Fn(&ReceivedRequest, &dyn Fn() -> CannedAnswer) -> CannedAnswer + Send + Sync + 'static,
+    ) -> Self {
+        let registry = Arc::new(Mutex::new(InMemoryRegistry::default()));
+        let answering = Arc::clone(&registry);
+        let answer = move |request: ReceivedRequest| {
+            service(&request, &|| match request.path.as_str() {
+                "/simulator" => CannedAnswer::ok(simulation(&APP.into(), &"rp_6765160973bf7042".into())),
+                _ => answering.lock().expect("no panic").answer(&request),
+            })
         };
         Self {
             folder: tempfile::tempdir().expect("a folder for temporary files"),
@@ -68,7 +80,7 @@ impl WalletCli {
 
     /// Runs a command line and returns its output or its error. `{name}` in the line stands for the
     /// file of the wallet `name`, and `SERVICE` for the address of the services.
-    async fn run(&mut self, line: &str) -> Result<String, String> {
+    pub async fn run(&mut self, line: &str) -> Result<String, String> {
         let folder = self.folder.path().display().to_string();
         let words =
             line.split_whitespace().map(|word| match word.strip_prefix('{').and_then(|w| w.strip_suffix('}')) {
@@ -89,11 +101,11 @@ impl WalletCli {
         Ok(String::from_utf8(out).expect("text"))
     }
 
-    async fn run_ok(&mut self, line: &str) -> String {
+    pub async fn run_ok(&mut self, line: &str) -> String {
         self.run(line).await.unwrap_or_else(|error| panic!("`{line}`: {error}"))
     }
 
-    async fn check_refused(&mut self, line: &str, reason: &str) {
+    pub async fn check_refused(&mut self, line: &str, reason: &str) {
         let error = self.run(line).await.expect_err(line);
         assert!(error.contains(reason), "`{line}`: {error:?} should contain {reason:?}");
     }

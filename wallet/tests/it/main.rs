@@ -8,3 +8,4 @@ mod client;
 mod commands;
 mod registry;
 mod server;
+mod sign_in;

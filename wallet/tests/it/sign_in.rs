@@ -1,0 +1,185 @@
+//! `wallet sign-in` with every kind of link, and an issuer with canned answers.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde_json::{Value, json};
+
+use crate::commands::{APP, WalletCli};
+use crate::server::CannedAnswer;
+
+const SHORT_ID: &str = "abcdefghijkl2347";
+
+/// An issuer with one sign-in, in front of a registry and a simulator.
+struct Issuer {
+    cli: WalletCli,
+    /// The answers to the wallet that were posted.
+    posted: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Issuer {
+    /// An issuer that answers a proof with `accepted`. In the texts `SERVICE` stands for its
+    /// address. Its short page answers a program with `short`.
+    async fn start(short: CannedAnswer, accepted: Value) -> Self {
+        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+        let document = document.expect("a key");
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref()).expect("a key");
+        let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
+        let coordinate = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let jwks = json!({"keys": [{"kty": "EC", "crv": "P-256", "alg": "ES256", "kid": "k", "x": coordinate(x),
+            "y": coordinate(y)}]});
+        let key = EncodingKey::from_ec_der(document.as_ref());
+        let own_address: Arc<OnceLock<String>> = Arc::default();
+        let posted: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let (address, received) = (Arc::clone(&own_address), Arc::clone(&posted));
+        let cli = WalletCli::with_service(move |request, others| {
+            let address = address.get().map_or("", String::as_str);
+            let here = |text: &str| text.replace("SERVICE", address);
+            let path = request.path.split('?').next().expect("a path");
+            match path {
+                "/jwks" => CannedAnswer::ok(&jwks),
+                "/authorize" => CannedAnswer::ok(json!({"request_url": format!("{address}/authorize/t/request"),
+                    "secret": "s"})),
+                "/authorize/t/request" => {
+                    let mut forms = proof_request(address);
+                    let header = Header {
+                        typ: Some("selfsame-request+jwt".to_owned()),
+                        kid: Some("k".to_owned()),
+                        ..Header::new(Algorithm::ES256)
+                    };
+                    let mut claims = forms.clone();
+                    claims["iss"] = address.into();
+                    forms["request"] = jsonwebtoken::encode(&header, &claims, &key).expect("signed").into();
+                    forms["answered"] = false.into();
+                    CannedAnswer::ok(forms)
+                }
+                "/authorize/t/proof" => {
+                    received.lock().expect("no panic").push(request.body.clone());
+                    CannedAnswer(200, None, here(&accepted.to_string()))
+                }
+                "/authorize/t/complete" => CannedAnswer::ok(json!({"action": request.path, "fields": {}})),
+                path if path == format!("/s/{SHORT_ID}") => CannedAnswer(short.0, short.1, here(&short.2)),
+                _ => others(),
+            }
+        });
+        let mut cli = cli.await;
+        own_address.set(cli.service.clone()).expect("set once");
+        cli.run_ok("new --wallet {own} --operator SERVICE").await;
+        cli.run_ok("create-account --wallet {own}").await;
+        Self { cli, posted }
+    }
+
+    /// The usual issuer, whose short page names its sign-in.
+    async fn answering(accepted: Value) -> Self {
+        Self::start(CannedAnswer::ok(json!({"request_url": "SERVICE/authorize/t/request"})), accepted).await
+    }
+
+    /// Signs in by a link, in which `SERVICE` stands for the issuer's address and `ENCODED` for the
+    /// request's in percent-encoding. Returns `mode` and `digits` of the answer that was posted, and
+    /// the lines of the output behind the request's description.
+    async fn sign_in(&mut self, link: &str, options: &str) -> ([Value; 2], Vec<String>) {
+        let encoded = format!("{}/authorize/t/request", self.cli.service).replace(':', "%3A").replace('/', "%2F");
+        let link = link.replace("ENCODED", &encoded);
+        let output = self.cli.run_ok(&format!("sign-in {link} --yes --wallet {{own}} {options}")).await;
+        let body = self.posted.lock().expect("no panic").pop().expect("an answer");
+        let lines = output.replace(&self.cli.service, "SERVICE").lines().skip(3).map(str::to_owned).collect();
+        (["mode", "digits"].map(|name| body[name].clone()), lines)
+    }
+}
+
+/// The plain form of the proof request of the issuer at an address.
+fn proof_request(issuer: &str) -> Value {
+    json!({
+        "app_id": APP, "app_name": "An application", "action": "sign-in", "signal": format!("0x{}", "5e".repeat(32)),
+        "nonce": "0x2a", "protocol_versions": ["4.0"], "environment": "staging", "scopes": "openid",
+        "expires_at": 1_800_000_300, "answer_url": format!("{issuer}/authorize/t/proof"),
+        "redirect_host": "app.example", "initiator": {"network": "192.0.2.0/24", "user_agent": "B", "time": 1_800_000_000},
+        "cross_device": "allow",
+    })
+}
+
+const OVERRULED: &str = "the link says that the browser is on another device, and";
+
+/// What the wallet posts and prints after each link. The issuer knows digits.
+#[tokio::test]
+async fn the_fragment_of_a_link_decides_how_the_wallet_answers() {
+    let accepted = json!({"success": true, "digits": "042", "return_url": "SERVICE/authorize/t/complete?return=r"});
+    let mut issuer = Issuer::answering(accepted).await;
+    let short = format!("SERVICE/s/{SHORT_ID}");
+    let (there, digits) = ([json!("cross_device"), json!(true)], "Type 042 on the screen where you began");
+    let here = [json!("same_device"), Value::Null];
+    let open = "open this in the browser of this device: SERVICE/authorize/t/complete?return=r";
+    let unsaid = [json!("cross_device"), Value::Null];
+    let by_flag = format!("{OVERRULED} --same-device was given, which wins: answered as on the browser's device");
+    let by_browser =
+        format!("{OVERRULED} the wallet acts as the browser, which wins: answered as on the browser's device");
+    let completed = r#"{"action":"/authorize/t/complete?return=r","fields":{}}"#;
+    #[rustfmt::skip]
+    let table = [
+        ("SERVICE/authorize/t/request", "", &unsaid, vec!["proved"]),
+        ("SERVICE/authorize/t/request#elsewhere", "", &unsaid, vec!["proved"]),
+        ("SERVICE/authorize/t/request", "--same-device", &here, vec!["proved", open]),
+        ("SERVICE/authorize/t/request#here", "", &here, vec!["proved", open]),
+        ("SERVICE/authorize/t/request#here", "--same-device", &here, vec!["proved", open]),
+        ("SERVICE/authorize/t/request#there", "", &there, vec!["proved", digits]),
+        ("SERVICE/authorize/t/request#there", "--same-device", &here, vec![&by_flag, "proved", open]),
+        ("selfsame://open?request=ENCODED", "", &unsaid, vec!["proved"]),
+        ("selfsame://open?request=ENCODED#here", "", &here, vec!["proved", open]),
+        ("selfsame://open?request=ENCODED#there", "", &there, vec!["proved", digits]),
+        (&short, "", &there, vec!["proved", digits]),
+        (&format!("{short}#there"), "", &there, vec!["proved", digits]),
+        (&format!("{short}#here"), "", &here, vec!["proved", open]),
+        (&short, "--same-device", &here, vec![&by_flag, "proved", open]),
+        ("SERVICE/authorize?x=1", "", &here, vec!["proved", completed]),
+        ("SERVICE/authorize?x=1#there", "", &here, vec![&by_browser, "proved", completed]),
+    ];
+    for (link, options, posted, printed) in table {
+        let (body, lines) = issuer.sign_in(link, options).await;
+        assert_eq!((&body, lines.iter().map(String::as_str).collect()), (posted, printed), "{link} {options}");
+    }
+}
+
+/// A service of before the digits takes the answer and gives none; one that gives out something else
+/// is not believed.
+#[tokio::test]
+async fn a_service_without_digits_needs_none() {
+    let mut older = Issuer::answering(json!({"success": true})).await;
+    let (body, lines) = older.sign_in("SERVICE/authorize/t/request#there", "").await;
+    assert_eq!(body, [json!("cross_device"), json!(true)]);
+    assert_eq!(lines, ["proved", "no digits are needed: the screen where you began goes on by itself"]);
+    for digits in ["", "42", "0042", "04a", "٠٤٢", "\u{1b}[2J"] {
+        let mut odd = Issuer::answering(json!({"success": true, "digits": digits})).await;
+        let reason = "not three digits";
+        odd.cli.check_refused("sign-in SERVICE/authorize/t/request#there --yes --wallet {own}", reason).await;
+    }
+}
+
+/// The short page leads to a request at its own origin, without a detour.
+#[tokio::test]
+async fn a_short_page_leads_to_its_own_origin_only() {
+    #[rustfmt::skip]
+    let table = [
+        (CannedAnswer::ok(json!({"request_url": "http://127.0.0.1:9/authorize/t/request"})), "at another origin"),
+        (CannedAnswer::ok(json!({"request_url": "selfsame://open"})), "at another origin"),
+        (CannedAnswer::ok(json!({"request_url": "/authorize/t/request"})), "at another origin"),
+        (CannedAnswer::ok(json!({"other": 1})), "request_url"),
+        (CannedAnswer(303, None, json!({"request_url": "SERVICE/authorize/t/request"}).to_string()), "answered 303"),
+        (CannedAnswer::error(404, "not_found", "there is no such page"), "404 not_found: there is no such page"),
+    ];
+    for (answer, reason) in table {
+        let mut issuer = Issuer::start(answer, json!({"success": true})).await;
+        for decision in ["--yes", "--refuse"] {
+            let line = format!("sign-in SERVICE/s/{SHORT_ID} {decision} --wallet {{own}}");
+            issuer.cli.check_refused(&line, reason).await;
+        }
+        assert!(issuer.posted.lock().expect("no panic").is_empty(), "{reason}");
+    }
+    let mut issuer = Issuer::answering(json!({"success": true})).await;
+    let refused = issuer.cli.run_ok(&format!("sign-in SERVICE/s/{SHORT_ID} --refuse --wallet {{own}}")).await;
+    assert_eq!(refused, "refused\n");
+    assert_eq!(*issuer.posted.lock().expect("no panic"), [json!({"error": "access_denied"})]);
+}
