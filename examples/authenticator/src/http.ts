@@ -24,7 +24,12 @@ interface Call {
 }
 
 async function call<Answer>(url: string, { body, headers, repeatable }: Call): Promise<Answer> {
-  const init: RequestInit = { headers: { accept: "application/json", ...headers }, signal: AbortSignal.timeout(90_000) };
+  // No service sends its callers on; a redirect would lead to an address that was not checked.
+  const init: RequestInit = {
+    headers: { accept: "application/json", ...headers },
+    redirect: "manual",
+    signal: AbortSignal.timeout(90_000),
+  };
   if (body !== undefined) {
     init.method = "POST";
     init.headers = { ...init.headers, "content-type": "application/json" };
@@ -43,6 +48,9 @@ async function call<Answer>(url: string, { body, headers, repeatable }: Call): P
     if ([429, 503, 504].includes(response.status) && !isLast) {
       await sleep(Number(response.headers.get("retry-after") ?? 1));
       continue;
+    }
+    if (response.status >= 300 && response.status < 400) {
+      throw new ServiceError(response.status, "redirect", `${url} leads to another address`);
     }
     const answer = await response.json();
     if (response.ok) return answer as Answer;

@@ -3,7 +3,7 @@
 import { hex } from "./bytes.js";
 import { newKey } from "./keys.js";
 import { authenticatorOf, Registry } from "./registry.js";
-import { answer, readRequest, refuse, type SignInRequest } from "./sign-in.js";
+import { answer, openLink, readRequest, refuse, type SignInRequest } from "./sign-in.js";
 import type { Simulation } from "./simulator.js";
 import { read } from "./http.js";
 
@@ -30,9 +30,9 @@ async function begin(): Promise<{ request_url: string; secret: string }> {
   return read(`${ISSUER}/authorize?${query}`);
 }
 
-/** Where the browser is sent at the end. */
-async function complete({ request_url, secret }: { request_url: string; secret: string }): Promise<string> {
-  const url = request_url.replace(/request$/, "complete");
+/** Where the browser is sent at the end, with the digits that the person typed there. */
+async function complete({ request_url, secret }: { request_url: string; secret: string }, digits?: string): Promise<string> {
+  const url = request_url.replace(/request$/, digits === undefined ? "complete" : `complete?digits=${digits}`);
   const answer = await fetch(url, { headers: { authorization: `Bearer ${secret}`, accept: "application/json" }, redirect: "manual" });
   return answer.headers.get("location") ?? `${answer.status}: ${await answer.text()}`;
 }
@@ -63,13 +63,14 @@ console.log(`  it leads to the root ${hex(person.root, 32)}, and has the key of 
 const removed = await registry.provable(laptop).then(() => "proves", () => "proves nothing");
 console.log(`  the removed one ${removed}`);
 
-console.log("Sign in:");
+console.log("Sign in, by a link from another screen:");
 const simulation = await read<Simulation>(`${OPERATOR}/simulator`);
 const first = await begin();
-const request = await readRequest(first.request_url, ISSUER);
+const { request, reached } = await openLink(`${first.request_url}#there`, ISSUER);
 show(request);
-await answer(request, person, simulation, "cross_device");
-console.log(`  ${await complete(first)}`);
+const { digits } = await answer(request, person, simulation, reached);
+console.log(digits === undefined ? "  no digits are needed" : `  type ${digits} on the screen where the sign-in began`);
+console.log(`  ${await complete(first, digits)}`);
 
 console.log("Refuse a sign-in:");
 const second = await begin();

@@ -3,6 +3,7 @@
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { hashToField, textBytes } from "./bytes.js";
 import { post, read } from "./http.js";
+import { readLink, type Reached } from "./link.js";
 import type { Person } from "./registry.js";
 import { prove, type Simulation } from "./simulator.js";
 
@@ -41,13 +42,29 @@ export async function readRequest(url: string, issuer: string): Promise<SignInRe
   return request;
 }
 
-/** Answers with a proof by the simulator. Returns the address that the browser of this device has to open, if any. */
+/** The same for a link that was opened, scanned or pasted. A short page is asked which request it stands for. */
+export async function openLink(link: string, issuer: string): Promise<{ request: SignInRequest; reached: Reached }> {
+  const { reached, address, isShort } = readLink(link);
+  if (new URL(address).origin !== new URL(issuer).origin) throw new Error(`${address} is not at ${issuer}`);
+  const url = isShort ? (await read<{ request_url: string }>(address)).request_url : address;
+  return { request: await readRequest(url, issuer), reached };
+}
+
+/** What goes on after an answer; with neither member, the browser goes on by itself. */
+export interface Onward {
+  /** The address that the browser of this device has to open. */
+  returnUrl?: string;
+  /** Three digits that the person types on the screen where the sign-in began. A service may ask for none. */
+  digits?: string;
+}
+
+/** Answers with a proof by the simulator, and says how the wallet was reached. */
 export async function answer(
   request: SignInRequest,
   person: Person,
   simulation: Simulation,
-  mode: "same_device" | "cross_device",
-): Promise<string | undefined> {
+  reached: Reached,
+): Promise<Onward> {
   if (!request.protocol_versions.includes("4.0")) throw new Error("the application wants a legacy proof");
   const entry = prove(simulation, {
     appId: request.app_id,
@@ -57,12 +74,18 @@ export async function answer(
     nonce: BigInt(request.nonce),
     root: person.root,
   });
-  const body = { protocol_version: "4.0", mode, responses: [entry] };
-  const { return_url } = await post<{ return_url?: string }>(request.answer_url, body);
-  if (return_url && new URL(return_url).origin !== new URL(request.answer_url).origin) {
-    throw new Error(`${return_url} is at another origin`);
+  const mode = reached === "here" ? "same_device" : "cross_device";
+  const body = { protocol_version: "4.0", mode, ...(reached === "there" && { digits: true }), responses: [entry] };
+  const { return_url, digits } = await post<{ return_url?: string; digits?: string }>(request.answer_url, body);
+  if (reached === "here" && return_url !== undefined) {
+    if (new URL(return_url).origin !== new URL(request.answer_url).origin) throw new Error(`${return_url} is at another origin`);
+    return { returnUrl: return_url };
   }
-  return return_url;
+  if (reached === "there" && digits !== undefined) {
+    if (!/^[0-9]{3}$/.test(digits)) throw new Error(`${JSON.stringify(digits)} are not three digits`);
+    return { digits };
+  }
+  return {};
 }
 
 /** Tells the application that the person refuses. */

@@ -81,7 +81,7 @@ test("an account signs in from another device, as one person with each of its ke
     const begun = await begin();
     const request = await readRequest(begun.request_url, issuer());
     assert.deepEqual([request.app_id, request.app_name, request.redirect_host], [APP, "Authenticator example", "localhost:3000"]);
-    assert.equal(await answer(request, person, await simulation(), "cross_device"), undefined);
+    assert.deepEqual(await answer(request, person, await simulation(), "unsaid"), {});
     const location = await complete(completeUrl(begun), begun.secret);
     const answered = await fetch(new URL("/token", daemon.issuer), {
       method: "POST",
@@ -107,7 +107,7 @@ test("a proof from the same device needs its return URL", async () => {
   const person = await registry.provable(key);
   const begun = await begin();
   const request = await readRequest(begun.request_url, issuer());
-  const returnUrl = await answer(request, person, await simulation(), "same_device");
+  const { returnUrl } = await answer(request, person, await simulation(), "here");
   assert.equal(await complete(completeUrl(begun), begun.secret), 400);
   assert.ok((await complete(returnUrl, begun.secret)).searchParams.get("code"));
 });
@@ -126,7 +126,7 @@ test("a request of another issuer, and a proof for another request, are refused"
   await assert.rejects(readRequest(one.request_url, "https://id.example"));
   const request = await readRequest(one.request_url, issuer());
   const { answer_url } = await readRequest(other.request_url, issuer());
-  const elsewhere = answer({ ...request, answer_url }, person, await simulation(), "cross_device");
+  const elsewhere = answer({ ...request, answer_url }, person, await simulation(), "unsaid");
   await assert.rejects(elsewhere, (error) => error.status === 400 && error.message.includes("invalid_proof"));
 });
 
