@@ -20,7 +20,7 @@ use super::browser::{
     set_transaction, surplus_transactions,
 };
 use super::error::SignInEndpointError;
-use super::page::{self, Frame};
+use super::page::{self, Application, Frame, State};
 use super::schema::{AuthorizationParameters, TransactionStart};
 use super::wallet_links::Way;
 use crate::http::{AuditNotes, Request, Response, json};
@@ -121,10 +121,10 @@ impl BeginError {
         audit.rejected(&error);
         match (target, error) {
             (_, SignInEndpointError::Failed(SignInError::TooMany(too_many))) => {
-                page::too_many(frame, too_many.retry_after)
+                page::too_many(frame, too_many.retry_after, None)
             }
             (Some(target), error) => redirect_error(frame, &target, &error.to_client_error()),
-            (None, error) => page::error(frame, StatusCode::BAD_REQUEST, &error.to_client_error()),
+            (None, error) => page::error(frame, StatusCode::BAD_REQUEST, &error.to_client_error(), None),
         }
     }
 }
@@ -197,14 +197,22 @@ fn transaction_page(
     let BegunSignIn { transaction, asked, .. } = &begun.sign_in;
     let lifetime = sign_in.handle.transaction_lifetime();
     let shown = page::SignInPage {
-        begun: transaction,
-        wallet_link,
-        client_id: &asked.app_id,
-        client_name: &asked.app_name,
+        transaction: &transaction.id.to_string(),
+        application: Application {
+            id: &asked.app_id,
+            name: &asked.app_name,
+            home: None,
+            initiate: None,
+            fallback: None,
+        },
         scopes: asked.scopes,
-        claimed_name: &sign_in.handle.provider().name,
-        lifetime,
+        short_link: wallet_link,
+        state: State::Waiting,
+        expires_at: transaction.expires_at,
+        now: asked.initiator.time,
+        extensions_left: 0,
         allows_cross_device: asked.allows_cross_device,
+        scans_in_app: true,
     };
     let mut response = page::sign_in(frame, &shown);
     set_transaction(sign_in, &mut response, transaction.id, &transaction.secret, lifetime.as_secs());

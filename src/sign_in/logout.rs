@@ -167,7 +167,7 @@ fn charge(sign_in: &SignIn, request: &Request) -> Result<Option<Response>, SignI
     match sign_in.handle.charge_source(request.source()) {
         Ok(()) => Ok(None),
         Err(too_many) if accepts_html(request) => {
-            Ok(Some(page::too_many(&sign_in.frame(request), too_many.retry_after)))
+            Ok(Some(page::too_many(&sign_in.frame(request), too_many.retry_after, None)))
         }
         Err(too_many) => Err(too_many.into()),
     }

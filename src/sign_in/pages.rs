@@ -65,7 +65,7 @@ const LONGEST_RETURN_TO: usize = 1024;
 pub async fn connect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let frame = sign_in.frame(&request);
     if let Err(TooManyRequests { retry_after }) = sign_in.handle.charge_source(request.source()) {
-        return Ok(page::too_many(&frame, retry_after));
+        return Ok(page::too_many(&frame, retry_after, None));
     }
     let Some(connector) = read(&request) else { return Ok(page::incomplete_connector(&frame)) };
     let uri = connector.to_uri(&sign_in.bridge.connector_base);

@@ -63,7 +63,7 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
         Err(error) => {
             let unknown = error.rejection().filter(|rejection| is_person && rejection.kind == ErrorKind::NotFound);
             return match unknown {
-                Some(unknown) => Ok(page::unknown_code(&sign_in.frame(&request), unknown)),
+                Some(unknown) => Ok(page::unknown_code(&sign_in.frame(&request), unknown, None)),
                 None => Err(error),
             };
         }
@@ -239,7 +239,7 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     };
     let Some(rejection) = error.rejection() else { return Err(error) };
     match sign_in.handle.charge_source(source) {
-        Err(too_many) if is_person => Ok(page::too_many(&frame, too_many.retry_after)),
+        Err(too_many) if is_person => Ok(page::too_many(&frame, too_many.retry_after, None)),
         Err(too_many) => Err(too_many.into()),
         Ok(()) if is_person => {
             audit.rejected(&error);
@@ -252,7 +252,7 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
                 _ => "problem-over",
             };
             let again = (problem == "problem-unanswered").then_some(path.as_str());
-            Ok(page::cannot_continue(&frame, status, problem, rejection, again))
+            Ok(page::cannot_continue(&frame, status, problem, rejection, again, None))
         }
         Ok(()) => Err(error),
     }
@@ -364,7 +364,7 @@ pub async fn cancel(sign_in: Arc<SignIn>, request: Request) -> Result<Response, 
     let frame = sign_in.frame(&request);
     if let Err(too_many) = sign_in.handle.charge_source(request.source()) {
         return match accepts_html(&request) {
-            true => Ok(page::too_many(&frame, too_many.retry_after)),
+            true => Ok(page::too_many(&frame, too_many.retry_after, None)),
             false => Err(too_many.into()),
         };
     }
@@ -388,7 +388,7 @@ pub async fn cancel(sign_in: Arc<SignIn>, request: Request) -> Result<Response, 
                 ErrorKind::NotFound => StatusCode::NOT_FOUND,
                 _ => StatusCode::BAD_REQUEST,
             };
-            Ok(page::cannot_continue(&frame, status, problem, rejection, None))
+            Ok(page::cannot_continue(&frame, status, problem, rejection, None, None))
         }
         None => Err(error),
     }

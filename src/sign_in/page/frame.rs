@@ -1,17 +1,14 @@
 //! What all pages have: whose page it is, the footer, the headers, the style sheet, the scripts and
-//! the logos; the page at the root of the service, and those that say what went wrong.
+//! the logos; and the page at the root of the service.
 
 use hyper::StatusCode;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, VARY,
+    CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, VARY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use maud::{DOCTYPE, Markup, html};
 use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::Language;
-use selfsame_protocol::sign_in::proof_request::WalletFailure;
-use selfsame_protocol::sign_in::response::SignInRejection;
-use selfsame_protocol::time::RetryAfter;
 
 use super::words::Words;
 use crate::http::{Response, content};
@@ -38,6 +35,31 @@ pub struct Frame<'a> {
     pub wished: Option<Language>,
 }
 
+/// The app that people sign in with, where the configuration names one.
+pub struct Authenticator<'a> {
+    /// The name of the app.
+    pub name: &'a str,
+    /// Whether the service serves its logo.
+    pub has_logo: bool,
+    /// Where people get it.
+    pub get_url: Option<&'a str>,
+    /// Where people get help with it.
+    pub help_url: Option<&'a str>,
+}
+
+impl<'a> Frame<'a> {
+    /// The app that people sign in with.
+    pub fn authenticator(&self) -> Option<Authenticator<'a>> {
+        let app = self.appearance.page.authenticator.as_ref()?;
+        Some(Authenticator {
+            name: app.name.as_str(),
+            has_logo: self.appearance.authenticator_logo.is_some(),
+            get_url: app.get_url.as_ref().map(|url| url.as_str()),
+            help_url: app.help_url.as_ref().map(|url| url.as_str()),
+        })
+    }
+}
+
 impl Frame<'_> {
     /// A path of the service in a link or a form, which leads to a page in the same language.
     pub fn path(&self, path: &str) -> String {
@@ -55,7 +77,7 @@ impl Frame<'_> {
         let name = settings.service_name.as_ref().map(|name| name.as_str());
         let page = html! {
             (DOCTYPE)
-            html lang=(words.language.tag()) {
+            html lang=(words.language.tag()) dir=(words.direction()) {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
@@ -142,124 +164,6 @@ pub fn front(frame: &Frame<'_>) -> Response {
         }
     };
     frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)
-}
-
-// The pages about what went wrong. They say it in the person's language; the technical detail, for
-// the people who run the application, stands apart and is in English.
-
-/// The page for a person whose sign-in cannot begin. The application gets no response.
-pub fn error(frame: &Frame<'_>, status: StatusCode, error: &SignInRejection) -> Response {
-    let words = frame.words;
-    let title = words.say("cannot-begin-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (words.say("cannot-begin")) }
-            (details(frame, error))
-        }
-    };
-    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
-}
-
-/// The page for a person whose sign-in does not continue. `problem` is the key of the text that
-/// says why; `again` is the path for another try.
-pub fn cannot_continue(
-    frame: &Frame<'_>,
-    status: StatusCode,
-    problem: &str,
-    error: &SignInRejection,
-    again: Option<&str>,
-) -> Response {
-    let words = frame.words;
-    let title = words.say("cannot-continue-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (words.say(problem)) }
-            @match again {
-                Some(again) => { p.action { a.button href=(again) { (words.say("try-again")) } } }
-                None => { p { (words.say("begin-again")) } }
-            }
-            (details(frame, error))
-        }
-    };
-    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
-}
-
-/// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
-/// path on which the application learns it.
-pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str) -> Response {
-    let words = frame.words;
-    let (reason, advice) = match failure {
-        WalletFailure::NullifierReplayed => ("no-proof-replayed", "no-proof-replayed-advice"),
-        WalletFailure::NoCurrentProof | WalletFailure::NoLegacyProof => ("no-proof-kind", "no-proof-kind-advice"),
-        WalletFailure::CredentialUnavailable => ("no-proof-credential", "no-proof-credential-advice"),
-        WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
-    };
-    let title = words.say("no-proof-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (words.say(reason)) }
-            p { (words.say(advice)) }
-            p.action { a.button href=(onward) { (words.say("return-title")) } }
-            section.details {
-                h2 { (words.say("details")) }
-                dl {
-                    dt { (words.say("details-problem")) } dd lang="en" { (failure.description()) }
-                    dt { (words.say("details-code")) } dd { code { (failure.error()) } }
-                }
-            }
-        }
-    };
-    frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)
-}
-
-/// The page for a person who opened the address of a sign-in that is not under way.
-pub fn unknown_code(frame: &Frame<'_>, error: &SignInRejection) -> Response {
-    let words = frame.words;
-    let title = words.say("unknown-code-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (words.say("unknown-code")) }
-            p { (words.say("begin-again")) }
-            (details(frame, error))
-        }
-    };
-    frame.respond(StatusCode::NOT_FOUND, &title, &body, LOADS_WITHOUT_FORM)
-}
-
-/// The page for a person whose source address is past its limit of sign-ins.
-pub fn too_many(frame: &Frame<'_>, retry_after: RetryAfter) -> Response {
-    let words = frame.words;
-    let title = words.say("wait-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (words.say("wait")) }
-        }
-    };
-    let mut response = frame.respond(StatusCode::TOO_MANY_REQUESTS, &title, &body, LOADS_WITHOUT_FORM);
-    response.headers_mut().insert(RETRY_AFTER, retry_after.seconds().into());
-    response
-}
-
-/// What is wrong, for the people who run the application.
-pub fn details(frame: &Frame<'_>, error: &SignInRejection) -> Markup {
-    let words = frame.words;
-    html! {
-        section.details {
-            h2 { (words.say("details")) }
-            dl {
-                dt { (words.say("details-problem")) } dd lang="en" { (error.detail) }
-                @if let Some(attribute) = error.attribute {
-                    dt { (words.say("details-parameter")) } dd { code { (attribute) } }
-                }
-                dt { (words.say("details-code")) } dd { code { (error.kind.code()) } }
-            }
-        }
-    }
 }
 
 // The files of the pages: the style sheet, the scripts and the logos.

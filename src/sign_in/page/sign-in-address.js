@@ -1,19 +1,27 @@
 "use strict";
 
-const button = document.getElementById("copy");
-const address = document.getElementById("address");
-const status_ = document.getElementById("copy-status");
-
 // In browsers that run no scripts the person copies the text by hand.
-button.hidden = false;
+const button = document.getElementById("copy");
+if (button) {
+  const address = document.getElementById("address");
+  const result = document.getElementById("copy-status");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(address.textContent);
+      result.textContent = button.dataset.copied;
+    } catch {
+      // The browser has no clipboard for this page, or the person did not allow it.
+      getSelection().selectAllChildren(address);
+      result.textContent = button.dataset.failed;
+    }
+  });
+}
 
-button.addEventListener("click", async () => {
-  try {
-    await navigator.clipboard.writeText(address.textContent);
-    status_.textContent = button.dataset.copied;
-  } catch {
-    // The browser has no clipboard for this page, or the person did not allow it.
-    getSelection().selectAllChildren(address);
-    status_.textContent = button.dataset.failed;
-  }
-});
+// Times in the person's zone, in their variety of the language of the page.
+const language = document.documentElement.lang;
+const locale = navigator.languages.find((wished) => wished.split("-")[0] === language) ?? language;
+const format = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+for (const time of document.querySelectorAll("time[data-local]")) {
+  time.textContent = time.dataset.local.replace("{time}", format.format(new Date(time.dateTime)));
+}

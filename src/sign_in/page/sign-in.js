@@ -1,75 +1,215 @@
 "use strict";
 
 const main = document.querySelector("main");
-const base = main.dataset.transaction;
-const progress = document.getElementById("progress");
-const countdown = document.getElementById("countdown");
-const expires = Number(main.dataset.expires) * 1000;
 // What the page says is in its language, so its texts come with it.
 const texts = main.dataset;
+const base = texts.transaction;
+const byId = (id) => document.getElementById(id);
+const [offline, goOn, moreTime, countdown, ending] = ["offline", "continue", "more-time", "countdown", "ending"].map(byId);
 
-// In browsers that run no scripts the person follows this link.
-document.getElementById("continue").hidden = true;
+const ANSWER_LIMIT = 8_000;
+const CONTINUE_AFTER = 45_000;
+const ENDING = 60_000;
+// A stream without a sign of life for so long is dead: the service sends one every 15 s.
+const SILENCE = 30_000;
 
-function end(text) {
-  progress.textContent = text;
-  progress.classList.add("over");
-  clearInterval(ticking);
+// How far the clock of this device is ahead of the service's.
+const ahead = Date.now() - texts.now * 1000;
+let expires = texts.expires * 1000 + ahead;
+let extensions = Number(texts.extensions);
+let state = texts.state;
+const isOneOf = (...states) => states.includes(state);
+const isAsking = () => isOneOf("waiting", "opened", "refused");
+
+// Reload and Back come to the page, not to digits that were sent.
+if (location.pathname.endsWith("/complete")) history.replaceState(null, "", texts.page);
+// In browsers that run no scripts both are there from the beginning.
+goOn.hidden = moreTime.hidden = true;
+setTimeout(() => (goOn.hidden = false), CONTINUE_AFTER);
+// A large screen shows the code, also where the style sheet cannot open its box.
+const code = document.querySelector(".code");
+if (code && getComputedStyle(code).order === "-1") code.open = true;
+
+// The states of the page.
+
+function show(next) {
+  if (next === state) return;
+  state = texts.state = next;
+  byId("progress").textContent = texts[next];
+  for (const part of document.querySelectorAll("[data-for]")) {
+    part.hidden = !part.dataset.for.split(" ").includes(next);
+  }
+  if (next === "digits") byId("typed").focus();
+  tick();
 }
 
-function tick() {
-  const left = Math.max(0, Math.round((expires - Date.now()) / 1000));
-  const time = Math.floor(left / 60) + ":" + String(left % 60).padStart(2, "0");
-  countdown.textContent = texts.timeLeft.replace("{time}", time);
+const say = (element, text) => element.textContent !== text && (element.textContent = text);
+
+const sayOffline = () => say(offline, isOneOf("over", "done", "answered") ? "" : texts.offline);
+
+function extend({ expires_at, extensions_left }) {
+  if (!expires_at) return;
+  expires = expires_at * 1000 + ahead;
+  extensions = extensions_left;
+  tick();
 }
 
-const ticking = setInterval(tick, 1000);
-tick();
+// Takes over what the service says.
+function take(event) {
+  say(offline, "");
+  if (isOneOf("done", "answered")) return;
+  extend(event);
+  if (event.state === "waiting") show(event.refused ? "refused" : event.opened ? "opened" : "waiting");
+  else if (event.state === "over") end(event.done ? "done" : "over");
+  else if (event.digits) show("digits");
+  // The response is given out only at the address that the authenticator opens.
+  else if (event.same_device) show("here");
+  else complete();
+}
 
-function show({ state, opened, same_device }) {
-  if (state === "answered" && same_device) {
-    // The response is given out only at the address that the authenticator opens.
-    end(texts.answeredSameDevice);
-  } else if (state === "answered") {
-    end(texts.answered);
+function end(last) {
+  stream?.close();
+  stream = undefined;
+  show(last);
+}
+
+// Tabs with the same sign-in hear when it is done in one of them.
+const tabs = window.BroadcastChannel && new BroadcastChannel("selfsame-sign-in");
+if (tabs) tabs.onmessage = ({ data }) => data.transaction === base && end("done");
+
+function complete() {
+  end("answered");
+  const leave = () => {
+    if (state === "done") return;
+    tabs?.postMessage({ transaction: base });
+    goOn.hidden = false;
     // Replaces this page in the history, so that the button "back" leads to the application.
     location.replace(texts.complete);
-  } else if (state === "over") {
-    end(texts.over);
-  } else if (opened) {
-    progress.textContent = texts.opened;
-  }
-  return state !== "waiting";
+  };
+  // Of several tabs the one that the person sees goes on.
+  if (document.hidden) setTimeout(leave, 1000);
+  else leave();
 }
 
-// Polls where server-sent events are blocked. Waits a second before each poll, so that an answer that returns at once does not
-// cause a busy loop.
-const again = (seconds = 1) => setTimeout(poll, seconds * 1000);
+// What the service says: in a stream, or, where that is blocked, in answers to questions.
+
+let stream;
+let heard = Date.now();
+let isPolling = false;
+
+// Asks how far the sign-in is. The answer is held back for `wait` seconds while nothing changes. Returns after how many seconds to
+// ask again.
+async function ask(wait = 0) {
+  try {
+    const signal = AbortSignal.timeout?.(ANSWER_LIMIT + wait * 1000);
+    const answer = await fetch(`${base}/progress?wait=${wait}`, { cache: "no-store", signal });
+    if (answer.ok) take(await answer.json());
+    else if (answer.status === 404) take({ state: "over" });
+    // Other errors are temporary.
+    return answer.ok ? 1 : Number(answer.headers.get("retry-after")) || 3;
+  } catch {
+    // The sign-in continues when a connection breaks.
+    sayOffline();
+    return 3;
+  }
+}
 
 async function poll() {
-  let answer;
-  try {
-    answer = await fetch(base + "/progress", { cache: "no-store" });
-  } catch {
-    // The transaction continues when a connection breaks.
-    return again();
+  if (isPolling) return;
+  isPolling = true;
+  while (!isOneOf("over", "done", "answered")) {
+    // An answer that returns at once causes no busy loop.
+    const pause = await ask(25);
+    await new Promise((resolve) => setTimeout(resolve, pause * 1000));
   }
-  // Errors other than 404 are temporary.
-  if (!answer.ok && answer.status !== 404) return again(Number(answer.headers.get("retry-after")) || 1);
-  const event = answer.ok ? await answer.json() : { state: "over" };
-  if (!show(event)) again();
+  isPolling = false;
 }
 
-function follow() {
-  if (!window.EventSource) return poll();
-  const events = new EventSource(base + "/events");
-  events.onmessage = (event) => {
-    if (show(JSON.parse(event.data))) events.close();
+function listen() {
+  stream?.close();
+  if (isPolling || isOneOf("over", "done", "answered")) return;
+  if (!window.EventSource) return void poll();
+  heard = Date.now();
+  const opened = (stream = new EventSource(`${base}/events`));
+  opened.onmessage = ({ data }) => {
+    heard = Date.now();
+    take(JSON.parse(data));
   };
-  events.onerror = () => {
+  opened.addEventListener("alive", () => (heard = Date.now()));
+  opened.onerror = () => {
     // The browser connects again by itself. After an error status it does not, and the page polls.
-    if (events.readyState === EventSource.CLOSED) poll();
+    if (opened === stream && opened.readyState === EventSource.CLOSED) poll();
   };
 }
 
-follow();
+// A stream can die without a word: the phone slept, or the network changed. So the page does not trust it.
+async function check(isLost) {
+  if (isOneOf("done", "answered")) return;
+  await ask();
+  if (isLost || Date.now() - heard > SILENCE / 2) listen();
+}
+
+document.addEventListener("visibilitychange", () => document.hidden || check());
+addEventListener("pageshow", ({ persisted }) => persisted && check(true));
+addEventListener("online", () => check(true));
+addEventListener("offline", sayOffline);
+
+// The time. The page names its end, and counts nothing down.
+
+const language = document.documentElement.lang;
+// The person's own variety of the language of the page.
+const locale = navigator.languages.find((wished) => wished.split("-")[0] === language) ?? language;
+const clock = new Intl.DateTimeFormat(locale, { timeStyle: "short" });
+let isOverAsked = false;
+
+function tick() {
+  if (!isAsking()) return;
+  const left = expires - Date.now();
+  say(countdown, texts.until.replace("{time}", clock.format(expires)));
+  // Said once.
+  say(ending, left > ENDING ? "" : texts.ending);
+  const isOffered = left <= ENDING && extensions > 0;
+  // Who pressed it hears the new time.
+  if (!isOffered && moreTime.contains(document.activeElement)) countdown.focus();
+  moreTime.hidden = !isOffered;
+  if (left > 0) isOverAsked = false;
+  else if (!isOverAsked) {
+    isOverAsked = true;
+    ask().then(() => isAsking() && expires <= Date.now() && show("over"));
+  }
+}
+
+setInterval(() => {
+  tick();
+  if (!isOneOf("over", "done", "answered") && !isPolling && Date.now() - heard > SILENCE) {
+    heard = Date.now();
+    check(true);
+  }
+}, 1000);
+
+tick();
+listen();
+
+// The forms that lead to no other page, unless there are no scripts.
+
+function enhance(form, use) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (form.ariaBusy === "true") return;
+    form.ariaBusy = "true";
+    try {
+      const signal = AbortSignal.timeout?.(ANSWER_LIMIT);
+      const answer = await fetch(form.action, { method: "POST", headers: { accept: "application/json" }, signal });
+      // The page that answers the form says what is wrong.
+      if (answer.ok) use(await answer.json());
+      else form.submit();
+    } catch {
+      sayOffline();
+    } finally {
+      form.ariaBusy = "false";
+    }
+  });
+}
+
+enhance(moreTime, extend);
+enhance(byId("new-code"), (answer) => location.replace(answer.location));

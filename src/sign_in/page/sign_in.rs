@@ -1,165 +1,255 @@
-//! The pages of a sign-in, also at its address for authenticators and for a connector URI; the
-//! codes that another device scans; the form that takes a response to the application; and where
-//! the browser is signed in.
+//! The page of a sign-in. The service renders it in each of its states; the script of the page
+//! shows and hides the same parts when the state changes: those whose `data-for` names the state.
 
-use std::time::{Duration, UNIX_EPOCH};
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
 use maud::{Markup, PreEscaped, html};
 use qrcode::QrCode;
 use qrcode::render::svg;
-use selfsame_actors::{NewTransaction, SessionSignIn};
 use selfsame_protocol::sign_in::claims::Scopes;
-use selfsame_protocol::sign_in::response::SignInRejection;
 use selfsame_protocol::time::UnixSeconds;
-use sha2::{Digest, Sha256};
 
-use super::frame::{Frame, LOADS, LOADS_WITHOUT_FORM, details, own_form};
+use super::frame::{Authenticator, Frame, LOADS, own_form};
 use super::words::Words;
+use super::{Application, State};
 use crate::http::Response;
 
-/// What stands in a text for the time that is left, which the script of the page fills in.
+/// What stands in a text for the time that the script of the page fills in.
 const TIME: &str = "{time}";
 
 /// What the page of a sign-in says.
 pub struct SignInPage<'a> {
-    /// The sign-in that was begun.
-    pub begun: &'a NewTransaction,
-    /// The link that opens an authenticator.
-    pub wallet_link: &'a str,
-    /// The application's id.
-    pub client_id: &'a str,
-    /// The application's name.
-    pub client_name: &'a str,
+    /// The transaction's id.
+    pub transaction: &'a str,
+    /// The application.
+    pub application: Application<'a>,
     /// What the application will receive.
     pub scopes: Scopes,
-    /// The claim `name`.
-    pub claimed_name: &'a str,
-    /// How long the page is good for.
-    pub lifetime: Duration,
+    /// The link of the code and of the button.
+    pub short_link: &'a str,
+    /// How far the sign-in is.
+    pub state: State,
+    /// When it expires.
+    pub expires_at: UnixSeconds,
+    /// The time of the page.
+    pub now: UnixSeconds,
+    /// How often the person may still ask for more time.
+    pub extensions_left: u8,
     /// Whether the person may scan the code with another device.
     pub allows_cross_device: bool,
+    /// Whether the scanner of every authenticator that may answer follows the link of the code. A
+    /// camera always does.
+    pub scans_in_app: bool,
 }
 
-/// The page of a sign-in: it says what the application will receive and how to answer.
+impl SignInPage<'_> {
+    fn base(&self) -> String {
+        format!("/authorize/{}", self.transaction)
+    }
+
+    /// The whole minutes until the page expires, at least one.
+    fn minutes_left(&self) -> u64 {
+        (self.expires_at.since(self.now) / 60).max(1)
+    }
+}
+
+/// The page of a sign-in: what the application will receive, how to answer, and what comes after.
 pub fn sign_in(frame: &Frame<'_>, page: &SignInPage<'_>) -> Response {
-    let SignInPage { begun, wallet_link, client_id, client_name, scopes, claimed_name, lifetime, .. } = *page;
     let (root, words) = (frame.root, frame.words);
-    let base = format!("/authorize/{}", begun.id);
-    let time_left = |time: &str| words.say_with("time-left", &[("time", time)]);
-    let code = figure(words, wallet_link).filter(|_| page.allows_cross_device);
-    let title = words.say_with("sign-in-title", &[("application", client_name)]);
+    let Application { id, name, .. } = page.application;
+    let base = page.base();
+    let title = words.say_with("sign-in-title", &[("application", name)]);
     let body = html! {
         main.sign-in
+            data-state=(page.state.name())
             data-transaction={ (root) (base) }
+            data-page=(frame.path(&base))
             data-complete=(frame.path(&format!("{base}/complete")))
-            data-expires=(begun.expires_at)
+            data-expires=(page.expires_at)
+            data-now=(page.now)
+            data-extensions=(page.extensions_left)
+            data-waiting=(words.say("status-waiting"))
             data-opened=(words.say("status-opened"))
+            data-refused=(words.say("status-refused"))
+            data-digits=(words.say("status-digits"))
+            data-here=(words.say("status-here"))
             data-answered=(words.say("status-answered"))
-            data-answered-same-device=(words.say("status-answered-same-device"))
             data-over=(words.say("status-over"))
-            data-time-left=(time_left(TIME))
+            data-done=(words.say("status-done"))
+            data-offline=(words.say("status-offline"))
+            data-ending=(words.say("status-ending"))
+            data-until=(words.say_with("good-until", &[("time", TIME)]))
         {
             section.purpose {
-                @if frame.appearance.app_logo(client_id).is_some() {
-                    img.application src={ (root) "/sign-in-logo/" (client_id) } alt="";
+                @if frame.appearance.app_logo(id).is_some() {
+                    img.application src={ (root) "/sign-in-logo/" (id) } alt="";
                 }
                 h1 { (title) }
-                p { (words.say("sign-in-purpose")) }
-                ul {
-                    li { (words.say("receives-identifier")) }
-                    li { (words.say("receives-level")) }
-                    @if scopes.email { li { (words.say("receives-email")) } }
-                    @if scopes.profile { li { (words.say_with("receives-name", &[("name", claimed_name)])) } }
+                div.receives data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] {
+                    (receives(frame, page.scopes))
                 }
-                p.quiet { (words.say("receives-nothing-else")) }
             }
-            section.answer {
-                // A large screen shows the code, a phone the button: only another device scans.
-                @if let Some(code) = &code { div.large-screen { (code) } }
-                div.way {
-                    (authenticator_button(wallet_link, &words.say("use-this-device")))
-                    p #progress role="status" aria-live="polite" { (words.say("status-waiting")) }
-                    p.quiet #countdown { (time_left(&minutes(lifetime))) }
-                }
-                @if let Some(code) = &code {
-                    details.small-screen {
-                        summary { (words.say("use-another-device")) }
-                        (code)
-                    }
-                }
-                p #continue { a href=(frame.path(&format!("{base}/complete"))) { (words.say("continue-when-answered")) } }
-                form method="post" action=(frame.path(&format!("{base}/cancel"))) {
-                    button.plain type="submit" { (words.say("cancel")) }
-                }
-                p.quiet { (words.say("authenticator-hint")) }
-            }
+            section.answer { (answer(frame, page)) }
         }
         script src={ (root) "/sign-in.js" } defer {}
     };
-    // No `form-action`: the answer to the form redirects to a registered URI of the application.
+    // No `form-action`: the answers to the forms redirect to a registered URI of the application.
     let policy = format!("script-src 'self'; connect-src 'self'; {LOADS}");
     own_form(frame.respond(StatusCode::OK, &title, &body, &policy))
 }
 
-/// A link that opens an authenticator. A web address opens another tab, because this page continues
-/// by itself when there is an answer.
-fn authenticator_button(wallet_link: &str, text: &str) -> Markup {
-    let is_web = ["http:", "https:"]
-        .iter()
-        .any(|scheme| wallet_link.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
+/// What the application receives, and what it does not.
+fn receives(frame: &Frame<'_>, scopes: Scopes) -> Markup {
+    let words = frame.words;
     html! {
-        p.action {
-            a.button href=(wallet_link) target=[is_web.then_some("_blank")] rel="nofollow noopener" { (text) }
+        p { (words.say("sign-in-purpose")) }
+        ul {
+            li { (words.say("receives-identifier")) }
+            li { (words.say("receives-level")) }
+        }
+        p.quiet {
+            (words.say("receives-nothing-else"))
+            @if scopes.email || scopes.profile { " " (words.say("receives-stand-ins")) }
+        }
+        @if frame.authenticator().is_none() { p.quiet { (words.say("authenticator-hint")) } }
+    }
+}
+
+/// How the person answers, how far the sign-in is, and the controls of its state.
+fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
+    let words = frame.words;
+    let base = page.base();
+    let at = |path: &str| frame.path(&format!("{base}{path}"));
+    let hides = |states: &str| !page.state.is_in(states);
+    let (asking, asking_or_over) = (State::ASKING, "waiting opened refused over");
+    let home = page.application.address();
+    let back = words.say_with("to-application", &[("application", page.application.name)]);
+    html! {
+        div.way data-for=(asking) hidden[hides(asking)] { (open_button(frame, page.short_link)) }
+        p #progress role="status" aria-live="polite" { (status(words, page.state)) }
+        p #offline role="status" aria-live="polite" {}
+        p.quiet data-for="here" hidden[hides("here")] { (words.say("here-hint")) }
+        p.quiet data-for="over" hidden[hides("over")] { (words.say("over-hint")) }
+        (digits(frame, page))
+        @if let Some(code) = qr_code(words, page.short_link).filter(|_| page.allows_cross_device) {
+            // A phone shows its button first, a large screen the code.
+            details.code data-for=(asking) hidden[hides(asking)] {
+                summary { (words.say("use-another-device")) }
+                figure {
+                    (code)
+                    figcaption { (code_caption(frame, page.scans_in_app)) }
+                }
+            }
+        }
+        div.time data-for=(asking) hidden[hides(asking)] {
+            p.quiet #countdown tabindex="-1" {
+                (words.say_with("minutes-left", &[("minutes", &page.minutes_left().to_string())]))
+            }
+            p #ending role="status" aria-live="polite" {}
+            // Only without scripts it stands there from the beginning.
+            form #more-time method="post" action=(at("/more-time")) hidden[page.extensions_left == 0] {
+                button.plain type="submit" { (words.say("more-time")) }
+            }
+        }
+        div data-for="waiting opened refused answered" hidden[hides(asking)] {
+            p #continue { a href=(at("/complete")) { (words.say("continue-when-answered")) } }
+        }
+        form #new-code method="post" action=(at("/new-code")) data-for="over" hidden[hides("over")] {
+            button type="submit" { (words.say("new-code")) }
+        }
+        form method="post" action=(at("/cancel")) data-for=(asking_or_over) hidden[hides(asking_or_over)] {
+            button.plain type="submit" {
+                span data-for=(asking) hidden[hides(asking)] { (words.say("cancel")) }
+                span data-for="over" hidden[hides("over")] { (back) }
+            }
+        }
+        @if let Some(home) = home {
+            p.onward data-for="done here" hidden[hides("done here")] {
+                a href=(home) rel="noreferrer" { (back) }
+            }
+        }
+        @if let Some(ways) = other_ways(frame, &page.application) {
+            ul.ways data-for=(asking_or_over) hidden[hides(asking_or_over)] { (ways) }
         }
     }
 }
 
-/// A time in minutes and seconds.
-fn minutes(time: Duration) -> String {
-    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
+fn status(words: &Words, state: State) -> std::borrow::Cow<'_, str> {
+    words.say(match state {
+        State::Waiting => "status-waiting",
+        State::Opened => "status-opened",
+        State::Refused => "status-refused",
+        State::Digits { .. } => "status-digits",
+        State::AnsweredHere => "status-here",
+        State::Over => "status-over",
+        State::Done => "status-done",
+    })
 }
 
-/// The page for a browser that opened the address for authenticators. It shows the code of
-/// `wallet_link` where `allows_cross_device`.
-pub fn for_authenticators(
-    frame: &Frame<'_>,
-    request_url: &str,
-    wallet_link: &str,
-    allows_cross_device: bool,
-) -> Response {
-    let words = frame.words;
-    let title = words.say("address-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            (address(frame, request_url, wallet_link, allows_cross_device))
-        }
-        script src={ (frame.root) "/sign-in-address.js" } defer {}
-    };
-    frame.respond(StatusCode::OK, &title, &body, &format!("script-src 'self'; {LOADS_WITHOUT_FORM}"))
-}
-
-/// An address for authenticators, to copy, and the QR code of `link`, to scan, where that is
-/// allowed.
-pub fn address(frame: &Frame<'_>, address: &str, link: &str, allows_cross_device: bool) -> Markup {
-    let words = frame.words;
-    let code = figure(words, link).filter(|_| allows_cross_device);
+/// The form for the digits that an authenticator on another device shows.
+fn digits(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
+    let (root, words) = (frame.root, frame.words);
+    let is_asked = page.state.is_in("digits");
+    let was_wrong = page.state == State::Digits { was_wrong: true };
     html! {
-        p { (words.say("address-purpose")) }
-        p { @if code.is_some() { (words.say("address-copy-or-scan")) } @else { (words.say("address-copy")) } }
-        p { code.address #address { (address) } }
-        // Only the script can copy.
-        p.action {
-            button #copy type="button" hidden
-                data-copied=(words.say("copied")) data-failed=(words.say("copy-failed"))
-            { (words.say("copy")) }
+        form #digits method="get" action={ (root) (page.base()) "/complete" } data-for="digits" hidden[!is_asked] {
+            // The query of the action of such a form gives way to its fields.
+            @if let Some(language) = frame.wished {
+                input type="hidden" name="ui_locales" value=(language.tag());
+            }
+            @if was_wrong { p.wrong #wrong role="alert" { (words.say("digits-wrong")) } }
+            label for="typed" { (words.say("digits-label")) }
+            input #typed name="digits" type="text" inputmode="numeric" autocomplete="one-time-code"
+                pattern="[0-9]{3}" maxlength="3" required autofocus[is_asked]
+                aria-invalid=[was_wrong.then_some("true")] aria-describedby=[was_wrong.then_some("wrong")];
+            button type="submit" { (words.say("continue")) }
         }
-        p #copy-status role="status" aria-live="polite" {}
-        @if let Some(code) = code { (code) }
     }
+}
+
+/// The button that leads to the authenticators on this device. A large screen shows a link in its
+/// place: there the app is most often on another device.
+fn open_button(frame: &Frame<'_>, link: &str) -> Markup {
+    let words = frame.words;
+    html! {
+        p.action {
+            a.button href=(link) rel="nofollow" {
+                @match frame.authenticator() {
+                    Some(Authenticator { name, has_logo, .. }) => {
+                        @if has_logo { img src={ (frame.root) "/sign-in-authenticator-logo" } alt=""; }
+                        span.small-screen { (words.say_with("open-app", &[("name", name)])) }
+                        span.large-screen { (words.say_with("open-app-here", &[("name", name)])) }
+                    }
+                    None => { (words.say("use-this-device")) }
+                }
+            }
+        }
+    }
+}
+
+/// With what the person scans the code.
+fn code_caption(frame: &Frame<'_>, scans_in_app: bool) -> std::borrow::Cow<'static, str> {
+    let words = frame.words;
+    match frame.authenticator() {
+        _ if !scans_in_app => words.say("scan-with-camera"),
+        Some(Authenticator { name, .. }) => words.say_with("scan-with-camera-or-app", &[("name", name)]),
+        None => words.say("scan-with-camera-or-authenticator"),
+    }
+}
+
+/// Where a person goes who has no authenticator, or is not helped by it: items of a list.
+fn other_ways(frame: &Frame<'_>, application: &Application<'_>) -> Option<Markup> {
+    let words = frame.words;
+    let authenticator = frame.authenticator();
+    let get =
+        authenticator.as_ref().and_then(|app| Some((app.get_url?, words.say_with("get-app", &[("name", app.name)]))));
+    let fallback = application.fallback.map(|url| (url, words.say("another-way")));
+    let help = authenticator.as_ref().and_then(|app| Some((app.help_url?, words.say("help"))));
+    let ways: Vec<_> = [get, fallback, help].into_iter().flatten().collect();
+    (!ways.is_empty()).then(|| {
+        html! {
+            @for (url, text) in ways { li { a href=(url) rel="noreferrer" { (text) } } }
+        }
+    })
 }
 
 // The codes that an authenticator on another device scans.
@@ -168,8 +258,8 @@ pub fn address(frame: &Frame<'_>, address: &str, link: &str, allows_cross_device
 /// that a camera hardly reads, and cost the more to draw.
 const LONGEST: usize = 600;
 
-/// The QR code of a text with its explanation; `None` for a text that is too long for one.
-pub fn figure(words: &Words, text: &str) -> Option<Markup> {
+/// The QR code of a text; `None` for a text that is too long for one.
+pub fn qr_code(words: &Words, text: &str) -> Option<Markup> {
     if text.len() > LONGEST {
         return None;
     }
@@ -177,212 +267,5 @@ pub fn figure(words: &Words, text: &str) -> Option<Markup> {
     let image = code.render::<svg::Color<'_>>().min_dimensions(220, 220).quiet_zone(true).build();
     // Only the element: the XML declaration before it is not allowed in HTML.
     let image = &image[image.find("<svg")?..];
-    Some(html! {
-        figure {
-            div role="img" aria-label=(words.say("code-label")) { (PreEscaped(image)) }
-            figcaption { (words.say("code-hint")) }
-        }
-    })
-}
-
-// The page for people who open a connector URI in a browser.
-
-/// What a request asks for, in words of the page that made it.
-pub struct Asked {
-    /// The application.
-    pub application: String,
-    /// What the proof is for; may be empty.
-    pub description: String,
-    /// The action; empty for a sign-in and for sessions.
-    pub action: String,
-}
-
-/// What this service knows of the request of a connector URI.
-pub enum Shown {
-    /// What it asks for.
-    Asked(Asked),
-    /// It is on this service's bridge, and cannot be read.
-    Unreadable,
-    /// It is on the bridge of another service.
-    Elsewhere {
-        /// The host of that bridge.
-        host: String,
-    },
-}
-
-/// The page for the connector URI `uri`, with what this service knows of its request.
-pub fn connect(frame: &Frame<'_>, uri: &str, shown: &Shown) -> Response {
-    let words = frame.words;
-    let title = words.say("connect-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            @match shown {
-                Shown::Asked(Asked { application, description, action }) => {
-                    p { (words.say_with("connect-asks", &[("application", application)])) }
-                    @if !description.is_empty() {
-                        p { (words.say_with("connect-purpose", &[("purpose", description)])) }
-                    } @else if !action.is_empty() {
-                        p { (words.say_with("connect-purpose", &[("purpose", action)])) }
-                    }
-                }
-                Shown::Unreadable => { p { (words.say("connect-hidden")) } }
-                Shown::Elsewhere { host } => {
-                    p { (words.say("connect-hidden")) }
-                    p { (words.say_with("connect-elsewhere", &[("host", host)])) }
-                }
-            }
-            p.quiet { (words.say("connect-unchecked")) }
-            (address(frame, uri, uri, true))
-        }
-        script src={ (frame.root) "/sign-in-address.js" } defer {}
-    };
-    frame.respond(StatusCode::OK, &title, &body, &format!("script-src 'self'; {LOADS_WITHOUT_FORM}"))
-}
-
-/// The page for an address that is no connector URI.
-pub fn incomplete_connector(frame: &Frame<'_>) -> Response {
-    problem(frame, StatusCode::BAD_REQUEST, "connect-incomplete-title", "connect-incomplete")
-}
-
-/// The page for a connector URI whose request this service's bridge no longer has.
-pub fn unknown_connector(frame: &Frame<'_>) -> Response {
-    problem(frame, StatusCode::NOT_FOUND, "unknown-code-title", "connect-gone")
-}
-
-fn problem(frame: &Frame<'_>, status: StatusCode, title: &str, text: &str) -> Response {
-    let words = frame.words;
-    let title = words.say(title);
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (words.say(text)) }
-            p { (words.say("begin-again")) }
-        }
-    };
-    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
-}
-
-// The page that carries a response to the application as a form.
-
-/// Posts the form of a page; the button is for browsers that run no scripts.
-const SUBMIT: &str = "document.forms[0].submit();";
-
-/// A page whose form posts itself to the application.
-pub fn form_post(frame: &Frame<'_>, action: &str, fields: &[(&'static str, String)]) -> Response {
-    let words = frame.words;
-    let title = words.say("return-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (words.say("return-hint")) }
-            form method="post" action=(action) {
-                @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
-                button type="submit" { (words.say("continue")) }
-            }
-        }
-        script { (PreEscaped(SUBMIT)) }
-    };
-    // The policy names the script by its hash. It has no `form-action`: the target is a registered
-    // URI, which may redirect the browser to any address, and `form-action` would also apply to
-    // that redirect.
-    let hash = STANDARD.encode(Sha256::digest(SUBMIT));
-    frame.respond(StatusCode::OK, &title, &body, &format!("script-src 'sha256-{hash}'; {LOADS}"))
-}
-
-// The pages about where a browser is signed in, and about signing out.
-
-/// The page that asks whether to end the browser's session. Its form posts `fields`.
-pub fn sign_out(frame: &Frame<'_>, fields: &[(&str, &str)]) -> Response {
-    let words = frame.words;
-    ask_to_sign_out(frame, &words.say("sign-out-effect"), &words.say("sign-out"), fields)
-}
-
-/// The page for a request to sign out that another site's form brought, without the browser's
-/// cookie. Its form sends `fields` again.
-pub fn sign_out_from_elsewhere(frame: &Frame<'_>, fields: &[(&str, &str)]) -> Response {
-    let words = frame.words;
-    ask_to_sign_out(frame, &words.say("sign-out-elsewhere"), &words.say("continue"), fields)
-}
-
-fn ask_to_sign_out(frame: &Frame<'_>, text: &str, button: &str, fields: &[(&str, &str)]) -> Response {
-    let words = frame.words;
-    let title = words.say("sign-out-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (text) }
-            form method="post" action=(frame.path("/logout")) {
-                @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
-                button type="submit" { (button) }
-            }
-            p.quiet { a href=(frame.path("/session")) { (words.say("sessions-title")) } }
-        }
-    };
-    // No `form-action`: the answer to the form may redirect to a registered URI of an application.
-    own_form(frame.respond(StatusCode::OK, &title, &body, LOADS))
-}
-
-/// The page after the end of the browser's session.
-pub fn signed_out(frame: &Frame<'_>) -> Response {
-    let words = frame.words;
-    let title = words.say("signed-out-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (words.say("signed-out")) }
-        }
-    };
-    frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)
-}
-
-/// The page for a request to sign out that has an error. The session has not ended.
-pub fn sign_out_error(frame: &Frame<'_>, error: &SignInRejection) -> Response {
-    let words = frame.words;
-    let title = words.say("not-signed-out-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            p { (words.say("not-signed-out")) }
-            p.action { a.button href=(frame.path("/session")) { (words.say("sign-out-here")) } }
-            (details(frame, error))
-        }
-    };
-    frame.respond(StatusCode::BAD_REQUEST, &title, &body, LOADS_WITHOUT_FORM)
-}
-
-/// The page that shows where the browser is signed in. Its form posts the confirmation of the
-/// session.
-pub fn session(frame: &Frame<'_>, sign_ins: &[SessionSignIn], confirmation: &str) -> Response {
-    let words = frame.words;
-    let title = words.say("sessions-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            @if sign_ins.is_empty() {
-                p { (words.say("sessions-none")) }
-            } @else {
-                p { (words.say("sessions-some")) }
-                dl.sessions {
-                    @for known in sign_ins {
-                        @let (machine, plain) = times(known.auth_time);
-                        dt { (known.client_name) }
-                        dd { time datetime=(machine) { (words.say_with("session-since", &[("time", &plain)])) } }
-                    }
-                }
-                form method="post" action=(frame.path("/session")) {
-                    input type="hidden" name="confirmation" value=(confirmation);
-                    button type="submit" { (words.say("sign-out-everywhere")) }
-                }
-            }
-        }
-    };
-    own_form(frame.respond(StatusCode::OK, &title, &body, &format!("{LOADS}; form-action 'self'")))
-}
-
-/// A time for programs, and the same for people of every language: `2026-01-31 12:00 UTC`.
-fn times(time: UnixSeconds) -> (String, String) {
-    let machine = humantime::format_rfc3339_seconds(UNIX_EPOCH + time.since_epoch()).to_string();
-    let plain = format!("{} UTC", machine.get(..16).unwrap_or(&machine).replace('T', " "));
-    (machine, plain)
+    Some(html! { div role="img" aria-label=(words.say("code-label")) { (PreEscaped(image)) } })
 }

@@ -39,6 +39,18 @@ impl Words {
         all.find(|words| words.language == language).unwrap_or(&ALL[0])
     }
 
+    /// The direction in which the language is written, as the attribute `dir` names it.
+    pub const fn direction(&self) -> &'static str {
+        match self.language {
+            Language::English
+            | Language::German
+            | Language::Spanish
+            | Language::French
+            | Language::Japanese
+            | Language::Portuguese => "ltr",
+        }
+    }
+
     fn read(language: Language) -> Self {
         let mut bundle = FluentBundle::new_concurrent(vec![language.tag().parse().unwrap_or_default()]);
         bundle.set_use_isolating(false);

@@ -11,6 +11,7 @@ privacy = Privacy
 terms = Terms
 continue = Continue
 begin-again = Go back to the application to begin again.
+to-application = Back to { $application }
 
 ## The page of a sign-in
 
@@ -18,22 +19,65 @@ sign-in-title = Sign in to { $application }
 sign-in-purpose = Show that you are a real person, without saying who you are. The application receives:
 receives-identifier = an ID that is yours there, the same each time and used nowhere else
 receives-level = how you were verified as a person
-receives-email = an email address made of that ID, not your own; no mail arrives there
-receives-name = the name “{ $name }”, the same for everyone, not your own
-receives-nothing-else = From this sign-in it receives nothing else about you.
-use-this-device = Use the authenticator on this device
-use-another-device = Use another device
+receives-nothing-else = It does not receive your name, your email address or anything else about you.
+receives-stand-ins = In place of a name and an email address it gets stand-ins that are not yours.
 code-label = QR code for your authenticator app
+use-this-device = Use the authenticator on this device
+open-app = Open { $name }
+open-app-here = Use { $name } on this device
+use-another-device = Use another device
+scan-with-camera = Scan this with the camera of your phone, not in the app.
+scan-with-camera-or-app = Scan this with { $name } or with the camera of your phone.
+scan-with-camera-or-authenticator = Scan this with your authenticator or with the camera of your phone.
 code-hint = Scan this with your authenticator app. Do so only if you opened this page yourself.
-authenticator-hint = Your authenticator is the app that can prove that you are a person.
-status-waiting = Waiting for your answer.
-status-opened = An authenticator has opened this request. Waiting for your answer there.
+status-waiting = Waiting for your authenticator.
+status-opened = An authenticator has opened this request. Answer there.
+status-refused = The proof was not accepted. Try again in your authenticator.
+status-digits = Your authenticator has answered.
+status-here = Your authenticator has answered. Go on where it opened the way back.
 status-answered = Thank you. Going back to the application.
-status-answered-same-device = Thank you. Your authenticator opens the way back to the application.
-status-over = This sign-in is over. Go back to the application to begin again.
-time-left = This page is good for { $time } minutes.
+status-over = This sign-in is over.
+status-done = This sign-in is done. You can close this page.
+status-offline = There is no connection. This page goes on by itself once it is back.
+status-ending = One minute is left.
+here-hint = It opens the application in a tab or a window of its own. You can close this page.
+over-hint = Get a new code, or go back to the application.
+digits-label = Type the three digits that it shows
+digits-wrong = It shows other digits. Look at your authenticator again.
+good-until = This page is good until { $time }.
+minutes-left = This page is good for another { $minutes } min.
+more-time = More time
+new-code = New code
 continue-when-answered = Continue once you have answered
+get-app = I don’t have { $name }
+another-way = Sign in another way
+help = Help
+authenticator-hint = Your authenticator is the app that can prove that you are a person.
 cancel = Cancel
+
+## The short page, and the page for another browser
+
+short-warning = Go on only if you opened the page of this sign-in yourself, on the other screen.
+short-host = Your answer goes to
+short-browser = The sign-in began in
+short-network = In the network
+short-time = When
+short-denied = This application takes an answer only from the device on which you sign in. Open its page on this device, or use an authenticator on the other one.
+short-over = This sign-in is over. Get a new code on the page where you began.
+short-done = This sign-in is done.
+short-digits = Your authenticator has answered. Type the digits that it shows on the page where you began.
+short-back = Back to the page of this sign-in
+open-authenticator = Open your authenticator
+use-own-wallet = Use another authenticator
+use-other-wallet = Use a World ID app
+close-page = You can close this page.
+elsewhere-title = This sign-in began in another browser
+elsewhere-began = It began { $minutes } min ago in { $browser }.
+elsewhere-began-in-network = It began { $minutes } min ago in { $browser }, in the network { $network }.
+elsewhere = Open it there to go on.
+begin-again-here = Begin again here
+browser-on-system = { $browser } on { $system }
+browser-unknown = an unknown browser
 
 ## The page at the address for authenticators
 
@@ -81,6 +125,12 @@ unknown-code-title = This code is no longer valid
 unknown-code = Its sign-in has ended or expired, or the address is not complete.
 wait-title = Please wait a moment
 wait = There were too many sign-ins or sign-outs from your network. Go back and try again in a while.
+not-found-title = There is no page here
+not-found = The address may be incomplete, or it may be from a sign-in that has ended.
+failed-title = This did not work
+failed-busy = The service is busy or is starting again. Load the page again in a moment.
+failed-here = Something broke in this service. Go back and try again; if it stays so, tell the people who run it.
+failed-request = The service cannot read what the browser sent. Go back and begin again.
 details = Details for the people who run the application
 details-problem = What is wrong
 details-parameter = Parameter

@@ -1,0 +1,188 @@
+//! The pages about what went wrong. They say it in the person's language, with a control that leads
+//! on; the technical detail, for the people who run the application, stands apart and is in English.
+
+use hyper::StatusCode;
+use hyper::header::RETRY_AFTER;
+use maud::{Markup, html};
+use selfsame_protocol::sign_in::proof_request::WalletFailure;
+use selfsame_protocol::sign_in::response::SignInRejection;
+use selfsame_protocol::time::RetryAfter;
+
+use super::Application;
+use super::frame::{Frame, LOADS_WITHOUT_FORM};
+use crate::http::Response;
+
+/// The page for a person whose sign-in cannot begin. The application gets no response.
+pub fn error(
+    frame: &Frame<'_>,
+    status: StatusCode,
+    error: &SignInRejection,
+    application: Option<&Application<'_>>,
+) -> Response {
+    let words = frame.words;
+    let title = words.say("cannot-begin-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("cannot-begin")) }
+            @if application.is_some() { (begin_again(frame, application)) }
+            (details(frame, error))
+        }
+    };
+    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose sign-in does not continue. `problem` is the key of the text that
+/// says why; `again` is the path for another try.
+pub fn cannot_continue(
+    frame: &Frame<'_>,
+    status: StatusCode,
+    problem: &str,
+    error: &SignInRejection,
+    again: Option<&str>,
+    application: Option<&Application<'_>>,
+) -> Response {
+    let words = frame.words;
+    let title = words.say("cannot-continue-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say(problem)) }
+            @match again {
+                Some(again) => { p.action { a.button href=(again) { (words.say("try-again")) } } }
+                None => { (begin_again(frame, application)) }
+            }
+            (details(frame, error))
+        }
+    };
+    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
+/// path on which the application learns it.
+pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str) -> Response {
+    let words = frame.words;
+    let (reason, advice) = match failure {
+        WalletFailure::NullifierReplayed => ("no-proof-replayed", "no-proof-replayed-advice"),
+        WalletFailure::NoCurrentProof | WalletFailure::NoLegacyProof => ("no-proof-kind", "no-proof-kind-advice"),
+        WalletFailure::CredentialUnavailable => ("no-proof-credential", "no-proof-credential-advice"),
+        WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
+    };
+    let title = words.say("no-proof-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say(reason)) }
+            p { (words.say(advice)) }
+            p.action { a.button href=(onward) { (words.say("return-title")) } }
+            section.details {
+                h2 { (words.say("details")) }
+                dl {
+                    dt { (words.say("details-problem")) } dd lang="en" { (failure.description()) }
+                    dt { (words.say("details-code")) } dd { code { (failure.error()) } }
+                }
+            }
+        }
+    };
+    frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person who opened the address of a sign-in that is not under way.
+pub fn unknown_code(frame: &Frame<'_>, error: &SignInRejection, application: Option<&Application<'_>>) -> Response {
+    let words = frame.words;
+    let title = words.say("unknown-code-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("unknown-code")) }
+            (begin_again(frame, application))
+            (details(frame, error))
+        }
+    };
+    frame.respond(StatusCode::NOT_FOUND, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose source address is past its limit of sign-ins.
+pub fn too_many(frame: &Frame<'_>, retry_after: RetryAfter, application: Option<&Application<'_>>) -> Response {
+    let words = frame.words;
+    let title = words.say("wait-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("wait")) }
+            @if let Some(button) = to_application(frame, application) { (button) }
+        }
+    };
+    let mut response = frame.respond(StatusCode::TOO_MANY_REQUESTS, &title, &body, LOADS_WITHOUT_FORM);
+    response.headers_mut().insert(RETRY_AFTER, retry_after.seconds().into());
+    response
+}
+
+/// The page for a person at an address where there is nothing.
+pub fn not_found(frame: &Frame<'_>) -> Response {
+    let words = frame.words;
+    let title = words.say("not-found-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("not-found")) }
+            (begin_again(frame, None))
+            p.quiet { a href=(frame.path("/session")) { (words.say("sessions-title")) } }
+        }
+    };
+    frame.respond(StatusCode::NOT_FOUND, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose request was not answered with success, for a reason that is not a
+/// sign-in's own. `problem` is the key of the text that says why; `None` takes the text for the
+/// status.
+pub fn failed(frame: &Frame<'_>, status: StatusCode, problem: Option<&str>) -> Response {
+    let words = frame.words;
+    let (title, text) = match status {
+        StatusCode::TOO_MANY_REQUESTS => ("wait-title", "wait"),
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT | StatusCode::REQUEST_TIMEOUT => {
+            ("wait-title", "failed-busy")
+        }
+        status if status.is_server_error() => ("failed-title", "failed-here"),
+        _ => ("failed-title", "failed-request"),
+    };
+    let title = words.say(title);
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say(problem.unwrap_or(text))) }
+        }
+    };
+    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// How a person begins again: a button to the application, or the advice to go back where its
+/// address is not known.
+pub fn begin_again(frame: &Frame<'_>, application: Option<&Application<'_>>) -> Markup {
+    to_application(frame, application).unwrap_or_else(|| html! { p { (frame.words.say("begin-again")) } })
+}
+
+/// A button to the application, when it has an address.
+pub fn to_application(frame: &Frame<'_>, application: Option<&Application<'_>>) -> Option<Markup> {
+    let application = application?;
+    let address = application.address()?;
+    let text = frame.words.say_with("to-application", &[("application", application.name)]);
+    Some(html! { p.onward { a href=(address) rel="noreferrer" { (text) } } })
+}
+
+/// What is wrong, for the people who run the application.
+pub fn details(frame: &Frame<'_>, error: &SignInRejection) -> Markup {
+    let words = frame.words;
+    html! {
+        section.details {
+            h2 { (words.say("details")) }
+            dl {
+                dt { (words.say("details-problem")) } dd lang="en" { (error.detail) }
+                @if let Some(attribute) = error.attribute {
+                    dt { (words.say("details-parameter")) } dd { code { (attribute) } }
+                }
+                dt { (words.say("details-code")) } dd { code { (error.kind.code()) } }
+            }
+        }
+    }
+}
