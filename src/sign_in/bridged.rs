@@ -2,7 +2,8 @@
 //! put on this service's own bridge, as one of the public client kits, and the answer that comes
 //! back there is judged as any other.
 //!
-//! A task for each such sign-in waits for the answers. The request is an entry of the service's own
+//! Each time that a person opens the short page of the sign-in, where the wallets are, it has a request
+//! of its own there, and a task that waits for the answers. The request is an entry of the service's own
 //! ([`selfsame_protocol::bridge::entries`]): only this task gets what is handed in there, and no
 //! client can put another request in its place. Each time that it is fetched it is made anew, with
 //! another of the sign-in's challenges, signed and encrypted at that moment: the nodes behind
@@ -17,8 +18,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_actors::{
-    BridgeError, BridgeHandle, Clock, NewTransaction, PolledResponse, Progress, ProofRequest, Random, RequestSealer,
-    SealError, SignInError, SignInHandle,
+    BridgeError, BridgeHandle, Clock, PolledResponse, ProofRequest, Random, RequestSealer, SealError, SignInError,
+    SignInHandle, TransactionId,
 };
 use selfsame_protocol::bridge::connector::{Connector, RequestKey};
 use selfsame_protocol::bridge::entries::EntryError;
@@ -31,8 +32,8 @@ use selfsame_protocol::json::to_printable;
 use selfsame_protocol::net::authority;
 use selfsame_protocol::number::padded;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, WalletFailure};
-use selfsame_protocol::sign_in::records::Challenge;
-use selfsame_protocol::time::RetryAfter;
+use selfsame_protocol::sign_in::transaction::{Challenge, Progress, TransactionState};
+use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use tokio::time::Instant;
 use tracing::Instrument;
 use zeroize::Zeroizing;
@@ -74,25 +75,27 @@ pub struct OwnBridge {
     pub shutdown: Shutdown,
 }
 
-/// A sign-in that began, for the bridge.
+/// A sign-in that waits for an answer, for the bridge.
 pub struct Offer<'a> {
     /// Where the sign-in is answered.
     pub sign_in: &'a SignInHandle,
     /// The sign-in.
-    pub begun: &'a NewTransaction,
+    pub id: TransactionId,
     /// The proof that it asks for.
     pub asked: &'a ProofRequest,
     /// That proof in a request on the bridge.
     pub proof: &'a BridgedProof,
     /// The address of the browser.
     pub source: IpAddr,
+    /// Where a wallet on the browser's own device sends the person afterwards.
+    pub return_to: Option<String>,
 }
 
 /// A sign-in whose request is on the bridge.
 struct BridgedSignIn {
     bridge: Arc<OwnBridge>,
     sign_in: SignInHandle,
-    begun: NewTransaction,
+    id: TransactionId,
     asked: ProofRequest,
     proof: BridgedProof,
     source: IpAddr,
@@ -142,14 +145,14 @@ impl OwnBridge {
     /// # Errors
     /// The bridge has no room for the request, or cannot be asked.
     pub async fn offer(self: &Arc<Self>, offer: Offer<'_>) -> Result<String, SignInError> {
-        let Offer { sign_in, begun, asked, proof, source } = offer;
+        let Offer { sign_in, id: transaction, asked, proof, source, return_to } = offer;
         let (id, key) = (self.handle.own_request_id(), RequestKey::new(self.random_key()));
-        let connector = Connector { id, key, bridge: self.url.clone(), return_to: None };
+        let connector = Connector { id, key, bridge: self.url.clone(), return_to };
         let uri = connector.to_uri(&self.connector_base);
         let bridged = Arc::new(BridgedSignIn {
             bridge: Arc::clone(self),
             sign_in: sign_in.clone(),
-            begun: begun.clone(),
+            id: transaction,
             asked: asked.clone(),
             proof: proof.clone(),
             source,
@@ -158,7 +161,7 @@ impl OwnBridge {
         // What the task takes is counted before there is one.
         bridged.put().await.map_err(unavailable)?;
         // The task outlives the request of the browser, so it is not a part of its span.
-        let span = tracing::error_span!(parent: None, "bridged_sign_in", transaction = %begun.id);
+        let span = tracing::error_span!(parent: None, "bridged_sign_in", %transaction);
         span.follows_from(tracing::Span::current());
         tokio::spawn(bridged.follow_until_shutdown().instrument(span));
         Ok(uri)
@@ -174,7 +177,7 @@ impl OwnBridge {
 impl RequestSealer for BridgedSignIn {
     fn seal(self: Arc<Self>) -> BoxFuture<'static, Result<Message, SealError>> {
         async move {
-            let challenge = self.sign_in.take_challenge(self.begun.id).await.map_err(|error| match error {
+            let challenge = self.sign_in.take_challenge(self.id).await.map_err(|error| match error {
                 SignInError::Rejected(_) => SealError::Over,
                 error => unsealed(&error, pause_after(&error).unwrap_or(PAUSE)),
             })?;
@@ -195,9 +198,9 @@ fn unsealed(error: &impl std::fmt::Display, pause: Duration) -> SealError {
 impl BridgedSignIn {
     /// The request with a challenge, made and encrypted now.
     fn seal_with(&self, challenge: Challenge) -> Result<Message, SealError> {
-        let Self { asked, bridge, .. } = self;
+        let Self { asked, bridge, id: transaction, .. } = self;
         let description = format!("Sign in to {} ({})", asked.app_name, authority(&asked.redirect_uri));
-        let id = request_id(&self.begun.id.to_string(), challenge.number);
+        let id = request_id(&transaction.to_string(), challenge.number);
         let request = BridgeSignIn {
             app_id: &asked.app_id,
             description: &description,
@@ -211,7 +214,7 @@ impl BridgedSignIn {
                     party,
                     nonce: challenge.nonce,
                     created_at: bridge.clock.unix_seconds(),
-                    expires_at: asked.expires_at,
+                    expires_at: self.ends_at(),
                 }),
             },
         };
@@ -221,9 +224,14 @@ impl BridgedSignIn {
         self.connector.key.seal(request.as_bytes(), iv).map_err(|error| unsealed(&error, PAUSE))
     }
 
-    /// Puts the request on the bridge until the sign-in expires.
+    /// When the sign-in ends: the person may have asked for more time.
+    fn ends_at(&self) -> UnixSeconds {
+        self.sign_in.view(self.id).map_or(self.asked.expires_at, |view| view.progress.ends_at)
+    }
+
+    /// Puts the request on the bridge until the sign-in ends.
     async fn put(self: &Arc<Self>) -> Result<(), BridgeError> {
-        let left = self.begun.expires_at.0.saturating_sub(self.bridge.clock.unix_seconds().0);
+        let left = self.ends_at().0.saturating_sub(self.bridge.clock.unix_seconds().0);
         let (id, lifetime) = (self.connector.id.clone(), Duration::from_secs(left));
         let sealer: Arc<dyn RequestSealer> = Arc::<Self>::clone(self);
         self.bridge.handle.create_own_request(id, sealer, Some(self.source), lifetime).await
@@ -285,7 +293,7 @@ impl BridgedSignIn {
                 Ok(Some(PolledResponse { response: Some(message), .. })) => return Next::Message(message),
                 Ok(Some(PolledResponse { status, response: None })) => seen = status,
                 // The bridge has removed it with the sign-in's time.
-                Ok(None) if self.bridge.clock.unix_seconds() >= self.begun.expires_at => return Next::Over,
+                Ok(None) if self.bridge.clock.unix_seconds() >= self.ends_at() => return Next::Over,
                 // The bridge has lost it.
                 Ok(None) => match self.put().await {
                     Ok(()) => seen = ResponseStatus::Initialized,
@@ -305,10 +313,9 @@ impl BridgedSignIn {
 
     /// Waits until the sign-in no longer waits for an answer.
     async fn ended(&self) {
-        let mut seen = Progress::Waiting;
+        let mut seen = Progress::NONE;
         loop {
-            let NewTransaction { id, secret, .. } = &self.begun;
-            match self.sign_in.follow(*id, secret, seen, Instant::now() + WAIT).await {
+            match self.sign_in.watch(self.id, seen, Instant::now() + WAIT).await {
                 Ok(progress) if progress.is_waiting() => seen = progress,
                 Ok(_) => return,
                 Err(error) => {
@@ -336,8 +343,8 @@ impl BridgedSignIn {
                 Judged::Ended
             }
             Ok(BridgeAnswer::Proof { mut body, request_id }) => {
-                let number = request_id.and_then(|id| challenge_of(&self.begun.id.to_string(), &id));
-                if let Some(challenge) = number.and_then(|number| self.sign_in.challenge(self.begun.id, number)) {
+                let number = request_id.and_then(|id| challenge_of(&self.id.to_string(), &id));
+                if let Some(challenge) = number.and_then(|number| self.sign_in.challenge(self.id, number)) {
                     body["nonce"] = padded(&challenge.nonce.into()).into();
                 }
                 self.answer(&body).await
@@ -352,7 +359,7 @@ impl BridgedSignIn {
 
     /// Gives the proof to the sign-in.
     async fn answer(&self, proof: &serde_json::Value) -> Judged {
-        let (id, source) = (self.begun.id, Some(self.source));
+        let (id, source) = (self.id, Some(self.source));
         match self.settle(|| self.sign_in.answer(id, proof, AnswerMode::CrossDevice, source)).await {
             Settled::Taken(_) => self.note("success", None),
             Settled::Uncertain => self.note("success", Some(UNCERTAIN)),
@@ -372,12 +379,12 @@ impl BridgedSignIn {
             WalletFailure::Broken => format!("{} ({})", failure.name(), to_printable(code)),
             _ => failure.name().to_owned(),
         };
-        self.end("refused_by_wallet", Some(&reason), || self.sign_in.fail(self.begun.id, failure)).await;
+        self.end("refused_by_wallet", Some(&reason), || self.sign_in.fail(self.id, failure)).await;
     }
 
     /// Ends the sign-in without a proof.
     async fn refuse(&self, outcome: &'static str, reason: Option<&str>) {
-        self.end(outcome, reason, || self.sign_in.refuse(self.begun.id)).await;
+        self.end(outcome, reason, || self.sign_in.refuse(self.id)).await;
     }
 
     /// Ends the sign-in by this step.
@@ -414,17 +421,17 @@ impl BridgedSignIn {
             is_uncertain |= matches!(error, SignInError::Store(_));
             tokio::time::sleep(pause).await;
             // A progress that cannot be read says nothing about the sign-in.
-            match self.sign_in.progress(self.begun.id, &self.begun.secret) {
-                Ok(Progress::Answered) if is_uncertain => return Settled::Uncertain,
+            match self.sign_in.view(self.id).map(|view| view.progress) {
+                Ok(Progress { state: TransactionState::Answered, .. }) if is_uncertain => return Settled::Uncertain,
                 Ok(progress) if !progress.is_waiting() => return Settled::Over,
-                _ if self.bridge.clock.unix_seconds() > self.begun.expires_at => return Settled::Over,
+                Err(SignInError::Rejected(_)) => return Settled::Over,
                 _ => {}
             }
         }
     }
 
     fn note(&self, outcome: &'static str, reason: Option<&str>) {
-        self.bridge.audit.write_own(EVENT, outcome, &self.begun.id.to_string(), reason);
+        self.bridge.audit.write_own(EVENT, outcome, &self.id.to_string(), reason);
     }
 }
 

@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, ORIGIN, SET_COOKIE};
-use selfsame_actors::{IssuedItem, SessionCookie, SignInClient, SignInError, SignInHandle, TransactionId};
+use selfsame_actors::{
+    IssuedItem, NewTransaction, SessionCookie, SignInClient, SignInError, SignInHandle, TransactionId,
+};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
+use selfsame_protocol::sign_in::transaction::{KEPT_AFTER_END, MOST_EXTENSIONS};
 use selfsame_protocol::time::RetryAfter;
 use zeroize::Zeroizing;
 
@@ -178,8 +181,8 @@ pub fn is_same_origin(sign_in: &SignIn, request: &Request) -> bool {
 //
 // When the issuer is https and at the root of its host, the names have the prefix `__Host-`: a
 // browser takes such a cookie only from this host over https, so neither a sibling host nor the
-// network can plant one. Such a cookie has the path `/`, so a transaction's cookie then carries
-// the transaction's id in its name; otherwise the id is in its path.
+// network can plant one. A transaction's cookie has the transaction's id in its name: the short page
+// and the authorization endpoint, at other paths, know by it that the browser began the sign-in.
 //
 // A browser can send several cookies of one name, of different paths or of a parent domain, in
 // either order. So each of them is tried.
@@ -193,7 +196,7 @@ const SESSION_COOKIE: &str = "selfsame_session";
 /// The prefix of cookies that only the host itself can set.
 const HOST_PREFIX: &str = "__Host-";
 
-/// The most cookies of transactions at the path `/` in one browser. A further sign-in removes the
+/// The most cookies of transactions in one browser. A further sign-in removes the
 /// oldest, so that the cookies do not outgrow the limit of a request's head.
 const MOST_TRANSACTIONS: usize = 16;
 
@@ -235,12 +238,12 @@ pub async fn live_session_secret<'r>(sign_in: &SignIn, request: &'r Request) -> 
 /// Gives a browser the secret of its session.
 pub fn set_session(sign_in: &SignIn, response: &mut Response, secret: &str) {
     let seconds = sign_in.handle.session_lifetime().as_secs();
-    set_cookie(sign_in, response, &session_name(sign_in), secret, "", seconds);
+    set_cookie(sign_in, response, &session_name(sign_in), secret, seconds);
 }
 
 /// Removes the session cookie of a browser.
 pub fn remove_session(sign_in: &SignIn, response: &mut Response) {
-    set_cookie(sign_in, response, &session_name(sign_in), "", "", 0);
+    set_cookie(sign_in, response, &session_name(sign_in), "", 0);
 }
 
 /// The secrets in a browser's cookies of a transaction.
@@ -248,30 +251,31 @@ pub fn transaction_secrets<'r>(sign_in: &SignIn, request: &'r Request, id: Trans
     cookies_named(request, &transaction_name(sign_in, id))
 }
 
-/// Gives a browser the secret of a transaction, for a time in seconds. Each transaction has a
-/// cookie of its own, so that several can be under way in one browser.
-pub fn set_transaction(sign_in: &SignIn, response: &mut Response, id: TransactionId, secret: &str, seconds: u64) {
-    let path = transaction_path(sign_in, id);
-    set_cookie(sign_in, response, &transaction_name(sign_in, id), secret, &path, seconds);
+/// The transactions of a browser's cookies with their secrets, the oldest first: browsers send cookies
+/// of one path in the order in which they got them (RFC 6265, section 5.4).
+pub fn transactions(sign_in: &SignIn, request: &Request) -> Vec<(TransactionId, String)> {
+    let prefix = transaction_prefix(sign_in);
+    let transaction =
+        |(name, secret): (&str, &str)| Some((name.strip_prefix(&prefix)?.parse().ok()?, secret.to_owned()));
+    request.cookies().filter_map(transaction).collect()
 }
 
-/// Removes the cookie of a transaction.
-pub fn remove_transaction(sign_in: &SignIn, response: &mut Response, id: TransactionId) {
-    set_transaction(sign_in, response, id, "", 0);
-}
-
-/// The transactions whose cookies the browser has to give up before it gets another one: the
-/// oldest. Browsers send cookies of one path in the order in which they got them (RFC 6265, section
-/// 5.4).
-pub fn surplus_transactions(sign_in: &SignIn, request: &Request) -> Vec<TransactionId> {
-    if !sign_in.has_host_cookies() {
-        return Vec::new();
+/// Gives a browser the secret of a transaction, for as long as the transaction can be kept: it is of
+/// use after the end, too. Each transaction has a cookie of its own, so that several can be under way
+/// in one browser; those in `known` that are too many are removed, the oldest first.
+pub fn set_transaction(
+    sign_in: &SignIn,
+    response: &mut Response,
+    begun: &NewTransaction,
+    known: &[(TransactionId, String)],
+) {
+    let lifetime = sign_in.handle.transaction_lifetime().as_secs();
+    let seconds = lifetime * (1 + u64::from(MOST_EXTENSIONS)) + KEPT_AFTER_END;
+    set_cookie(sign_in, response, &transaction_name(sign_in, begun.id), &begun.secret, seconds);
+    let surplus = (known.len() + 1).saturating_sub(MOST_TRANSACTIONS);
+    for (id, _) in known.iter().take(surplus) {
+        set_cookie(sign_in, response, &transaction_name(sign_in, *id), "", 0);
     }
-    let prefix = format!("{HOST_PREFIX}{TRANSACTION_COOKIE}_");
-    let id = |(name, _): (&str, &str)| name.strip_prefix(&prefix)?.parse::<TransactionId>().ok();
-    let mut ids: Vec<TransactionId> = request.cookies().filter_map(id).collect();
-    ids.truncate((ids.len() + 1).saturating_sub(MOST_TRANSACTIONS));
-    ids
 }
 
 fn session_name(sign_in: &SignIn) -> String {
@@ -280,14 +284,13 @@ fn session_name(sign_in: &SignIn) -> String {
 }
 
 fn transaction_name(sign_in: &SignIn, id: TransactionId) -> String {
-    match sign_in.has_host_cookies() {
-        true => format!("{HOST_PREFIX}{TRANSACTION_COOKIE}_{id}"),
-        false => TRANSACTION_COOKIE.to_owned(),
-    }
+    format!("{}{id}", transaction_prefix(sign_in))
 }
 
-fn transaction_path(sign_in: &SignIn, id: TransactionId) -> String {
-    if sign_in.has_host_cookies() { String::new() } else { format!("/authorize/{id}") }
+/// The names of the cookies of transactions, without the id.
+fn transaction_prefix(sign_in: &SignIn) -> String {
+    let prefix = if sign_in.has_host_cookies() { HOST_PREFIX } else { "" };
+    format!("{prefix}{TRANSACTION_COOKIE}_")
 }
 
 /// The values of a browser's cookies of a name.
@@ -295,12 +298,11 @@ fn cookies_named<'r>(request: &'r Request, name: &str) -> Vec<&'r str> {
     request.cookies().filter(|(given, _)| *given == name).map(|(_, value)| value).collect()
 }
 
-/// Sets a cookie with a secret for a path of the service, for a time in seconds. `HttpOnly` hides
-/// it from scripts, and `SameSite=Lax` keeps it out of forms that other sites post.
-fn set_cookie(sign_in: &SignIn, response: &mut Response, name: &str, secret: &str, path: &str, seconds: u64) {
+/// Sets a cookie with a secret for the service, for a time in seconds. `HttpOnly` hides it from
+/// scripts, and `SameSite=Lax` keeps it out of forms that other sites post.
+fn set_cookie(sign_in: &SignIn, response: &mut Response, name: &str, secret: &str, seconds: u64) {
     let secure = if sign_in.is_https() { "; Secure" } else { "" };
-    let path = format!("{}{path}", sign_in.root());
-    let path = if path.is_empty() { "/" } else { &path };
+    let path = if sign_in.root().is_empty() { "/" } else { sign_in.root() };
     let cookie = format!("{name}={secret}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().append(SET_COOKIE, cookie);
@@ -312,18 +314,21 @@ fn set_cookie(sign_in: &SignIn, response: &mut Response, name: &str, secret: &st
 /// Sends the browser to the application with a response.
 pub fn respond_delivery(frame: &Frame<'_>, delivery: Delivery) -> Response {
     match delivery {
-        Delivery::Redirect { location } => {
-            let mut response = empty(StatusCode::SEE_OTHER);
-            let headers = response.headers_mut();
-            // Registered URIs are printable ASCII, and the parameters behind them are encoded.
-            if let Ok(location) = HeaderValue::from_str(&location) {
-                headers.insert(LOCATION, location);
-            }
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            response
-        }
+        // Registered URIs are printable ASCII, and the parameters behind them are encoded.
+        Delivery::Redirect { location } => see_other(&location),
         Delivery::Post { action, fields } => page::form_post(frame, &action, &fields),
     }
+}
+
+/// Sends the browser to an address, which is printable ASCII.
+pub fn see_other(location: &str) -> Response {
+    let mut response = empty(StatusCode::SEE_OTHER);
+    let headers = response.headers_mut();
+    if let Ok(location) = HeaderValue::from_str(location) {
+        headers.insert(LOCATION, location);
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// Sends the browser to the application with an error.

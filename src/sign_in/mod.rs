@@ -4,7 +4,8 @@
 //! |---|---|
 //! | this one | the routes, what the handlers share, the description |
 //! | [`authorize`] | `GET` and `POST /authorize` |
-//! | [`transaction`] | `/authorize/{transaction}/…`: the proof request, its answer, progress, also as a stream, completion, cancelling |
+//! | [`transaction`] | `/authorize/{transaction}/…` for authenticators and those that wait: the proof request, its answer, progress, also as a stream |
+//! | [`person`] | what a person's browser does with a sign-in: its page, the short page, completion, cancelling, more time, a new code |
 //! | [`token`] | what applications call: discovery and keys, `POST /token`, `/introspect` and `/revoke`, `/userinfo`, `GET /application/events` |
 //! | [`logout`] | `GET` and `POST /logout`, `GET` and `POST /session` |
 //! | [`pages`] | `GET /` and `/connect`, pages for browsers, and the files of all pages |
@@ -25,6 +26,7 @@ mod error;
 mod logout;
 mod page;
 mod pages;
+mod person;
 mod schema;
 pub mod setup;
 mod token;
@@ -35,12 +37,12 @@ use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::ACCEPT_LANGUAGE;
-use selfsame_actors::SignInHandle;
+use selfsame_actors::{ShortId, SignInHandle, TransactionId};
 use selfsame_protocol::sign_in::Language;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use crate::http::{Request, Router, Routes};
+use crate::http::{Request, Router, Routes, WAITING_LIMIT};
 use crate::interface::Interface;
 use crate::openapi;
 use crate::webhooks::stream::EventStreams;
@@ -82,6 +84,7 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
             // For authenticators that are web pages. Neither reads a cookie.
             "/authorize/{transaction}/request",
             "/authorize/{transaction}/proof",
+            "/s/{short_id}",
         ])
         .reserve(&RESERVED)
         .route(get.clone(), "/.well-known/openid-configuration", token::discovery)
@@ -95,12 +98,17 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(get.clone(), "/authorize/{transaction}/request", transaction::request)
         .route(post.clone(), "/authorize/{transaction}/proof", transaction::proof)
         .audited("sign_in_answered")
-        .route(post.clone(), "/authorize/{transaction}/cancel", transaction::cancel)
-        .audited("sign_in_answered")
-        .route_within(transaction::TIME_LIMIT, get.clone(), "/authorize/{transaction}/progress", transaction::progress)
+        .route_within(WAITING_LIMIT, get.clone(), "/authorize/{transaction}/progress", transaction::progress)
         .route(get.clone(), "/authorize/{transaction}/events", transaction::progress_events)
-        .route(get.clone(), "/authorize/{transaction}/complete", transaction::complete)
+        .route(get.clone(), "/authorize/{transaction}", person::sign_in_page)
+        .route(get.clone(), "/s/{short_id}", person::short_page)
+        .route(get.clone(), "/authorize/{transaction}/complete", person::complete)
         .audited("sign_in_completed")
+        .route(post.clone(), "/authorize/{transaction}/cancel", person::cancel)
+        .audited("sign_in_answered")
+        .route(post.clone(), "/authorize/{transaction}/more-time", person::more_time)
+        .route(post.clone(), "/authorize/{transaction}/new-code", person::new_code)
+        .audited("sign_in_begun")
         .route(get.clone(), "/connect", pages::connect)
         .route(get.clone(), "/sign-in.css", pages::style)
         .route(get.clone(), "/sign-in.js", |_, _| pages::script())
@@ -168,6 +176,16 @@ impl SignIn {
         }
     }
 
+    /// The address of a transaction's proof request.
+    pub fn request_url(&self, id: TransactionId) -> String {
+        format!("{}/authorize/{id}/request", self.handle.provider().issuer)
+    }
+
+    /// The short address of a sign-in.
+    pub fn short_url(&self, short_id: ShortId) -> String {
+        format!("{}/s/{short_id}", self.handle.provider().issuer)
+    }
+
     /// Whether the issuer is https.
     pub fn is_https(&self) -> bool {
         self.handle.provider().issuer.starts_with("https:")
@@ -212,7 +230,11 @@ impl SignIn {
         transaction::proof,
         transaction::progress,
         transaction::progress_events,
-        transaction::complete,
+        person::sign_in_page,
+        person::short_page,
+        person::complete,
+        person::more_time,
+        person::new_code,
         token::token,
         token::introspect,
         token::revoke,
@@ -221,7 +243,7 @@ impl SignIn {
         logout::logout,
         logout::session,
         logout::end_session,
-        transaction::cancel,
+        person::cancel,
         pages::connect,
         pages::front,
         pages::style,
@@ -281,8 +303,8 @@ impl Modify for Security {
             .add_security_scheme("accessToken", http(HttpAuthScheme::Bearer, "An access token of the token endpoint"));
         let about = "The `secret` that a program got when it began the sign-in";
         components.add_security_scheme("transactionSecret", http(HttpAuthScheme::Bearer, about));
-        let about = "The cookie of the browser that began the sign-in. With https its name is \
-                     `__Host-selfsame_transaction_` and the id of the transaction";
+        let about = "The cookie of the browser that began the sign-in: the name shown here, `_` and the id of the \
+                     transaction; with https also `__Host-` before it";
         components.add_security_scheme("transactionCookie", cookie("selfsame_transaction", about));
         let about = "The cookie of the browser's session. With https its name is `__Host-selfsame_session`";
         components.add_security_scheme("sessionCookie", cookie("selfsame_session", about));

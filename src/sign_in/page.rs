@@ -24,13 +24,15 @@ mod words;
 pub(super) use frame::STYLE;
 pub use frame::{Frame, address_script, front, logo, script, style};
 pub use others::{
-    Asked, Shown, connect, for_authenticators, form_post, incomplete_connector, session, sign_out, sign_out_error,
-    sign_out_from_elsewhere, signed_out, unknown_connector,
+    Asked, Shown, connect, form_post, incomplete_connector, session, sign_out, sign_out_error, sign_out_from_elsewhere,
+    signed_out, unknown_connector,
 };
 pub use problems::{cannot_continue, error, failed, no_proof, not_found, too_many, unknown_code};
 pub use short::{ShortPage, WalletOffer, elsewhere, short};
 pub use sign_in::{SignInPage, sign_in};
 pub use words::Words;
+
+use super::appearance::AppLinks;
 
 /// The application that a page is about.
 #[derive(Clone, Debug)]
@@ -48,7 +50,18 @@ pub struct Application<'a> {
     pub fallback: Option<&'a str>,
 }
 
-impl Application<'_> {
+impl<'a> Application<'a> {
+    /// An application by the addresses of the configuration, for sign-ins with this issuer.
+    pub fn new(id: &'a str, name: &'a str, links: &'a AppLinks, issuer: &str) -> Self {
+        Self {
+            id,
+            name,
+            home: links.home_url.as_deref(),
+            initiate: links.initiation(issuer),
+            fallback: links.fallback_url.as_deref(),
+        }
+    }
+
     /// Where a person goes who is done here, or cannot go on.
     pub fn address(&self) -> Option<&str> {
         self.home.or(self.initiate.as_deref())
@@ -241,6 +254,7 @@ mod tests {
                 is_here,
                 state,
                 wallets: if is_asked { both() } else { Vec::new() },
+                address: None,
                 is_denied,
                 now: BEGUN.plus(60),
                 sign_in_page: "/id/authorize/0123",

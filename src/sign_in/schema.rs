@@ -134,6 +134,8 @@ pub struct TransactionStart {
     transaction: String,
     /// The address of the proof request, for an authenticator.
     request_url: String,
+    /// The short address of the sign-in: a page that offers authenticators, for people.
+    short_url: String,
     /// When the transaction ends, in Unix seconds.
     #[schema(example = 1_798_761_600)]
     expires_at: u64,
@@ -163,6 +165,9 @@ pub struct SignInProof {
     protocol_version: String,
     /// How the authenticator got the request.
     mode: Option<Mode>,
+    /// Whether the authenticator shows three digits, which the person types where the sign-in began:
+    /// it was opened from the short page on another device. Not with `same_device`.
+    digits: Option<bool>,
     /// The entry, as at the verification endpoint.
     #[schema(value_type = Vec<Object>, min_items = 1, max_items = 1)]
     responses: Vec<serde_json::Value>,
@@ -202,6 +207,34 @@ pub struct AcceptedAnswer {
     /// What to open in the browser of this device, after a proof with the mode `same_device`.
     #[schema(required = false, nullable = false)]
     return_url: Option<String>,
+    /// Three digits to show, after a proof with `digits`: the sign-in is completed with them.
+    #[schema(required = false, nullable = false, pattern = "^[0-9]{3}$")]
+    digits: Option<String>,
+}
+
+/// Where authenticators find the proof request of a short address.
+#[derive(ToSchema)]
+pub struct ShortAddress {
+    /// The address of the proof request.
+    request_url: String,
+}
+
+/// More time for a sign-in.
+#[derive(ToSchema)]
+pub struct MoreTime {
+    /// When the sign-in ends now, in Unix seconds.
+    #[schema(example = 1_798_761_600)]
+    expires_at: u64,
+    /// How often its time can still be extended.
+    extensions_left: u8,
+}
+
+/// A sign-in that began in place of one that ended.
+#[derive(ToSchema)]
+pub struct NewCode {
+    /// The path of its page.
+    #[schema(example = "/authorize/14f1466a057172a38e492910a66ea64c")]
+    location: String,
 }
 
 /// How far a sign-in is.
@@ -210,12 +243,27 @@ pub struct TransactionProgress {
     /// `waiting`, `answered` or `over`.
     #[schema(pattern = "^(waiting|answered|over)$", example = "waiting")]
     state: String,
-    /// True when an authenticator has read the request.
+    /// True when an authenticator has read the request, while it waits.
     #[schema(required = false, nullable = false)]
     opened: Option<bool>,
+    /// How many proofs were not accepted, while it waits, counted up to eight.
+    #[schema(required = false, nullable = false)]
+    refused: Option<u8>,
+    /// When the sign-in ends, in Unix seconds, while it waits.
+    #[schema(required = false, nullable = false, example = 1_798_761_600)]
+    expires_at: Option<u64>,
+    /// How often its time can still be extended, while it waits.
+    #[schema(required = false, nullable = false)]
+    extensions_left: Option<u8>,
     /// True when the response needs the return URL.
     #[schema(required = false, nullable = false)]
     same_device: Option<bool>,
+    /// True when the response needs the digits that the authenticator shows.
+    #[schema(required = false, nullable = false)]
+    digits: Option<bool>,
+    /// True when it is over because its response was given out.
+    #[schema(required = false, nullable = false)]
+    done: Option<bool>,
 }
 
 /// A server-sent event.

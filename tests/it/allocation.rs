@@ -14,7 +14,7 @@ use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::RootRecord;
 use selfsame_protocol::registry::RegistryView;
 use selfsame_protocol::sign_in::authorize::LONGEST_KEPT;
-use selfsame_protocol::sign_in::records::LONGEST_TRANSACTION;
+use selfsame_protocol::sign_in::transaction::LONGEST_TRANSACTION;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::Page;
 use selfsame_protocol::verification::identity::{ActionRecord, NullifierRecord, RECORDED_TEXT};

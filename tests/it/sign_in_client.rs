@@ -236,14 +236,28 @@ impl SignInTestClient {
     /// The cookie of a page's transaction, and the transaction's URL.
     pub fn transaction_of_page(&self, page: &Response) -> (String, String) {
         assert_eq!(page.status(), 200, "the page is shown");
-        let cookie = page.headers()[SET_COOKIE].to_str().expect("text");
-        let path = cookie.split("; Path=").nth(1).expect("a path").split(';').next().expect("a path");
-        (cookie.split(';').next().expect("a pair").to_owned(), self.daemon.sign_in(path))
+        let cookie = page.headers()[SET_COOKIE].to_str().expect("text").split(';').next().expect("a pair");
+        let (name, _) = cookie.split_once('=').expect("a pair");
+        let id = name.rsplit('_').next().expect("the id of the transaction");
+        (cookie.to_owned(), self.daemon.sign_in(&format!("/authorize/{id}")))
     }
 
     pub async fn browse(&self, changes: &[(&str, &str)], session: &str) -> Response {
         let request = self.http.get(self.authorization_url(changes)).header(ACCEPT, "text/html");
-        request.header("Cookie", session).send().await.expect("an answer")
+        self.show_page(request.header("Cookie", session).send().await.expect("an answer")).await
+    }
+
+    /// Follows an answer to the page of the sign-in that began, which then has the cookie that the
+    /// answer sets; any other answer stays as it is.
+    pub async fn show_page(&self, answer: Response) -> Response {
+        let location = answer.headers().get(LOCATION).map(|location| location.to_str().expect("text").to_owned());
+        let Some(path) = location.filter(|location| location.starts_with("/authorize/")) else { return answer };
+        let given = answer.headers()[SET_COOKIE].clone();
+        let cookie = pair(Some(given.to_str().expect("text").to_owned()));
+        let request = self.http.get(self.daemon.sign_in(&path)).header(ACCEPT, "text/html").header("Cookie", cookie);
+        let mut page = request.send().await.expect("an answer");
+        page.headers_mut().insert(SET_COOKIE, given);
+        page
     }
 
     /// The response that a browser with a session gets without a page.

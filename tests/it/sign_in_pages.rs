@@ -68,6 +68,17 @@ impl BegunSignIn {
     }
 }
 
+/// Follows an answer to the page of the sign-in that began, in the same languages.
+async fn show(client: &SignInTestClient, answer: Response, languages: Option<&str>) -> Response {
+    if !header(&answer, LOCATION).starts_with("/authorize/") {
+        return answer;
+    }
+    let cookie = header(&answer, SET_COOKIE).split(';').next().expect("a pair");
+    let request = client.http.get(client.daemon.sign_in(header(&answer, LOCATION))).header("Cookie", cookie);
+    let request = request.header(ACCEPT, BROWSER).header(ACCEPT_LANGUAGE, languages.unwrap_or_default());
+    request.send().await.expect("an answer")
+}
+
 /// A page, as text.
 async fn page(response: Response, status: u16) -> String {
     assert_eq!((response.status().as_u16(), header(&response, CONTENT_TYPE)), (status, "text/html; charset=utf-8"));
@@ -80,7 +91,7 @@ fn header(response: &Response, name: impl reqwest::header::AsHeaderName) -> &str
 }
 
 #[tokio::test]
-async fn a_cancelled_sign_in_goes_to_the_application_once() {
+async fn a_cancelled_sign_in_goes_to_the_application() {
     let client = SignInTestClient::start_with_keys(|config| {
         accept_current_proofs(config);
         config.apps[0].redirect_uris.push("https://app.example/callback?kept=1".parse().expect("a redirect URI"));
@@ -99,8 +110,7 @@ async fn a_cancelled_sign_in_goes_to_the_application_once() {
 
         let cancelled = begun.cancel_on_page(&client).await;
         assert_eq!(header(&cancelled, CACHE_CONTROL), "no-store");
-        let removed = header(&cancelled, SET_COOKIE).to_owned();
-        assert!(removed.starts_with("selfsame_transaction=; ") && removed.contains("; Max-Age=0;"), "{removed}");
+        assert_eq!(header(&cancelled, SET_COOKIE), "", "no session, and the transaction can be cancelled again");
         let response = if start.is_empty() {
             let (action, fields) = posted_form(&page(cancelled, 200).await);
             assert_eq!(action, CALLBACK);
@@ -121,9 +131,15 @@ async fn a_cancelled_sign_in_goes_to_the_application_once() {
         let detail = late.expect_error(400, "invalid_request", "invalid_request");
         assert_eq!(detail, "this sign-in has been answered; begin another one");
         begun.refuse(&client).await.expect_error(400, "invalid_request", "invalid_request");
-        assert_eq!(begun.complete(&client).await.status(), 404);
-        let again = page(begun.cancel_on_page(&client).await, 404).await;
-        assert!(again.contains("finished before") && again.contains("begin again"), "{again}");
+        // The application gets the same again.
+        for again in [begun.complete(&client).await, begun.cancel_on_page(&client).await] {
+            let again = if start.is_empty() {
+                posted_form(&page(again, 200).await).1
+            } else {
+                fragment_or_query(header(&again, LOCATION))
+            };
+            assert_eq!(again, response);
+        }
     }
     client.stop().await;
 }
@@ -133,13 +149,13 @@ async fn only_the_page_of_a_sign_in_cancels_it() {
     let client = SignInTestClient::start().await;
     let begun = begin(&client, &[]).await;
     let other = begin(&client, &[]).await;
-    let (cookie, origin) = (&*begun.cookie, &*client.issuer());
+    let (cookie, origin, wrong) = (&*begun.cookie, &*client.issuer(), format!("{}x", begun.cookie));
     for (headers, status, text) in [
         // A form of another site comes without the cookie.
-        (vec![], 404, "begun in another browser"),
-        (vec![("Origin", origin), ("Sec-Fetch-Site", "same-origin")], 404, "begun in another browser"),
-        (vec![("Cookie", &*other.cookie)], 404, "no such sign-in"),
-        (vec![("Cookie", "selfsame_transaction=x")], 404, "no such sign-in"),
+        (vec![], 404, "began in another browser"),
+        (vec![("Origin", origin), ("Sec-Fetch-Site", "same-origin")], 404, "began in another browser"),
+        (vec![("Cookie", &*other.cookie)], 404, "began in another browser"),
+        (vec![("Cookie", &*wrong)], 404, "began in another browser"),
         // One of a neighbouring host comes with it.
         (vec![("Cookie", cookie), ("Sec-Fetch-Site", "same-site"), ("Origin", origin)], 400, "Another site"),
         (vec![("Cookie", cookie), ("Sec-Fetch-Site", "cross-site")], 400, "Another site"),
@@ -180,8 +196,8 @@ async fn a_sign_in_that_was_answered_is_not_cancelled() {
     assert!(late.contains("nothing to cancel"), "{late}");
     assert_eq!(begun.progress(&client).await, "answered");
     assert_eq!(begun.complete(&client).await.status(), 303);
-    let over = page(begun.cancel_on_page(&client).await, 404).await;
-    assert!(over.contains("finished before"), "{over}");
+    let done = begun.cancel_on_page(&client).await;
+    assert_eq!(fragment_or_query(header(&done, LOCATION))["error"], "access_denied", "what it was completed with");
     client.stop().await;
 }
 
@@ -202,10 +218,12 @@ async fn of_a_cancellation_and_an_answer_that_race_one_counts() {
         let (one, answered, other) = tokio::join!(cancels(), answers, cancels());
         let cancelled = [&one, &other].into_iter().filter(|answer| answer.status() == 303).count();
         let counted = usize::from(answered.status == 200);
-        assert_eq!(cancelled + counted, 1, "round {round}: {answered:?}, {one:?}, {other:?}");
-        // The application gets one response, from the winner.
-        let completed = begun.complete(&client).await.status();
-        assert_eq!(completed.as_u16(), if counted == 1 { 303 } else { 404 }, "round {round}");
+        // Both cancellations get the same response, or none.
+        assert_eq!(cancelled, 2 * (1 - counted), "round {round}: {answered:?}, {one:?}, {other:?}");
+        let completed = begun.complete(&client).await;
+        let response = fragment_or_query(header(&completed, LOCATION));
+        let why = if counted == 1 { "the person refused" } else { "the person cancelled the sign-in" };
+        assert_eq!(response["error_description"], why, "round {round}");
         winners.insert(counted);
     }
     assert!(!winners.is_empty());
@@ -216,7 +234,7 @@ async fn of_a_cancellation_and_an_answer_that_race_one_counts() {
 async fn a_browser_gets_a_page_where_nothing_is_under_way() {
     let client = SignInTestClient::start().await;
     let begun = begin(&client, &[]).await;
-    client.daemon.clock.advance(std::time::Duration::from_secs(301));
+    client.daemon.clock.advance(std::time::Duration::from_secs(3901));
     let unknown = client.daemon.sign_in(&format!("/authorize/{}", "0".repeat(32)));
     for base in [&begun.base, &unknown, &client.daemon.sign_in("/authorize/nonsense")] {
         let url = format!("{base}/request");
@@ -279,13 +297,18 @@ async fn pages_are_in_the_language_of_the_person() {
         (client.daemon.sign_in("/session"), Some("ja"), "ja", "サインイン先"),
         (client.daemon.sign_in("/"), Some("de;q=0.2,es;q=0.8"), "es", "Inicio de sesión para personas"),
         (client.daemon.sign_in("/authorize/x/request"), Some("pt"), "pt", "Este código não vale mais"),
-        (client.daemon.sign_in("/authorize/x/complete?ui_locales=ja"), Some("pt"), "ja", "サインインを続行できません"),
+        (
+            client.daemon.sign_in("/authorize/x/complete?ui_locales=ja"),
+            Some("pt"),
+            "ja",
+            "このコードは無効になりました",
+        ),
     ] {
         let mut request = client.http.get(&url).header(ACCEPT, BROWSER);
         if let Some(accepted) = accepted {
             request = request.header(ACCEPT_LANGUAGE, accepted);
         }
-        let answer = request.send().await.expect("an answer");
+        let answer = show(&client, request.send().await.expect("an answer"), accepted).await;
         assert_eq!((header(&answer, CONTENT_LANGUAGE), header(&answer, VARY)), (expected, "Accept-Language"), "{url}");
         let page = answer.text().await.expect("text");
         assert!(
@@ -296,6 +319,7 @@ async fn pages_are_in_the_language_of_the_person() {
     // A form has its parameters in the body, and a list may be in several lines.
     let posted = client.http.post(client.daemon.sign_in("/authorize")).header(ACCEPT, BROWSER);
     let posted = posted.form(&parameters(&[("ui_locales", "fr")])).send().await.expect("an answer");
+    let posted = show(&client, posted, None).await;
     assert_eq!(header(&posted, CONTENT_LANGUAGE), "fr");
     let text = posted.text().await.expect("text");
     for path in ["/complete?ui_locales=fr\"", "/cancel?ui_locales=fr\""] {
@@ -303,7 +327,7 @@ async fn pages_are_in_the_language_of_the_person() {
     }
     let lines = client.http.get(url(&[])).header(ACCEPT, BROWSER).header(ACCEPT_LANGUAGE, "nl");
     let lines = lines.header(ACCEPT_LANGUAGE, "de").send().await.expect("an answer");
-    assert_eq!(header(&lines, CONTENT_LANGUAGE), "de");
+    assert_eq!(header(&show(&client, lines, Some("nl, de")).await, CONTENT_LANGUAGE), "de");
     // What the application gets is English; the detail on a page says that it is.
     let sent = client.http.get(url(&[("scope", "email"), ("ui_locales", "de")])).header(ACCEPT, BROWSER);
     let sent = fragment_or_query(header(&sent.send().await.expect("an answer"), LOCATION));
@@ -351,21 +375,26 @@ async fn button_and_code_have_the_link_to_the_authenticator() {
         })
         .await;
         let shown = client.browse(&[], "").await;
-        let (_, base) = client.transaction_of_page(&shown);
+        let (cookie, base) = client.transaction_of_page(&shown);
         let text = shown.text().await.expect("text");
-        let request = format!("{base}/request");
-        let encoded = request.replace(':', "%3A").replace('/', "%2F");
-        let link = match number {
-            0 => request.clone(),
-            1 => format!("wallet://open?a=1&request={encoded}"),
-            _ => format!("https://wallet.example/#{encoded}"),
-        };
-        assert!(text.contains(&format!("href=\"{}\"", link.replace('&', "&amp;"))), "{link}: {text}");
-        assert_eq!(text.matches(&qr_code(&link)).count(), 1, "{link}");
+        let short = text.split("href=\"").find(|rest| rest.contains("/s/") && rest.starts_with("http"));
+        let short = short.and_then(|rest| rest.split('"').next()).expect("the short address").to_owned();
+        assert_eq!(text.matches(&qr_code(&short)).count(), 1, "{short}: {text}");
         // The way back leads to the same page.
         assert!(!text.contains("target="), "{text}");
-        let address = client.get(&request, BROWSER).await.text().await.expect("text");
-        assert!(address.contains(&qr_code(&link)) && address.contains(&format!(">{request}<")), "{address}");
+        let request = format!("{base}/request");
+        let encoded = request.replace(':', "%3A").replace('/', "%2F");
+        for (cookie, fragment) in [(&*cookie, "#here"), ("", "#there")] {
+            let asked = client.http.get(&short).header(ACCEPT, BROWSER).header("Cookie", cookie);
+            let text = page(asked.send().await.expect("an answer"), 200).await;
+            let expected = match number {
+                // Without a link of a wallet the address is there to copy.
+                0 => format!(">{request}{fragment}<"),
+                1 => format!("href=\"wallet://open?a=1&amp;request={encoded}{fragment}\""),
+                _ => format!("href=\"https://wallet.example/#{encoded}{fragment}\""),
+            };
+            assert!(text.contains(&expected), "{expected}: {text}");
+        }
         client.stop().await;
     }
 }
@@ -400,7 +429,7 @@ async fn pages_name_who_runs_them() {
     let host = client.issuer().replace("http://", "");
     let begun = begin(&client, &[]).await;
     for path in [client.authorization_url(&[]), format!("{}/request", begun.base), client.daemon.sign_in("/session")] {
-        let text = client.get(&path, BROWSER).await.text().await.expect("text");
+        let text = client.show_page(client.get(&path, BROWSER).await).await.text().await.expect("text");
         for part in [
             "<strong>Example &lt;Identity&gt;</strong>",
             &format!("<span class=\"host\">{host}</span>"),
@@ -443,7 +472,7 @@ async fn pages_name_who_runs_them() {
         SignInAnswer::of(missing).await.expect_error(404, "not_found", "invalid_request");
     }
     let foreign = client.http.get(client.authorization_url(&[])).header(ACCEPT, BROWSER).header(ORIGIN, "null");
-    assert_eq!(foreign.send().await.expect("an answer").status(), 200);
+    assert_eq!(foreign.send().await.expect("an answer").status(), 303);
     client.stop().await;
 }
 

@@ -42,7 +42,8 @@ pub async fn sign_in(sign_in: &ActorRef<SignInMessage>, person: u64) -> Result<S
     let answer = |reply| SignInMessage::Answer { transaction, body, mode, source: None, reply };
     call_t!(sign_in, answer, PATIENCE_MS)??;
     let (secret, session) = (begun.transaction.secret, OwnedSessionCookie::Unwanted);
-    let complete = |reply| SignInMessage::Complete { transaction, secret, return_secret: None, session, reply };
+    let complete =
+        |reply| SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, session, reply };
     let code = match call_t!(sign_in, complete, PATIENCE_MS)??.delivery {
         Delivery::Redirect { location } => {
             let query = location.split_once('?').ok_or("a redirect without a query")?.1.to_owned();

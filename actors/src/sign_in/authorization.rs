@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, REQUEST_TYPE, RequestForms, SignInRequest, SignedRequest};
-use selfsame_protocol::sign_in::records::{OpenedRequest, Transaction};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
+use selfsame_protocol::sign_in::transaction::{OpenedRequest, Progress, Transaction};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
 use selfsame_storage::Decision;
 use subtle::ConstantTimeEq;
@@ -25,6 +25,8 @@ use crate::support::slot::RESTART_PATIENCE;
 pub enum Authorization {
     /// A transaction began: the person is asked for a proof.
     ProofRequested(Box<BegunSignIn>),
+    /// The browser has a transaction under way for the same request, and goes on with it.
+    UnderWay(TransactionId),
     /// The browser's session identifies the person: the response for the application is ready.
     Granted(Delivery),
 }
@@ -60,6 +62,8 @@ pub struct AuthorizationOrigin {
     pub source: Option<IpAddr>,
     /// The header `User-Agent`, which the authenticator shows.
     pub user_agent: Option<String>,
+    /// The transactions of the browser's cookies with their secrets; empty for a program.
+    pub transactions: Vec<(TransactionId, String)>,
     /// The secrets in the browser's session cookies, of which the first eight are tried in
     /// their order; empty for a program and for a browser without a session.
     pub sessions: Vec<String>,
@@ -101,7 +105,7 @@ impl SignInHandle {
         origin: &AuthorizationOrigin,
         target: &Target,
     ) -> Result<Authorization, SignInError> {
-        let AuthorizationOrigin { source, user_agent, sessions } = origin;
+        let AuthorizationOrigin { source, user_agent, transactions, sessions } = origin;
         let expected = self.expected_subject(&request).await?;
         for session in sessions.iter().take(MOST_SESSIONS) {
             self.await_given(IssuedItem::Session(session), *source).await?;
@@ -114,6 +118,9 @@ impl SignInHandle {
         if request.is_silent {
             let detail = "the person has to sign in: this browser's session has no sign-in that answers the request";
             return Err(SignInRejection::of("prompt", ErrorKind::LoginRequired, detail).into());
+        }
+        if let Some(id) = self.find_open(&request, expected.as_deref(), transactions)? {
+            return Ok(Authorization::UnderWay(id));
         }
         let transaction = self.begin(request, expected, *source, user_agent.as_deref()).await?;
         let asked = self.proof_request(transaction.id)?;
@@ -161,7 +168,8 @@ impl SignInHandle {
             let is_first = value.opened_at.is_none();
             let given = value.with_given(challenge, self.state.clock.unix_seconds());
             let changed = Transaction { opened: Some(opened.clone()), ..given };
-            let written = self.state.write(vec![write(id.key(), Some(&stored), &changed, stored.expires_at)]).await?;
+            let written =
+                self.state.write(vec![write(id.key(), Some(&stored), &changed, changed.kept_until())]).await?;
             if written == Decision::Written {
                 if is_first {
                     self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
@@ -200,49 +208,34 @@ pub(super) fn check_return(transaction: &Transaction, given: Option<&str>) -> Re
     Err(SignInRejection::of("return", ErrorKind::InvalidRequest, detail))
 }
 
-// The progress of a transaction: a caller that has its secret can wait for the answer.
-
-/// Where a transaction stands, for a caller that has its secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// No authenticator has opened the request yet.
-    Waiting,
-    /// An authenticator has opened the request, and the person has not answered yet.
-    Opened,
-    /// A proof was accepted, or the person refused: the caller can complete the transaction.
-    Answered,
-    /// A proof from the browser's own device was accepted: the caller can complete the transaction
-    /// with the return URL, which the authenticator opens.
-    AnsweredOnSameDevice,
-    /// The transaction was completed, has expired, or never existed.
-    Over,
-}
-
-impl Progress {
-    /// Whether the transaction waits for the person's answer.
-    pub fn is_waiting(self) -> bool {
-        matches!(self, Self::Waiting | Self::Opened)
+/// Checks the digits that the person typed, where the wallet shows some.
+pub(super) fn check_digits(transaction: &Transaction, typed: Option<&str>) -> Result<(), SignInRejection> {
+    let Some(digits) = &transaction.digits else { return Ok(()) };
+    let typed = typed.unwrap_or_default();
+    if bool::from(typed.as_bytes().ct_eq(digits.expected.as_bytes())) {
+        return Ok(());
     }
+    let detail = match typed {
+        "" => "the authenticator shows three digits; send them as digits",
+        _ => "these are not the digits that the authenticator shows",
+    };
+    Err(SignInRejection::of("digits", ErrorKind::InvalidRequest, detail))
 }
+
+// The progress of a transaction: a caller that has its secret can wait for the answer.
 
 impl SignInHandle {
     /// Where a transaction stands, for a caller that has its secret.
     pub fn progress(&self, id: TransactionId, secret: &str) -> Result<Progress, SignInError> {
         let Some(ReadRecord { value, .. }) = self.state.get::<Transaction>(&id.key())? else {
-            return Ok(Progress::Over);
+            return Ok(Progress::NONE);
         };
         check_secret(&value, secret)?;
-        Ok(match value.answer {
-            _ if value.is_done => Progress::Over,
-            Some(_) if value.return_hash.is_some() => Progress::AnsweredOnSameDevice,
-            Some(_) => Progress::Answered,
-            None if value.opened_at.is_some() => Progress::Opened,
-            None => Progress::Waiting,
-        })
+        Ok(value.progress(self.state.clock.unix_seconds()))
     }
 
-    /// Waits while a transaction waits for its answer and its progress is still the one that the
-    /// caller has `seen`, or until `deadline`.
+    /// Waits while a transaction can change and its progress is still the one that the caller has
+    /// `seen`, or until `deadline`.
     pub async fn follow(
         &self,
         id: TransactionId,
@@ -251,19 +244,30 @@ impl SignInHandle {
         deadline: Instant,
     ) -> Result<Progress, SignInError> {
         // Only a caller that has the secret may become a follower.
-        let progress = self.progress(id, secret)?;
-        if progress != seen || !progress.is_waiting() {
-            return Ok(progress);
+        self.progress(id, secret)?;
+        self.watch(id, seen, deadline).await
+    }
+
+    /// The same as [`SignInHandle::follow`] for the service's own tasks, which have no secret of the
+    /// transaction. A front-end answers no client with it.
+    pub async fn watch(&self, id: TransactionId, seen: Progress, deadline: Instant) -> Result<Progress, SignInError> {
+        let progress = || -> Result<Progress, SignInError> {
+            let read = self.state.get::<Transaction>(&id.key())?;
+            Ok(read.map_or(Progress::NONE, |read| read.value.progress(self.state.clock.unix_seconds())))
+        };
+        let now = progress()?;
+        if now != seen || !now.can_change() {
+            return Ok(now);
         }
         loop {
             let mut follower = Follower::register(&self.state, id).await?;
             loop {
-                let progress = self.progress(id, secret)?;
-                if progress != seen {
-                    return Ok(progress);
+                let now = progress()?;
+                if now != seen {
+                    return Ok(now);
                 }
                 match timeout_at(deadline, follower.changes.changed()).await {
-                    Err(_) => return Ok(progress),
+                    Err(_) => return Ok(now),
                     Ok(Ok(())) => {}
                     // The session registry stopped, so the follower registers again.
                     Ok(Err(_)) => break,

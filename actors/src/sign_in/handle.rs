@@ -201,7 +201,7 @@ impl SignInError {
     }
 
     /// There is no such transaction, or the caller may not use it.
-    pub(super) fn no_transaction(reason: &'static str) -> Self {
+    pub fn no_transaction(reason: &'static str) -> Self {
         let detail = "no such sign-in is under way; it may have expired";
         SignInRejection::new(ErrorKind::NotFound, detail).with_reason(reason).into()
     }

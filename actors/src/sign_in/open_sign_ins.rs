@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::mpsc::channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,19 +10,20 @@ use prometheus_client::metrics::gauge::Gauge;
 use selfsame_protocol::encoding::decode;
 use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows, SourceWindows};
 use selfsame_protocol::shares::quarter;
-use selfsame_protocol::sign_in::records::Transaction;
+use selfsame_protocol::sign_in::transaction::Transaction;
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
-use selfsame_storage::{Counter, Decision, Metrics, RecordWrite, Records, StoreError};
+use selfsame_storage::{Counter, Metrics, Records, StoreError};
 
 use super::handle::SignInError;
 use super::records::TransactionId;
 use crate::support::source_limits::{RateLimiter, SourceRateLimiter, TooManyRequests};
 
 /// The sign-ins that were begun within a transaction's lifetime: all of them, and those of each
-/// source address. Their number is limited because each has a record and any client can begin one.
+/// source address. Their number is limited because each has a record, which is kept for an hour after
+/// its end, and any client can begin one.
 pub(super) struct OpenSignIns {
-    /// How long a sign-in counts as open, even after it was completed, because its record is stored
-    /// for that time: the lifetime of a transaction.
+    /// How long a sign-in counts as open, even after it was completed: the lifetime of a
+    /// transaction.
     open_for: Duration,
     all: RateLimiter<()>,
     of_source: SourceRateLimiter,
@@ -74,12 +74,11 @@ impl OpenSignIns {
     }
 }
 
-// The sign-ins that no person has answered yet, to count those that expire so.
+// The sign-ins that no person has answered yet, to count those that end so.
 //
-// The store deletes expired records without a word about their kind. So the transactions that were
-// begun since the start are listed here until they are answered. An unanswered one is deleted by a
-// compare-and-write of its own, and is counted when that write deletes it: once, and never when an
-// answer came first.
+// The transactions that were begun since the start are listed here until they are answered. When the
+// time of one is over, its record says whether an answer came first, or whether it was given more
+// time.
 
 /// The unanswered sign-ins that were begun since the start.
 #[derive(Default)]
@@ -119,43 +118,26 @@ impl UnansweredSignIns {
         self.unanswered.set(open.len() as i64);
     }
 
-    /// Deletes and counts at most `limit` transactions that expired before `time` (exclusive)
-    /// without an answer. Returns how many were looked at. What cannot be read or written stays in
-    /// the list. Blocks the thread.
-    pub fn expire(&self, records: &dyn Records, time: UnixSeconds, limit: usize) -> Result<usize, StoreError> {
+    /// Counts those of at most `limit` transactions that ended before `time` (exclusive) without an
+    /// answer. Returns how many were looked at. What cannot be read stays in the list. Blocks the
+    /// thread.
+    pub fn count_ended(&self, records: &dyn Records, time: UnixSeconds, limit: usize) -> Result<usize, StoreError> {
         let end = (time, TransactionId([0; 16]));
         let due: Vec<_> = self.open().range(..end).take(limit).copied().collect();
-        let (sender, decisions) = channel();
-        let mut failed = None;
-        for (expires_at, id) in due.iter().copied() {
-            let before = match records.get(&id.key()) {
-                Ok(before) => before,
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            };
+        for (ends_at, id) in due.iter().copied() {
+            let stored = records.get(&id.key())?;
             // A record that cannot be decoded is deleted with the others that have expired.
-            let transaction = before.as_ref().and_then(|stored| decode::<Transaction>(&stored.value).ok());
-            if transaction.is_none_or(|transaction| transaction.answer.is_some()) {
-                self.remove(id, expires_at);
-                continue;
-            }
-            let sender = sender.clone();
-            let decided = Box::new(move |decision| drop(sender.send((expires_at, id, decision))));
-            records.compare_and_write(vec![RecordWrite { key: id.key(), before, after: None }], decided);
-        }
-        drop(sender);
-        for (expires_at, id, decision) in decisions {
-            match decision {
-                Ok(decision) => {
-                    self.remove(id, expires_at);
-                    self.expired.inc_by(u64::from(decision == Decision::Written));
+            let transaction = stored.and_then(|stored| decode::<Transaction>(&stored.value).ok());
+            self.remove(id, ends_at);
+            match transaction.filter(|transaction| transaction.answer.is_none()) {
+                Some(transaction) if transaction.ends_at >= time => self.add(id, transaction.ends_at),
+                Some(_) => {
+                    self.expired.inc();
                 }
-                Err(error) => failed = Some(error),
+                None => {}
             }
         }
-        failed.map_or(Ok(due.len()), Err)
+        Ok(due.len())
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeSet<(UnixSeconds, TransactionId)>> {
@@ -193,8 +175,9 @@ mod tests {
         use selfsame_protocol::sign_in::authorize::KeptRequest;
         use selfsame_protocol::sign_in::claims::Scopes;
         use selfsame_protocol::sign_in::proof_request::Initiator;
-        use selfsame_protocol::sign_in::records::Answer;
         use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
+        use selfsame_protocol::sign_in::transaction::{Answer, ShortId};
+        use selfsame_storage::Decision;
 
         use super::super::super::records::write;
         use super::super::*;
@@ -206,6 +189,7 @@ mod tests {
             let target =
                 Target { redirect_uri: "https://app.example/".to_owned(), mode: ResponseMode::Query, state: None };
             Transaction {
+                short_id: ShortId([0; 10]),
                 request: KeptRequest {
                     client_id: "app_a".to_owned(),
                     target,
@@ -220,39 +204,47 @@ mod tests {
                 challenge_seed: B256::ZERO,
                 challenges: 0,
                 initiator: Initiator::default(),
+                ends_at: EXPIRES_AT,
+                extensions: 0,
                 opened_at: None,
                 opened: None,
+                refused: 0,
                 answer: None,
                 return_hash: None,
-                is_done: false,
+                digits: None,
+                response: None,
             }
         }
 
         fn store(records: &MemoryRecords, id: TransactionId, transaction: &Transaction) {
             let before = records.get(&id.key()).expect("read");
-            let writes = vec![write(id.key(), before.as_ref(), transaction, EXPIRES_AT)];
+            let writes = vec![write(id.key(), before.as_ref(), transaction, transaction.kept_until())];
             records.compare_and_write(writes, Box::new(|decision| assert_eq!(decision.ok(), Some(Decision::Written))));
         }
 
         #[test]
         fn an_unanswered_sign_in_is_counted_once_and_after_its_time() {
             let (records, unanswered) = (MemoryRecords::default(), UnansweredSignIns::default());
-            let [one, two, three] = [1, 2, 3].map(|byte| TransactionId([byte; 16]));
-            for id in [one, two, three] {
+            let ids = [1, 2, 3, 4, 5].map(|byte| TransactionId([byte; 16]));
+            let [_, two, three, four, five] = ids;
+            for id in ids {
                 store(&records, id, &transaction());
                 unanswered.add(id, EXPIRES_AT);
             }
             // The second is answered, and the list does not know it, as when the write of an answer
-            // reports an error although it is durable.
+            // reports an error although it is durable. The fourth got more time from another replica,
+            // and the fifth is gone.
             store(&records, two, &Transaction { answer: Some(Answer::Refused), ..transaction() });
             unanswered.remove(three, EXPIRES_AT);
-            let expire = |time| unanswered.expire(&records, time, 10).expect("no failure");
-            assert_eq!((expire(EXPIRES_AT), unanswered.expired()), (0, 0));
+            store(&records, four, &Transaction { ends_at: EXPIRES_AT.plus(300), ..transaction() });
+            unanswered.add(TransactionId([9; 16]), EXPIRES_AT);
+            unanswered.remove(five, EXPIRES_AT);
+            let count = |time| unanswered.count_ended(&records, time, 10).expect("no failure");
+            assert_eq!((count(EXPIRES_AT), unanswered.expired()), (0, 0));
             let later = EXPIRES_AT.plus(1);
-            assert_eq!((expire(later), unanswered.expired()), (2, 1));
-            assert_eq!(records.get(&one.key()).expect("read"), None);
-            assert!(records.get(&two.key()).expect("read").is_some(), "others delete what was answered");
-            assert_eq!((expire(later), unanswered.expired()), (0, 1));
+            assert_eq!((count(later), unanswered.expired()), (4, 1));
+            assert_eq!((count(later), unanswered.expired()), (0, 1));
+            assert_eq!((count(later.plus(300)), unanswered.expired()), (1, 2));
         }
 
         #[test]
@@ -262,10 +254,8 @@ mod tests {
                 store(&records, TransactionId([byte; 16]), &transaction());
                 unanswered.add(TransactionId([byte; 16]), EXPIRES_AT);
             }
-            // This one was deleted already.
-            unanswered.add(TransactionId([9; 16]), EXPIRES_AT);
-            let expire = || unanswered.expire(&records, UnixSeconds::NEVER, 2).expect("no failure");
-            assert_eq!([(expire(), unanswered.expired()), (expire(), unanswered.expired())], [(2, 2), (2, 3)]);
+            let count = || unanswered.count_ended(&records, UnixSeconds::NEVER, 2).expect("no failure");
+            assert_eq!([(count(), unanswered.expired()), (count(), unanswered.expired())], [(2, 2), (1, 3)]);
         }
     }
 }

@@ -16,6 +16,7 @@ use ractor::RpcReplyPort;
 use selfsame_protocol::B256;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 use selfsame_protocol::sign_in::claims::Person;
+use selfsame_protocol::sign_in::transaction::ShortId;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{
     Counter, Decision, FaultScope, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord,
@@ -60,6 +61,12 @@ impl FromStr for TransactionId {
         let is_canonical = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let number = u128::from_str_radix(text, 16).ok().filter(|_| is_canonical);
         number.map(|number| Self(number.to_be_bytes())).ok_or(InvalidTransactionId)
+    }
+}
+
+impl From<ShortId> for TransactionId {
+    fn from(short_id: ShortId) -> Self {
+        Self(short_id.transaction_id())
     }
 }
 

@@ -94,14 +94,13 @@ const NEXT_BATCH: Duration = Duration::from_millis(100);
 const SWEEP_BATCH: usize = 2000;
 
 impl SignInState {
-    /// Deletes at most [`SWEEP_BATCH`] records that expired before `now`, unanswered sign-ins
-    /// first, which are counted. All other records are deleted whatever they are. When sign-in's
-    /// records are not in the store, deletes as many of the store's too, even when the former
-    /// cannot be deleted.
+    /// Counts the sign-ins that ended unanswered, and deletes at most [`SWEEP_BATCH`] records that
+    /// expired before `now`, whatever they are. When sign-in's records are not in the store, deletes
+    /// as many of the store's too, even when the former cannot be deleted.
     fn delete_expired(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         let in_store = self.also_swept.as_ref().map_or(Ok(0), |records| records.expire(now, SWEEP_BATCH));
-        let unanswered = self.unanswered.expire(self.records.as_ref(), now, SWEEP_BATCH)?;
-        Ok(unanswered + self.records.expire(now, SWEEP_BATCH - unanswered)? + in_store?)
+        let ended = self.unanswered.count_ended(self.records.as_ref(), now, SWEEP_BATCH)?;
+        Ok(ended.max(self.records.expire(now, SWEEP_BATCH)?) + in_store?)
     }
 }
 

@@ -8,17 +8,18 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::proof_request::AnswerMode;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody};
+use selfsame_protocol::sign_in::transaction::Progress;
 use selfsame_storage::StoreError;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, Progress};
+use super::authorization::{Authorization, AuthorizationError, AuthorizationOrigin};
 use super::handle::{SignInError, SignInHandle};
 use super::records::{IssuedItem, TransactionId};
 use super::sessions::SessionCookie;
 use super::signing_keys::PublicJwk;
 use super::tokens::{LiveToken, TokenResponse};
-use super::transactions::{CompletedTransaction, ProofRequest};
+use super::transactions::{AnswerBinding, CompletedTransaction, ProofRequest, Shown};
 use crate::support::source_limits::TooManyRequests;
 
 /// The longest wait for the progress of a transaction.
@@ -52,12 +53,12 @@ pub enum SignInMessage {
         transaction: TransactionId,
         /// A verification request with one proof, in its JSON form.
         body: Box<Value>,
-        /// Whether the authenticator is on the browser's device.
+        /// How the authenticator got the request.
         mode: AnswerMode,
         /// The authenticator's address, for its share of the verifier.
         source: Option<IpAddr>,
-        /// Takes the secret of the return URL, for an answer from the browser's device.
-        reply: RpcReplyPort<Result<Option<String>, SignInCallError>>,
+        /// Takes what ties the answer to the browser.
+        reply: RpcReplyPort<Result<AnswerBinding, SignInCallError>>,
     },
     /// Accept a person's refusal; see [`SignInHandle::refuse`].
     Refuse {
@@ -91,7 +92,7 @@ pub enum SignInMessage {
         /// Takes the response for the application.
         reply: RpcReplyPort<Result<Delivery, SignInCallError>>,
     },
-    /// Give out the response to an answered transaction, once; see [`SignInHandle::complete`].
+    /// Give out the response to an answered transaction; see [`SignInHandle::complete`].
     Complete {
         /// The transaction.
         transaction: TransactionId,
@@ -99,6 +100,8 @@ pub enum SignInMessage {
         secret: String,
         /// The secret of the return URL, if the caller came by it.
         return_secret: Option<String>,
+        /// The digits that the person typed, if there are any.
+        digits: Option<String>,
         /// The session of the browser.
         session: OwnedSessionCookie,
         /// Takes the response for the application.
@@ -302,8 +305,9 @@ async fn answer(handle: SignInHandle, message: SignInMessage) {
         SignInMessage::Cancel { transaction, secret, reply } => {
             answered(reply, handle.cancel(transaction, &secret).await);
         }
-        SignInMessage::Complete { transaction, secret, return_secret, session, reply } => {
-            let completed = handle.complete(transaction, &secret, return_secret.as_deref(), session.as_cookie());
+        SignInMessage::Complete { transaction, secret, return_secret, digits, session, reply } => {
+            let shown = Shown { return_secret: return_secret.as_deref(), digits: digits.as_deref() };
+            let completed = handle.complete(transaction, &secret, shown, session.as_cookie());
             answered(reply, completed.await);
         }
         SignInMessage::Authenticate { client_id, secret, reply } => {

@@ -1,15 +1,19 @@
 //! Transactions: an authorization request is kept until a person has answered it, and its response
-//! is returned once.
+//! is given out, again to the same secret as long as that can be of use.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::authorize::AuthorizationRequest;
+use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, Initiator, WalletFailure};
-use selfsame_protocol::sign_in::records::{Answer, Challenge, Transaction};
+use selfsame_protocol::sign_in::records::AuthorizationCode;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::transaction::{
+    Answer, Challenge, DigitCheck, GivenResponse, MOST_EXTENSIONS, Progress, SealedResponse, ShortId, Transaction,
+    TransactionState,
+};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::identity::hash_text;
 use selfsame_protocol::verification::items::ItemError;
@@ -18,10 +22,10 @@ use selfsame_protocol::verification::request::{
 };
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
-use selfsame_storage::{Decision, RecordWrite, StoreError};
+use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError, StoredRecord};
 use serde_json::Value;
 
-use super::authorization::{Progress, check_mode, check_return, check_secret};
+use super::authorization::{check_digits, check_mode, check_return, check_secret};
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, hash_of, write};
 use super::session_registry::SessionRegistryMessage;
@@ -37,6 +41,8 @@ pub const LEGACY_ROOT_AGE: u64 = 3600;
 pub struct NewTransaction {
     /// The transaction's public id, a part of its URLs. It gives no right to complete the sign-in.
     pub id: TransactionId,
+    /// What the short address of the sign-in has in place of the id.
+    pub short_id: ShortId,
     /// The secret that the browser or program presents in later requests. Only its hash is stored.
     pub secret: String,
     /// When the transaction expires: [`crate::SignInSettings::transaction_lifetime`] after it was
@@ -76,6 +82,37 @@ pub struct ProofRequest {
     pub allows_cross_device: bool,
 }
 
+/// A transaction as pages show it, also after its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionView {
+    /// The proof that it asks for.
+    pub asked: ProofRequest,
+    /// Where it stands.
+    pub progress: Progress,
+    /// What its short address has in place of the id.
+    pub short_id: ShortId,
+}
+
+/// What ties an accepted answer to the browser that began the sign-in.
+#[derive(Clone, PartialEq, Eq)]
+pub enum AnswerBinding {
+    /// Nothing but the secret of the transaction.
+    Secret,
+    /// Also the secret of the return URL, which the authenticator opens.
+    ReturnUrl(String),
+    /// Also the digits that the authenticator shows.
+    Digits(String),
+}
+
+/// What the caller that completes a transaction has, beside its secret.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shown<'a> {
+    /// The secret of the return URL.
+    pub return_secret: Option<&'a str>,
+    /// The digits that the person typed.
+    pub digits: Option<&'a str>,
+}
+
 /// A completed transaction.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CompletedTransaction {
@@ -86,11 +123,29 @@ pub struct CompletedTransaction {
     pub new_session: Option<String>,
 }
 
-// The secrets of both are not in their debug form, because embedders write it to logs.
+impl NewTransaction {
+    /// Its progress until an authenticator opens the request: what the first call of
+    /// [`SignInHandle::follow`] has seen.
+    pub fn progress(&self) -> Progress {
+        Progress { state: TransactionState::Waiting, ends_at: self.expires_at, extensions_left: MOST_EXTENSIONS }
+    }
+}
+
+// The secrets of these are not in their debug form, because embedders write it to logs.
 impl fmt::Debug for NewTransaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { id, expires_at, .. } = self;
         f.debug_struct("NewTransaction").field("id", id).field("expires_at", expires_at).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AnswerBinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Secret => "Secret",
+            Self::ReturnUrl(_) => "ReturnUrl(hidden)",
+            Self::Digits(_) => "Digits(hidden)",
+        })
     }
 }
 
@@ -112,48 +167,145 @@ impl SignInHandle {
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
+        self.count_unprotected(&request);
+        self.begin_kept(request.into_kept(expected_subject), source, user_agent).await
+    }
+
+    async fn begin_kept(
+        &self,
+        request: KeptRequest,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
+    ) -> Result<NewTransaction, SignInError> {
         let state = &self.state;
         state.call(|reply| SessionRegistryMessage::OpenSignIn(source, reply), RESTART_PATIENCE).await??;
-        self.count_unprotected(&request);
-        let mut id = TransactionId([0; 16]);
-        state.random.fill(&mut id.0);
+        let mut short_id = ShortId([0; 10]);
+        state.random.fill(&mut short_id.0);
+        let id = TransactionId::from(short_id);
         let mut signal = B256::ZERO;
         state.random.fill(&mut signal.0);
         let mut challenge_seed = B256::ZERO;
         state.random.fill(&mut challenge_seed.0);
-        let secret = state.new_secret();
+        let (secret, now) = (state.new_secret(), state.clock.unix_seconds());
+        let expires_at = now.plus(state.settings.transaction_lifetime.as_secs());
         let transaction = Transaction {
-            request: request.into_kept(expected_subject),
+            short_id,
+            request,
             secret_hash: hash_of(&secret),
             signal,
             challenge_seed,
             challenges: 0,
-            initiator: Initiator::new(source, user_agent, state.clock.unix_seconds()),
+            initiator: Initiator::new(source, user_agent, now),
+            ends_at: expires_at,
+            extensions: 0,
             opened_at: None,
             opened: None,
+            refused: 0,
             answer: None,
             return_hash: None,
-            is_done: false,
+            digits: None,
+            response: None,
         };
-        let expires_at = state.clock.unix_seconds().plus(state.settings.transaction_lifetime.as_secs());
-        match state.write(vec![write(id.key(), None, &transaction, expires_at)]).await {
-            Ok(Decision::Written) => {
+        match self.write_transaction(id, None, &transaction).await {
+            Ok(true) => {
                 state.unanswered.add(id, expires_at);
-                Ok(NewTransaction { id, secret, expires_at })
+                Ok(NewTransaction { id, short_id, secret, expires_at })
             }
-            Ok(Decision::Changed) => {
-                Err(SignInError::unavailable("the random source returned an id or secret that is in use"))
-            }
+            Ok(false) => Err(SignInError::unavailable("the random source returned an id or secret that is in use")),
             Err(error) => {
                 state.session_registry.cast(SessionRegistryMessage::GiveBackSignIn(source));
-                Err(error.into())
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins again with the request of a transaction that ended without a response, for the caller
+    /// that has its secret. The new sign-in counts as one that is begun.
+    ///
+    /// # Errors
+    /// The response was given out, or there is no such transaction for this caller.
+    pub async fn begin_again(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
+    ) -> Result<NewTransaction, SignInError> {
+        self.await_given(IssuedItem::Transaction(id), None).await?;
+        let ReadRecord { value, .. } = self.kept(id)?;
+        check_secret(&value, secret)?;
+        self.check_redirect_uri(&value)?;
+        match value.progress(self.state.clock.unix_seconds()).state {
+            TransactionState::Done => Err(SignInError::no_transaction("it was completed before")),
+            _ => self.begin_kept(value.request, source, user_agent).await,
+        }
+    }
+
+    /// The sign-in of one of these transactions and secrets that is under way for the same request;
+    /// `None` when there is none. A browser that loads the address of the request again goes on with
+    /// it.
+    pub fn find_open(
+        &self,
+        request: &AuthorizationRequest,
+        expected_subject: Option<&str>,
+        transactions: &[(TransactionId, String)],
+    ) -> Result<Option<TransactionId>, SignInError> {
+        let wanted = request.clone().into_kept(expected_subject.map(str::to_owned));
+        let now = self.state.clock.unix_seconds();
+        for (id, secret) in transactions {
+            let Some(ReadRecord { value, .. }) = self.state.get::<Transaction>(&id.key())? else { continue };
+            let is_under_way = !matches!(value.progress(now).state, TransactionState::Over | TransactionState::Done);
+            if is_under_way && value.request == wanted && check_secret(&value, secret).is_ok() {
+                return Ok(Some(*id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives a transaction more time, for the caller that has its secret.
+    ///
+    /// # Errors
+    /// It does not wait for an answer, was extended as often as it can be, or does not exist for
+    /// this caller.
+    pub async fn extend(&self, id: TransactionId, secret: &str) -> Result<Progress, SignInError> {
+        self.await_given(IssuedItem::Transaction(id), None).await?;
+        let lifetime = self.state.settings.transaction_lifetime.as_secs();
+        loop {
+            let ReadRecord { value, stored } = self.kept(id)?;
+            check_secret(&value, secret)?;
+            let now = self.state.clock.unix_seconds();
+            let Some(extended) = value.with_more_time(now, lifetime) else {
+                let detail = "this sign-in gets no more time: it was answered, is over, or was extended twice";
+                return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+            };
+            if self.write_transaction(id, Some(&stored), &extended).await? {
+                self.state.unanswered.remove(id, value.ends_at);
+                self.state.unanswered.add(id, extended.ends_at);
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                return Ok(extended.progress(now));
             }
         }
     }
 
     /// The proof that a transaction asks an authenticator for.
+    ///
+    /// # Errors
+    /// There is no such transaction, or it is over.
     pub fn proof_request(&self, id: TransactionId) -> Result<ProofRequest, SignInError> {
-        let ReadRecord { value, stored } = self.transaction(id)?;
+        self.asked(self.transaction(id)?.value)
+    }
+
+    /// A transaction as pages show it, also after its end. It gives no right.
+    ///
+    /// # Errors
+    /// There is no such transaction any more, or its client is no longer configured.
+    pub fn view(&self, id: TransactionId) -> Result<TransactionView, SignInError> {
+        let ReadRecord { value, .. } = self.kept(id)?;
+        let (progress, short_id) = (value.progress(self.state.clock.unix_seconds()), value.short_id);
+        Ok(TransactionView { asked: self.asked(value)?, progress, short_id })
+    }
+
+    fn asked(&self, value: Transaction) -> Result<ProofRequest, SignInError> {
         let client = self.client_of(&value)?;
         let nonce = value.open_challenges().next().map_or(U256::ZERO, |challenge| challenge.nonce);
         Ok(ProofRequest {
@@ -165,7 +317,7 @@ impl SignInHandle {
             proof: client.proof,
             environment: client.environment,
             scopes: value.request.scopes,
-            expires_at: stored.expires_at,
+            expires_at: value.ends_at,
             is_answered: value.answer.is_some(),
             redirect_uri: value.request.target.redirect_uri,
             initiator: value.initiator,
@@ -189,8 +341,7 @@ impl SignInHandle {
                 return Ok(challenge);
             }
             let is_first = value.opened_at.is_none();
-            let written = self.state.write(vec![write(id.key(), Some(&stored), &given, stored.expires_at)]).await?;
-            if written == Decision::Written {
+            if self.write_transaction(id, Some(&stored), &given).await? {
                 if is_first {
                     self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
                 }
@@ -213,15 +364,15 @@ impl SignInHandle {
     /// proof answers the transaction. A source address may have a quarter of the permits of proofs
     /// that answer sign-ins.
     ///
-    /// Returns the secret of the return URL for an answer from the browser's own device: the
-    /// transaction is then completed only with it.
+    /// Returns what ties the answer to the browser: the transaction is then completed only with it.
+    /// A proof that does not hold is counted, so that the page of the sign-in can say so.
     pub async fn answer(
         &self,
         id: TransactionId,
         body: &Value,
         mode: AnswerMode,
         source: Option<IpAddr>,
-    ) -> Result<Option<String>, SignInError> {
+    ) -> Result<AnswerBinding, SignInError> {
         self.await_given(IssuedItem::Transaction(id), source).await?;
         let ReadRecord { value, .. } = self.transaction(id)?;
         let client = self.client_of(&value)?;
@@ -229,12 +380,37 @@ impl SignInHandle {
         let nonces = nonces_of_answer(body, &client, &value);
         let BoundRequest { request, identifier, nullifier } = read_answer(body, &client, &value.signal, nonces[0])?;
         check_unanswered(&value)?;
-        self.check_proof(&value.request.client_id, request, &nonces, source).await?;
+        if let Err(error) = self.check_proof(&value.request.client_id, request, &nonces, source).await {
+            if matches!(error, SignInError::Proof(_)) {
+                self.count_refused(id).await?;
+            }
+            return Err(error);
+        }
         let level = VerificationLevel::of_identifier(&identifier);
         let person = Person { nullifier, level, auth_time: self.state.clock.unix_seconds() };
-        let return_secret = (mode == AnswerMode::SameDevice).then(|| self.state.new_secret());
-        self.settle(id, Answer::Proved(person), return_secret.as_deref().map(hash_of)).await?;
-        Ok(return_secret)
+        let binding = match mode {
+            AnswerMode::SameDevice => AnswerBinding::ReturnUrl(self.state.new_secret()),
+            AnswerMode::CrossDevice => AnswerBinding::Secret,
+            AnswerMode::WithDigits => {
+                let mut random = [0; 8];
+                self.state.random.fill(&mut random);
+                AnswerBinding::Digits(DigitCheck::new(random).expected)
+            }
+        };
+        self.settle(id, Answer::Proved(person), &binding).await?;
+        Ok(binding)
+    }
+
+    /// Counts a proof that was not accepted, as far as it is counted.
+    async fn count_refused(&self, id: TransactionId) -> Result<(), SignInError> {
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            let Some(counted) = value.with_refused_proof(self.state.clock.unix_seconds()) else { return Ok(()) };
+            if self.write_transaction(id, Some(&stored), &counted).await? {
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                return Ok(());
+            }
+        }
     }
 
     /// Checks the proof of a request with each of these nonces, until it holds with one.
@@ -262,35 +438,39 @@ impl SignInHandle {
     /// Accepts a person's refusal as the transaction's answer.
     pub async fn refuse(&self, id: TransactionId) -> Result<(), SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
-        self.settle(id, Answer::Refused, None).await
+        self.settle(id, Answer::Refused, &AnswerBinding::Secret).await
     }
 
     /// Accepts as the transaction's answer that the person's wallet gives no proof.
     pub async fn fail(&self, id: TransactionId, failure: WalletFailure) -> Result<(), SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
-        self.settle(id, Answer::Failed(failure), None).await
+        self.settle(id, Answer::Failed(failure), &AnswerBinding::Secret).await
     }
 
     /// Why a transaction brought no proof, for a caller that has its secret, while its response was
     /// not given out; `None` when it brought one, or the person refused.
     pub async fn failure(&self, id: TransactionId, secret: &str) -> Result<Option<WalletFailure>, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
-        let ReadRecord { value, .. } = self.transaction(id)?;
+        let ReadRecord { value, .. } = self.kept(id)?;
         check_secret(&value, secret)?;
         Ok(match value.answer {
-            Some(Answer::Failed(failure)) if !value.is_done => Some(failure),
+            Some(Answer::Failed(failure)) if value.response.is_none() => Some(failure),
             _ => None,
         })
     }
 
-    async fn settle(&self, id: TransactionId, answer: Answer, return_hash: Option<B256>) -> Result<(), SignInError> {
+    async fn settle(&self, id: TransactionId, answer: Answer, binding: &AnswerBinding) -> Result<(), SignInError> {
+        let (return_hash, digits) = match binding {
+            AnswerBinding::Secret => (None, None),
+            AnswerBinding::ReturnUrl(secret) => (Some(hash_of(secret)), None),
+            AnswerBinding::Digits(digits) => (None, Some(DigitCheck { expected: digits.clone(), wrong: Vec::new() })),
+        };
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
             check_unanswered(&value)?;
-            let answered = Transaction { answer: Some(answer), return_hash, ..value };
-            let written = self.state.write(vec![write(id.key(), Some(&stored), &answered, stored.expires_at)]).await?;
-            if written == Decision::Written {
-                self.state.unanswered.remove(id, stored.expires_at);
+            let answered = Transaction { answer: Some(answer), return_hash, digits: digits.clone(), ..value };
+            if self.write_transaction(id, Some(&stored), &answered).await? {
+                self.state.unanswered.remove(id, answered.ends_at);
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
                 return Ok(());
             }
@@ -299,95 +479,84 @@ impl SignInHandle {
     }
 
     /// Ends a transaction for the browser or program that began it, which has the transaction's
-    /// secret. Returns the response `access_denied` to the application, once: of a cancellation and
-    /// an answer that race, the first one counts. Every answer that comes later is rejected.
+    /// secret, also when its time is over. Returns the response `access_denied` to the application,
+    /// the same again to the same secret: of a cancellation and an answer that race, the first one
+    /// counts. Every answer that comes later is rejected.
     ///
     /// # Errors
     /// The transaction was answered or completed before, or does not exist for this caller.
     pub async fn cancel(&self, id: TransactionId, secret: &str) -> Result<Delivery, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
         loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
+            let ReadRecord { value, stored } = self.kept(id)?;
             check_secret(&value, secret)?;
             self.check_redirect_uri(&value)?;
-            if value.is_done {
-                return Err(SignInError::no_transaction("it was completed before"));
+            if let Some(response) = &value.response {
+                return match response.is_error {
+                    true => Ok(self.respond_again(&value, response, secret)?.delivery),
+                    false => Err(SignInError::no_transaction("it was completed before")),
+                };
             }
             check_unanswered(&value)?;
-            let target = value.request.target.clone();
-            let cancelled = Transaction { answer: Some(Answer::Refused), is_done: true, ..value };
-            let written = self.state.write(vec![write(id.key(), Some(&stored), &cancelled, stored.expires_at)]).await?;
-            if written == Decision::Written {
-                self.state.unanswered.remove(id, stored.expires_at);
+            let fields = error_fields("access_denied", "the person cancelled the sign-in");
+            let (target, ends_at) = (value.request.target.clone(), value.ends_at);
+            let response = self.seal(&GivenResponse { fields: fields.clone(), new_session: None }, secret)?;
+            let cancelled = Transaction { answer: Some(Answer::Refused), response: Some(response), ..value };
+            if self.write_transaction(id, Some(&stored), &cancelled).await? {
+                self.state.unanswered.remove(id, ends_at);
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-                let fields = error_fields("access_denied", "the person cancelled the sign-in");
                 return Ok(target.deliver(fields, &self.provider().issuer));
             }
             // An authenticator opened the request, or an answer came first.
         }
     }
 
-    /// Takes back a transaction that [`SignInHandle::begin`] began for `source`, and that its
-    /// person never sees: deletes its record, so that it does not count as open. A transaction
-    /// that was answered stays.
+    /// Returns the response to an answered transaction. Unless the caller is a program, the browser's
+    /// session then holds the person for this client. An answer from the browser's own device needs
+    /// the secret of its return URL too, and one whose wallet asked for digits needs those.
     ///
-    /// # Errors
-    /// The transaction was answered before, or does not exist for this caller; or its record cannot
-    /// be deleted. It then counts as open until it expires.
-    pub async fn abandon(&self, begun: &NewTransaction, source: Option<IpAddr>) -> Result<(), SignInError> {
-        let NewTransaction { id, secret, .. } = begun;
-        loop {
-            let ReadRecord { value, stored } = self.transaction(*id)?;
-            check_secret(&value, secret)?;
-            check_unanswered(&value)?;
-            let expires_at = stored.expires_at;
-            let deletion = RecordWrite { key: id.key(), before: Some(stored), after: None };
-            if self.state.write(vec![deletion]).await? == Decision::Written {
-                self.state.unanswered.remove(*id, expires_at);
-                self.state.session_registry.cast(SessionRegistryMessage::Changed(*id));
-                self.state.session_registry.cast(SessionRegistryMessage::GiveBackSignIn(source));
-                return Ok(());
-            }
-            // An authenticator opened the request, or an answer came first.
-        }
-    }
-
-    /// Returns the response to an answered transaction, once. Unless the caller is a program, the
-    /// browser's session then holds the person for this client. An answer from the browser's own
-    /// device needs the secret of its return URL too.
+    /// The same secret gets the same response again, because browsers and proxies repeat a GET whose
+    /// answer was lost: until the code in it was used or has expired, for the time of a code when
+    /// there is none in it, and an error always.
     pub async fn complete(
         &self,
         id: TransactionId,
         secret: &str,
-        return_secret: Option<&str>,
+        shown: Shown<'_>,
         session: SessionCookie<'_>,
     ) -> Result<CompletedTransaction, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
         if let SessionCookie::HostOnly(session) | SessionCookie::Plain(session) = session {
             self.await_given(IssuedItem::Session(session), None).await?;
         }
-        if self.transaction(id)?.value.answer.is_none() {
+        if self.kept(id)?.value.answer.is_none() {
             // Another replica may have the answer.
             self.state.catching_up.find().await.map_err(StoreError::from)?;
         }
-        let ReadRecord { mut value, stored } = self.transaction(id)?;
+        let ReadRecord { value, stored } = self.kept(id)?;
         check_secret(&value, secret)?;
         self.check_redirect_uri(&value)?;
+        let now = self.state.clock.unix_seconds();
         let answer = match value.answer {
             Some(Answer::Proved(person)) if self.state.has_ended(&person) => {
                 return Err(SignInError::no_transaction("the sign-in was ended by the operator"));
             }
-            Some(answer) if !value.is_done => answer,
-            Some(_) => return Err(SignInError::no_transaction("it was completed before")),
+            Some(answer) => answer,
+            None if now >= value.ends_at => return Err(SignInError::no_transaction("it ended without an answer")),
             None => {
                 let detail = "this sign-in has not been answered yet; follow the transaction first";
                 return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
             }
         };
-        check_return(&value, return_secret)?;
-        value.is_done = true;
-        let mut writes = vec![write(id.key(), Some(&stored), &value, stored.expires_at)];
-        let target = value.request.target.clone();
+        check_return(&value, shown.return_secret)?;
+        if let Err(rejection) = check_digits(&value, shown.digits) {
+            self.count_wrong_digits(id, shown.digits.unwrap_or_default()).await?;
+            return Err(rejection.into());
+        }
+        if let Some(response) = &value.response {
+            return self.respond_again(&value, response, secret);
+        }
+        let mut writes = Vec::new();
         let (mut new_session, mut granted) = (None, None);
         let expected = value.request.expected_subject.as_deref();
         let fields = match answer {
@@ -402,23 +571,103 @@ impl SignInHandle {
                 self.grant(&value.request, person, &mut writes).await?
             }
         };
+        let given = GivenResponse { fields, new_session };
+        let done = Transaction { response: Some(self.seal(&given, secret)?), ..value };
+        writes.push(write(id.key(), Some(&stored), &done, done.kept_until()));
         match self.state.write(writes).await? {
             Decision::Written => {
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
                 if let Some(person) = granted {
-                    self.announce_sign_in(&value.request.client_id, person, false);
+                    self.announce_sign_in(&done.request.client_id, person, false);
                 }
-                Ok(CompletedTransaction { delivery: target.deliver(fields, &self.provider().issuer), new_session })
+                let delivery = done.request.target.deliver(given.fields, &self.provider().issuer);
+                Ok(CompletedTransaction { delivery, new_session: given.new_session })
             }
-            // Another caller completed the transaction, or another tab of the browser changed the
-            // session.
-            Decision::Changed if self.progress(id, secret)? != Progress::Over => {
-                Err(SignInError::unavailable("this browser is signing in elsewhere at the same time"))
-            }
-            Decision::Changed => Err(SignInError::no_transaction("another caller completed it")),
+            Decision::Changed => match self.kept(id)?.value {
+                // Another request with the same secret completed the transaction.
+                Transaction { response: Some(response), .. } => self.respond_again(&done, &response, secret),
+                // Another tab of the browser changed the session.
+                _ => Err(SignInError::unavailable("this browser is signing in elsewhere at the same time")),
+            },
         }
     }
 
+    /// The response that a transaction's caller got before, for the same caller.
+    fn respond_again(
+        &self,
+        transaction: &Transaction,
+        response: &SealedResponse,
+        secret: &str,
+    ) -> Result<CompletedTransaction, SignInError> {
+        let now = self.state.clock.unix_seconds();
+        let is_of_use = match response.code_hash {
+            _ if response.is_error => true,
+            Some(code_hash) => {
+                let key = RecordKey { kind: RecordKind::AuthorizationCode, id: code_hash };
+                let code = self.state.get::<AuthorizationCode>(&key)?;
+                code.is_some_and(|code| code.value.used_for.is_none() && now < code.value.valid_until)
+            }
+            None => now < response.given_at.plus(self.state.settings.code_lifetime.as_secs()),
+        };
+        if !is_of_use {
+            return Err(SignInError::no_transaction("it was completed before"));
+        }
+        let given = response.open(secret).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
+        let delivery = transaction.request.target.deliver(given.fields, &self.provider().issuer);
+        Ok(CompletedTransaction { delivery, new_session: given.new_session })
+    }
+
+    /// A response as it is stored, for the holder of the transaction's secret.
+    fn seal(&self, given: &GivenResponse, secret: &str) -> Result<SealedResponse, SignInError> {
+        let mut nonce = [0; 12];
+        self.state.random.fill(&mut nonce);
+        let sealed = SealedResponse::seal(given, self.state.clock.unix_seconds(), secret, nonce);
+        sealed.map_err(|error| SignInError::unavailable(error.to_string()))
+    }
+
+    /// Counts digits that are not those of the wallet; the last try ends the transaction. A text
+    /// that is not three digits is a slip, and not counted.
+    async fn count_wrong_digits(&self, id: TransactionId, typed: &str) -> Result<(), SignInError> {
+        while DigitCheck::is_try(typed) {
+            let ReadRecord { value, stored } = self.kept(id)?;
+            let counted = value.with_wrong_digits(typed, self.state.clock.unix_seconds());
+            if counted == value {
+                break;
+            }
+            let is_over = counted.digits.is_none();
+            if self.write_transaction(id, Some(&stored), &counted).await? {
+                if is_over {
+                    self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                    return Err(SignInError::no_transaction("the wrong digits were typed three times"));
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a transaction, if its record is still as it was read. Returns whether it was written.
+    async fn write_transaction(
+        &self,
+        id: TransactionId,
+        before: Option<&StoredRecord>,
+        after: &Transaction,
+    ) -> Result<bool, SignInError> {
+        let written = self.state.write(vec![write(id.key(), before, after, after.kept_until())]).await?;
+        Ok(written == Decision::Written)
+    }
+
+    /// A transaction whose time is not over.
     pub(super) fn transaction(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
+        let read = self.kept(id)?;
+        match self.state.clock.unix_seconds() < read.value.ends_at {
+            true => Ok(read),
+            false => Err(SignInError::no_transaction("its time is over")),
+        }
+    }
+
+    /// A transaction, also one whose time is over.
+    pub(super) fn kept(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
         let missing = || SignInError::no_transaction("there is no such transaction");
         self.state.get::<Transaction>(&id.key())?.ok_or_else(missing)
     }
@@ -513,8 +762,15 @@ mod tests {
         let forms = [
             format!(
                 "{:?}",
-                NewTransaction { id: TransactionId([1; 16]), secret: secret(), expires_at: UnixSeconds(1) }
+                NewTransaction {
+                    id: TransactionId([1; 16]),
+                    short_id: ShortId([1; 10]),
+                    secret: secret(),
+                    expires_at: UnixSeconds(1)
+                }
             ),
+            format!("{:?}", AnswerBinding::ReturnUrl(secret())),
+            format!("{:?}", AnswerBinding::Digits(secret())),
             format!("{:?}", SessionCookie::HostOnly(SECRET)),
             format!("{:?}", SessionCookie::Plain(SECRET)),
             format!(

@@ -18,7 +18,7 @@ use crate::encoding::{DecodeError, Encoding, encode};
 // the same secret: neither the store nor a copy of it tells which applications belong together.
 // Each session has a secret of its own and is written once, so its key encrypts one text.
 
-/// What the key is for: no other use of the secret gives the same key (RFC 5869, section 3.2).
+/// What the key is for ([`seal_for_holder`]).
 const PURPOSE: &[u8] = b"selfsame browser session";
 
 /// The length of an encrypted session is a multiple of this number of bytes: its exact length would
@@ -37,9 +37,9 @@ pub struct SealedSession {
 encode_fields!(SealedSession { nonce, ciphertext } version 2 of "browser session");
 
 /// The cipher refuses a key or a text. It does not for a session of
-/// [`super::records::MOST_SIGN_INS`] sign-ins.
+/// [`super::records::MOST_SIGN_INS`] sign-ins, nor for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a browser's session cannot be encrypted")]
+#[error("a text for the holder of a secret cannot be encrypted")]
 pub struct SealError;
 
 impl SealedSession {
@@ -51,13 +51,7 @@ impl SealedSession {
         let mut text = Zeroizing::new(encode(session));
         let padded = text.len().next_multiple_of(PADDING);
         text.resize(padded, 0);
-        let mut ciphertext = text.to_vec();
-        let sealed = cipher(secret).ok_or(SealError)?.seal_in_place_append_tag(
-            Nonce::assume_unique_for_key(nonce),
-            Aad::empty(),
-            &mut ciphertext,
-        );
-        sealed.map_err(|_| SealError)?;
+        let ciphertext = seal_for_holder(PURPOSE, secret, nonce, text.to_vec())?;
         Ok(Self { nonce, ciphertext })
     }
 
@@ -66,21 +60,54 @@ impl SealedSession {
     /// # Errors
     /// The session is another secret's, or was changed, or is not the encoding of a session.
     pub fn open(&self, secret: &str) -> Result<BrowserSession, DecodeError> {
-        let mut text = Zeroizing::new(self.ciphertext.clone());
-        let nonce = Nonce::assume_unique_for_key(self.nonce);
-        let cipher = cipher(secret).ok_or(DecodeError::NotAuthentic)?;
-        let opened = cipher.open_in_place(nonce, Aad::empty(), &mut text).map_err(|_| DecodeError::NotAuthentic)?;
-        let mut rest = &*opened;
+        let text = open_for_holder(PURPOSE, secret, self.nonce, &self.ciphertext)?;
+        let mut rest = text.as_slice();
         let session = BrowserSession::decode(&mut rest)?;
         let is_padding = rest.len() < PADDING && rest.iter().all(|byte| *byte == 0);
         if is_padding { Ok(session) } else { Err(DecodeError::LeftOver(rest.len())) }
     }
 }
 
-/// The cipher whose key is derived from a secret.
-fn cipher(secret: &str) -> Option<LessSafeKey> {
+/// Encrypts a text for the holder of `secret`, who alone can read it. `purpose` is what the text is:
+/// no other use of the secret gives the same key (RFC 5869, section 3.2). `nonce` is random.
+///
+/// # Errors
+/// [`SealError`].
+pub(super) fn seal_for_holder(
+    purpose: &[u8],
+    secret: &str,
+    nonce: [u8; 12],
+    mut text: Vec<u8>,
+) -> Result<Vec<u8>, SealError> {
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let cipher = cipher(purpose, secret).ok_or(SealError)?;
+    cipher.seal_in_place_append_tag(nonce, Aad::empty(), &mut text).map_err(|_| SealError)?;
+    Ok(text)
+}
+
+/// Decrypts what was encrypted for the holder of `secret`, for the same purpose.
+///
+/// # Errors
+/// It is another secret's, or was changed.
+pub(super) fn open_for_holder(
+    purpose: &[u8],
+    secret: &str,
+    nonce: [u8; 12],
+    ciphertext: &[u8],
+) -> Result<Zeroizing<Vec<u8>>, DecodeError> {
+    let mut text = Zeroizing::new(ciphertext.to_vec());
+    let cipher = cipher(purpose, secret).ok_or(DecodeError::NotAuthentic)?;
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let length = cipher.open_in_place(nonce, Aad::empty(), &mut text).map_err(|_| DecodeError::NotAuthentic)?.len();
+    text.truncate(length);
+    Ok(text)
+}
+
+/// The cipher whose key is derived from a secret for a purpose.
+fn cipher(purpose: &[u8], secret: &str) -> Option<LessSafeKey> {
     let key = Salt::new(HKDF_SHA256, &[]).extract(secret.as_bytes());
-    let key = key.expand(&[PURPOSE], &AES_256_GCM).ok()?;
+    let purposes = [purpose];
+    let key = key.expand(&purposes, &AES_256_GCM).ok()?;
     Some(LessSafeKey::new(UnboundKey::from(key)))
 }
 

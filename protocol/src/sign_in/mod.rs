@@ -7,7 +7,8 @@
 //! | [`response`] | response types and modes, the delivery of a response to the redirect URI, and the error codes |
 //! | [`browser_session`] | the stored form of a browser's session, and which requests may end it |
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed, and why a wallet gives no proof |
-//! | [`records`] | the stored records of the provider |
+//! | [`transaction`] | an authorization request under way: where it stands, more time, digits, the response that can be repeated |
+//! | [`records`] | the other stored records of the provider |
 //! | [`claims`] | the claims of ID tokens and of user-info |
 //! | [`discovery`] | the discovery document: the algorithms that the provider signs with, the languages of the pages |
 
@@ -20,6 +21,7 @@ pub mod records;
 pub mod response;
 #[cfg(test)]
 mod tests;
+pub mod transaction;
 
 pub use authorize::{AuthorizationRequest, AuthorizeRejection, Client, Parameters};
 pub use discovery::{Language, SigningAlgorithm};

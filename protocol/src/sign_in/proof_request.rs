@@ -146,29 +146,42 @@ impl Initiator {
     }
 }
 
-/// How the authenticator got a proof request.
+/// How the authenticator got a proof request, and what ties its answer to the browser that began the
+/// sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerMode {
-    /// It opened a link on the device where the browser is.
+    /// It opened a link on the device where the browser is, and opens the return URL there.
     SameDevice,
     /// It scanned a code, or does not know.
     CrossDevice,
+    /// It was opened from the short page on another device, and shows digits that the person types
+    /// where the sign-in began.
+    WithDigits,
 }
 
 impl AnswerMode {
-    /// Reads the member `mode` of an answer; an authenticator that does not send it counts as
-    /// another device.
+    /// Reads the members `mode` and `digits` of an answer; an authenticator that sends neither
+    /// counts as another device.
     ///
     /// # Errors
-    /// `mode` is neither `"same_device"` nor `"cross_device"`.
-    pub fn read(mode: Option<&Value>) -> Result<Self, SignInRejection> {
-        match mode.map(Value::as_str) {
-            None | Some(Some("cross_device")) => Ok(Self::CrossDevice),
-            Some(Some("same_device")) => Ok(Self::SameDevice),
-            Some(_) => {
-                let detail = "mode must be 'same_device' or 'cross_device'";
-                Err(SignInRejection::of("mode", ErrorKind::InvalidRequest, detail))
-            }
+    /// `mode` is neither `"same_device"` nor `"cross_device"`, `digits` is no truth value, or an
+    /// answer from the same device asks for digits.
+    pub fn read(mode: Option<&Value>, digits: Option<&Value>) -> Result<Self, SignInRejection> {
+        let wrong = |attribute, detail| Err(SignInRejection::of(attribute, ErrorKind::InvalidRequest, detail));
+        let is_same = match mode.map(Value::as_str) {
+            None | Some(Some("cross_device")) => false,
+            Some(Some("same_device")) => true,
+            Some(_) => return wrong("mode", "mode must be 'same_device' or 'cross_device'"),
+        };
+        match (is_same, digits.map(Value::as_bool)) {
+            (_, Some(None)) => wrong("digits", "digits must be true or false"),
+            (true, Some(Some(true))) => wrong(
+                "digits",
+                "digits are for an answer from another device; leave them out, or send mode 'cross_device'",
+            ),
+            (true, _) => Ok(Self::SameDevice),
+            (false, Some(Some(true))) => Ok(Self::WithDigits),
+            (false, _) => Ok(Self::CrossDevice),
         }
     }
 }
@@ -313,12 +326,29 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_mode_comes_from_another_device() {
-        let read = |mode: Option<Value>| AnswerMode::read(mode.as_ref());
-        assert_eq!(read(None), Ok(AnswerMode::CrossDevice));
-        assert_eq!(read(Some(json!("cross_device"))), Ok(AnswerMode::CrossDevice));
-        assert_eq!(read(Some(json!("same_device"))), Ok(AnswerMode::SameDevice));
-        for wrong in [json!("SAME_DEVICE"), json!(null), json!(1)] {
-            assert!(read(Some(wrong)).is_err());
+        use AnswerMode::{CrossDevice, SameDevice, WithDigits};
+
+        let (same, cross) = (json!("same_device"), json!("cross_device"));
+        #[rustfmt::skip]
+        let table = [
+            (None, None, Ok(CrossDevice)),
+            (Some(&cross), None, Ok(CrossDevice)),
+            (Some(&same), None, Ok(SameDevice)),
+            (None, Some(json!(true)), Ok(WithDigits)),
+            (Some(&cross), Some(json!(true)), Ok(WithDigits)),
+            (Some(&cross), Some(json!(false)), Ok(CrossDevice)),
+            (Some(&same), Some(json!(false)), Ok(SameDevice)),
+            (Some(&same), Some(json!(true)), Err("digits")),
+            (None, Some(json!("true")), Err("digits")),
+            (None, Some(json!(null)), Err("digits")),
+            (Some(&json!("SAME_DEVICE")), None, Err("mode")),
+            (Some(&json!(null)), None, Err("mode")),
+            (Some(&json!(1)), None, Err("mode")),
+        ];
+        for (mode, digits, expected) in table {
+            let read = AnswerMode::read(mode, digits.as_ref());
+            let read = read.map_err(|rejection| rejection.attribute.unwrap_or_default());
+            assert_eq!(read, expected, "{mode:?} {digits:?}");
         }
     }
 

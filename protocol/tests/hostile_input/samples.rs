@@ -35,10 +35,12 @@ use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest, WalletFailure};
 use selfsame_protocol::sign_in::records::{
-    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, OpenedRequest, SigningKey, SigningKeys,
-    Transaction,
+    AccessToken, AuthorizationCode, BrowserSession, ClientSession, SigningKey, SigningKeys,
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
+use selfsame_protocol::sign_in::transaction::{
+    Answer, DigitCheck, OpenedRequest, SealedResponse, ShortId, Transaction,
+};
 use selfsame_protocol::signature::Signature;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
@@ -323,8 +325,11 @@ fields! {
     Initiator { network, user_agent, time }
     OpenedRequest { request, signed }
     Transaction {
-        request, secret_hash, signal, challenge_seed, challenges, initiator, opened_at, opened, answer, return_hash, is_done,
+        short_id, request, secret_hash, signal, challenge_seed, challenges, initiator, ends_at, extensions, opened_at, opened,
+        refused, answer, return_hash, digits, response,
     }
+    DigitCheck { expected, wrong }
+    SealedResponse { given_at, code_hash, is_error, nonce, ciphertext }
     AuthorizationCode { client_id, redirect_uri, person, scopes, nonce, code_challenge, valid_until, used_for }
     AccessToken { client_id, person, scopes, issued_at }
     ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type }

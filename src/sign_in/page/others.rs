@@ -20,31 +20,10 @@ use crate::http::Response;
 
 // The pages that show an address for authenticators, with the script that copies it.
 
-/// The page for a browser that opened the address for authenticators. It shows the code of
-/// `wallet_link` where `allows_cross_device`.
-pub fn for_authenticators(
-    frame: &Frame<'_>,
-    request_url: &str,
-    wallet_link: &str,
-    allows_cross_device: bool,
-) -> Response {
+/// An address for authenticators, to copy, and its QR code where another device may scan it.
+pub fn address(frame: &Frame<'_>, address: &str, has_code: bool) -> Markup {
     let words = frame.words;
-    let title = words.say("address-title");
-    let body = html! {
-        main {
-            h1 { (title) }
-            (address(frame, request_url, wallet_link, allows_cross_device))
-        }
-        script src={ (frame.root) "/sign-in-address.js" } defer {}
-    };
-    frame.respond(StatusCode::OK, &title, &body, &format!("script-src 'self'; {LOADS_WITHOUT_FORM}"))
-}
-
-/// An address for authenticators, to copy, and the QR code of `link`, to scan, where that is
-/// allowed.
-fn address(frame: &Frame<'_>, address: &str, link: &str, allows_cross_device: bool) -> Markup {
-    let words = frame.words;
-    let code = figure(frame, link).filter(|_| allows_cross_device);
+    let code = figure(frame, address).filter(|_| has_code);
     html! {
         p { (words.say("address-purpose")) }
         p { @if code.is_some() { (words.say("address-copy-or-scan")) } @else { (words.say("address-copy")) } }
@@ -120,7 +99,7 @@ pub fn connect(frame: &Frame<'_>, uri: &str, shown: &Shown) -> Response {
                 }
             }
             p.quiet { (words.say("connect-unchecked")) }
-            (address(frame, uri, uri, true))
+            (address(frame, uri, true))
         }
         script src={ (frame.root) "/sign-in-address.js" } defer {}
     };

@@ -7,7 +7,7 @@ use selfsame_protocol::sign_in::proof_request::Initiator;
 use selfsame_protocol::time::UnixSeconds;
 
 use super::frame::{Frame, LOADS_WITHOUT_FORM};
-use super::others::time;
+use super::others::{address, time};
 use super::problems::begin_again;
 use super::words::Words;
 use super::{Application, State};
@@ -28,6 +28,8 @@ pub struct ShortPage<'a> {
     /// The authenticators that may answer, the first one first; none when `is_denied`, or when
     /// there is nothing to answer.
     pub wallets: Vec<WalletOffer>,
+    /// An address to copy into an authenticator, where no link is configured that opens one.
+    pub address: Option<String>,
     /// Whether the application takes no answer from this device.
     pub is_denied: bool,
     /// The time of the page.
@@ -61,7 +63,10 @@ pub fn short(frame: &Frame<'_>, page: &ShortPage<'_>) -> Response {
                     p.warning { (words.say("short-warning")) }
                     (begun(frame, page))
                 }
-                (offers(frame, &page.wallets))
+                @match &page.address {
+                    Some(text) => { (address(frame, text, false)) }
+                    None => { (offers(frame, &page.wallets)) }
+                }
             } @else {
                 p { (words.say(closed(page))) }
             }

@@ -143,13 +143,14 @@ impl<'p> FlowBrowser<'p> {
     pub async fn authorize(&self, asked: &FlowRequest) -> Response {
         let url = Url::parse_with_params(&self.client.daemon.sign_in("/authorize"), asked.pairs()).expect("a URL");
         let request = self.client.http.get(url).header(ACCEPT, "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8");
-        request.header("Cookie", &self.session).send().await.expect("an answer")
+        self.client.show_page(request.header("Cookie", &self.session).send().await.expect("an answer")).await
     }
 
     /// The same by a form that the browser posts.
     pub async fn authorize_by_post(&self, asked: &FlowRequest) -> Response {
         let request = self.client.http.post(self.client.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
-        request.header("Cookie", &self.session).form(&asked.pairs()).send().await.expect("an answer")
+        let request = request.header("Cookie", &self.session).form(&asked.pairs());
+        self.client.show_page(request.send().await.expect("an answer")).await
     }
 
     /// Signs `person` in with a proof; the application checks the whole response.

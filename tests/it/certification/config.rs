@@ -166,13 +166,16 @@ async fn every_url_is_https_under_tls() {
     let asked = SignInAnswer::of(get(request_url, "*/*").await).await;
     assert!(asked.text("answer_url").starts_with(&issuer), "{asked:?}");
 
-    let page = get(&authorize(&[]), "text/html").await;
-    let cookie = page.headers()[SET_COOKIE].to_str().expect("text").to_owned();
+    let begun = get(&authorize(&[]), "text/html").await;
+    let cookie = begun.headers()[SET_COOKIE].to_str().expect("text").to_owned();
     assert!(cookie.split("; ").any(|part| part == "Secure"), "{cookie}");
+    let page = format!("{issuer}{}", begun.headers()[LOCATION].to_str().expect("text"));
+    let page = http.get(page).header(ACCEPT, "text/html").header("Cookie", cookie.split(';').next().expect("a pair"));
+    let page = page.send().await.expect("an answer");
     let text = page.text().await.expect("text");
     // The namespace of SVG in the picture is not an address that the browser loads.
     let text = text.replace("http://www.w3.org/2000/svg", "");
-    assert!(text.contains(&format!("href=\"{issuer}/authorize/")) && !text.contains("http://"), "{text}");
+    assert!(text.contains(&format!("href=\"{issuer}/s/")) && !text.contains("http://"), "{text}");
 
     let refused = get(&authorize(&[("prompt", "none")]), "text/html").await;
     let response = fragment_or_query(refused.headers()[LOCATION].to_str().expect("text"));

@@ -56,8 +56,7 @@ async fn make_all_requests(
     // A sign-in through the page, with every token through the front channel.
     let hybrid = [("response_type", "code id_token token")];
     let page = send(http.get(authorize(&hybrid)).header(ACCEPT, "text/html")).await;
-    let path = page.headers()[SET_COOKIE].to_str().expect("text").split("; Path=").nth(1).expect("a path").to_owned();
-    let base = url(path.split(';').next().expect("a path"));
+    let base = url(page.headers()[LOCATION].to_str().expect("text"));
     let (name, secret) = cookie_of(&page);
     let secret = secrets.keep("a transaction's secret", &secret);
     let opened = SignInSession::open(&format!("{base}/request")).await.expect("the sign-in starts");

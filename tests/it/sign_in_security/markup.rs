@@ -85,7 +85,8 @@ async fn parameters_of_authorize_are_escaped_in_pages() {
             let others: Vec<_> = others.into_iter().filter(|(other, _)| *other != name).collect();
             let changes = [&others[..], &[(name, MARKUP)]].concat();
             let url = client.authorization_url(&changes);
-            for cookie in ["", &session, &format!("selfsame_session={MARKUP}; selfsame_transaction={MARKUP}")] {
+            for cookie in ["", &session, &format!("selfsame_session={MARKUP}; selfsame_transaction_{MARKUP}={MARKUP}")]
+            {
                 for accept in ["text/html", "*/*", "application/json"] {
                     let get = client.http.get(&url);
                     let post = client.http.post(client.daemon.sign_in("/authorize")).form(&parameters(&changes));
@@ -181,11 +182,16 @@ async fn input_of_other_endpoints_is_never_markup_in_an_answer() {
         format!("{issuer}/userinfo?access_token={encoded}"),
         format!("{base}/{encoded}"),
         format!("{base}/complete?{encoded}"),
+        format!("{base}/complete?digits={encoded}"),
+        format!("{issuer}/authorize/{encoded}"),
+        format!("{issuer}/s/{encoded}"),
     ] {
         for method in [Method::GET, Method::POST, Method::PUT] {
             let request = client.http.request(method.clone(), &url).header(ACCEPT, "text/html");
-            requests
-                .push((format!("{method} {url}"), request.header("Cookie", format!("selfsame_transaction={MARKUP}"))));
+            requests.push((
+                format!("{method} {url}"),
+                request.header("Cookie", format!("selfsame_transaction_{MARKUP}={MARKUP}")),
+            ));
         }
     }
     for body in [json!({"error": MARKUP}), json!({MARKUP: MARKUP}), json!({"protocol_version": MARKUP}), json!(MARKUP)]

@@ -102,7 +102,7 @@ async fn a_proof_and_a_secret_belong_to_one_transaction() {
             let url = format!("{}/{path}", base(&ours));
             let bearer = client.http.get(&url).bearer_auth(other.text("secret"));
             client.send(bearer).await.expect_error(404, "not_found", "invalid_request");
-            let cookie = format!("selfsame_transaction={}", other.text("secret"));
+            let cookie = format!("selfsame_transaction_{}={}", ours.text("transaction"), other.text("secret"));
             let cookie = client.http.get(&url).header("Cookie", cookie);
             client.send(cookie).await.expect_error(404, "not_found", "invalid_request");
         }

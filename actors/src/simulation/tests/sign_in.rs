@@ -15,8 +15,8 @@ use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client};
 use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, RequestForms, SignInRequest};
-use selfsame_protocol::sign_in::records::MOST_CHALLENGES;
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
+use selfsame_protocol::sign_in::transaction::MOST_CHALLENGES;
 use selfsame_protocol::{B256, U256};
 use selfsame_storage::{
     Decision, EmbeddedRecords, GroupCommit, RecordKey, RecordKind, RecordWrite, Records, Store, StoredRecord,
@@ -27,7 +27,8 @@ use super::{CLIENTS, DOMAIN, check_repeats, checks, play_and_count};
 use crate::clock::Clock;
 use crate::simulation::{FaultRates, Run, Simulation};
 use crate::{
-    NewTransaction, SessionCookie, Settings, SignInClient, SignInError, SignInHandle, SignInSettings, TOKEN_LIFETIME,
+    NewTransaction, SessionCookie, Settings, Shown, SignInClient, SignInError, SignInHandle, SignInSettings,
+    TOKEN_LIFETIME,
 };
 
 const REDIRECT_URI: &str = "https://app.example/callback";
@@ -299,7 +300,7 @@ impl Caller {
         let begun = self.known.all()[number].begun.clone();
         let cookie = if self.run.random().once_in(2) { SessionCookie::Unwanted } else { SessionCookie::Missing };
         let began_at = self.now();
-        let completed = self.sign_in.complete(begun.id, &begun.secret, None, cookie).await;
+        let completed = self.sign_in.complete(begun.id, &begun.secret, Shown::default(), cookie).await;
         let (delivery, session) = match completed {
             Ok(completed) => (completed.delivery, completed.new_session),
             Err(error) => return self.note_error("it is not completed", number, &error),
@@ -309,7 +310,13 @@ impl Caller {
         self.run.note(format!("{number} is completed, with a code: {}", code.is_some()));
         let issued_at = self.now();
         let known = &mut self.known.all()[number];
-        assert!(!known.is_completed, "{number} is completed twice");
+        if known.is_completed {
+            // The same secret gets the same response.
+            assert_eq!(known.code.as_ref().map(|known| &*known.code), code, "{number} has another code");
+            let secret = known.session.as_ref().map(|known| &known.secret);
+            assert_eq!(secret, session.as_ref(), "{number} has another session");
+            return;
+        }
         known.is_completed = true;
         assert!(!known.given.is_empty(), "{number} was never answered");
         if let Some(answer) = known.answer {

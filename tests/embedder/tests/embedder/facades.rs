@@ -7,9 +7,9 @@ use selfsame_actors::protocol::sign_in::proof_request::AnswerMode;
 use selfsame_actors::protocol::sign_in::response::Delivery;
 use selfsame_actors::ractor::{Actor, ActorRef, Message, RpcReplyPort, call_t};
 use selfsame_actors::{
-    Authorization, AuthorizationCallError, AuthorizationOrigin, BegunSignIn, JwkParameters, LiveToken,
+    AnswerBinding, Authorization, AuthorizationCallError, AuthorizationOrigin, BegunSignIn, JwkParameters, LiveToken,
     OwnedSessionCookie, Progress, Service, ServiceEvent, SignInActor, SignInCallError, SignInMessage, TokenResponse,
-    Verification, VerificationActor, VerificationCallError, VerificationMessage,
+    TransactionState, Verification, VerificationActor, VerificationCallError, VerificationMessage,
 };
 
 use super::application::{
@@ -145,11 +145,11 @@ impl SignInByMessages {
     async fn begin(&self) -> BegunSignIn {
         match self.authorize(&[], None).await.expect("the request is valid") {
             Authorization::ProofRequested(begun) => *begun,
-            Authorization::Granted(delivery) => panic!("{delivery:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
-    async fn answer(&self, begun: &BegunSignIn, person: u64) -> Result<Option<String>, SignInCallError> {
+    async fn answer(&self, begun: &BegunSignIn, person: u64) -> Result<AnswerBinding, SignInCallError> {
         let (transaction, mode) = (begun.transaction.id, AnswerMode::CrossDevice);
         let body = Box::new(sign_in_answer(person, &begun.asked.signal));
         self.ask(|reply| SignInMessage::Answer { transaction, body, mode, source: None, reply }).await
@@ -190,12 +190,15 @@ async fn a_person_signs_in_by_messages() {
     assert_eq!(begun.target.state.as_deref(), Some("s"));
 
     // The browser learns of the answer while it waits.
-    let (followed, answered) = tokio::join!(sign_in.follow(&begun, Progress::Waiting), sign_in.answer(&begun, 1));
-    assert_eq!((followed, answered), (Ok(Progress::Answered), Ok(None)));
+    let (followed, answered) =
+        tokio::join!(sign_in.follow(&begun, begun.transaction.progress()), sign_in.answer(&begun, 1));
+    assert_eq!(followed.map(|progress| progress.state), Ok(TransactionState::Answered));
+    assert_eq!(answered, Ok(AnswerBinding::Secret));
     let secret = begun.transaction.secret.clone();
     let session = OwnedSessionCookie::Missing;
     let mut events = sign_in.service.subscribe();
-    let complete = |reply| SignInMessage::Complete { transaction, secret, return_secret: None, session, reply };
+    let complete =
+        |reply| SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, session, reply };
     let completed = sign_in.ask(complete).await.expect("it is answered");
     let browser = completed.new_session.expect("the browser has a session");
     let code = parameter(&completed.delivery, "code").expect("a code");

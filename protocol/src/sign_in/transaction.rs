@@ -1,0 +1,681 @@
+//! A transaction: an authorization request that waits for a person's answer, and how it can change.
+//! The caller passes time and random bytes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+
+use super::authorize::KeptRequest;
+use super::browser_session::{SealError, open_for_holder, seal_for_holder};
+use super::claims::Person;
+use super::proof_request::{Initiator, SignInRequest, WalletFailure};
+use crate::encoding::{DecodeError, Encoding, decode, encode};
+use crate::time::UnixSeconds;
+use crate::verification::ProofKind;
+use crate::verification::identity::hash_to_field;
+use crate::{B256, U256, encode_fields};
+
+/// How long a transaction is kept after its end, in seconds: the browser that began it can cancel it
+/// then, so that the application hears of it, or begin again with the same request.
+pub const KEPT_AFTER_END: u64 = 3600;
+
+/// How often the time of a transaction can be extended.
+pub const MOST_EXTENSIONS: u8 = 2;
+
+/// The most proofs that are counted as not accepted. Each is a write, and any client that knows the
+/// address of the request can cause it.
+pub const MOST_REFUSED: u8 = 8;
+
+/// The most different wrong digits. With the last of them the transaction is over.
+pub const MOST_WRONG_DIGITS: usize = 3;
+
+/// An authorization request under way. It waits for a person, is answered, and its response is given
+/// out, again to the same secret as long as that can be of use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// What the short address of the sign-in has in place of the transaction's id.
+    pub short_id: ShortId,
+    /// The part of the authorization request that the response needs.
+    pub request: KeptRequest,
+    /// SHA-256 of the secret that only the browser or program that sent the request holds.
+    pub secret_hash: B256,
+    /// The signal that the proof must be bound to: 32 random bytes. The first accepted proof uses
+    /// it up.
+    pub signal: B256,
+    /// 32 random bytes, from which the nonces of the transaction's challenges are derived.
+    pub challenge_seed: B256,
+    /// How many challenges were given out.
+    pub challenges: u8,
+    /// What began the sign-in.
+    pub initiator: Initiator,
+    /// End of the time in which it takes an answer, exclusive. It can still be completed then, when
+    /// it was answered before; and it is kept for [`KEPT_AFTER_END`], for the browser that has its
+    /// secret.
+    pub ends_at: UnixSeconds,
+    /// How often that time was extended.
+    pub extensions: u8,
+    /// When an authenticator first got the request; `None` until then.
+    pub opened_at: Option<UnixSeconds>,
+    /// The request in the form of the service itself, as an authenticator last got it.
+    pub opened: Option<OpenedRequest>,
+    /// How many proofs were not accepted, as far as it is counted ([`MOST_REFUSED`]).
+    pub refused: u8,
+    /// The person's answer; `None` while the request waits for it.
+    pub answer: Option<Answer>,
+    /// SHA-256 of the secret in the return URL, when the answer came from the browser's own device.
+    /// The response is then given out only to a caller with both secrets.
+    pub return_hash: Option<B256>,
+    /// The digits that the wallet shows, when it asked for some. The response is then given out only
+    /// to a caller who types them.
+    pub digits: Option<DigitCheck>,
+    /// The response, once it was given out.
+    pub response: Option<SealedResponse>,
+}
+
+encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, initiator, ends_at, extensions, opened_at, opened, refused, answer, return_hash, digits, response } version 2 of "transaction");
+
+/// The longest record of a transaction, in bytes, for an application whose redirect URI, name and
+/// host have at most 512 bytes together: `state` and `nonce` are as long as they may be, an
+/// authenticator has got the request in its signed form, and the response was given out. Each change
+/// writes it anew; a client that fetches the request as often as it can causes [`MOST_CHALLENGES`]
+/// changes, and one that sends proofs [`MOST_REFUSED`].
+pub const LONGEST_TRANSACTION: usize = 18 * 1024;
+
+/// The most challenges of a transaction. A request for a current proof is given out with a fresh
+/// one each time, until it has had as many; then the last one repeats.
+pub const MOST_CHALLENGES: u8 = 8;
+
+/// A challenge of a transaction: the nonce that a current proof is bound to. The nodes behind
+/// authenticators take a nonce once, so each time that the request is fetched it has another one,
+/// and an answer to any of them counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// Which of the transaction's challenges it is, from 0.
+    pub number: u8,
+    /// The nonce.
+    pub nonce: U256,
+}
+
+impl Transaction {
+    /// The challenge that the request gets when it is given out for a proof of this kind. A legacy
+    /// proof is bound to no nonce, so its request always has the first one.
+    pub fn next_challenge(&self, kind: ProofKind) -> Challenge {
+        self.challenge(match kind {
+            ProofKind::Legacy => 0,
+            ProofKind::Current => self.challenges.min(MOST_CHALLENGES - 1),
+        })
+    }
+
+    /// The challenges that an answer may be bound to, the newest first.
+    pub fn open_challenges(&self) -> impl Iterator<Item = Challenge> + '_ {
+        (0..self.challenges.clamp(1, MOST_CHALLENGES)).rev().map(|number| self.challenge(number))
+    }
+
+    /// The transaction after it gave out a challenge at `now`.
+    pub fn with_given(self, challenge: Challenge, now: UnixSeconds) -> Self {
+        let challenges = self.challenges.max(challenge.number + 1);
+        Self { challenges, opened_at: self.opened_at.or(Some(now)), ..self }
+    }
+
+    /// A challenge by its number.
+    pub fn challenge(&self, number: u8) -> Challenge {
+        let seed = [b"sign-in nonce".as_slice(), self.challenge_seed.as_slice(), &[number]].concat();
+        Challenge { number, nonce: hash_to_field(&seed) }
+    }
+}
+
+/// A proof request that an authenticator has got in the form of the service itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedRequest {
+    /// The request. A change of the configuration does not change it any more, and only its nonce
+    /// is another one when it is given out again.
+    pub request: SignInRequest,
+    /// The signed form of it, a JWS in the compact form. With the same nonce it is signed again
+    /// only when its key was revoked.
+    pub signed: String,
+}
+
+encode_fields!(OpenedRequest { request, signed });
+
+/// A person's answer to an authorization request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The person sent a proof, which was accepted.
+    Proved(Person),
+    /// The person refused.
+    Refused,
+    /// The person's wallet gave no proof.
+    Failed(WalletFailure),
+}
+
+impl Encoding for Answer {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Refused => out.push(0),
+            Self::Failed(failure) => {
+                out.push(2);
+                failure.encode(out);
+            }
+            Self::Proved(person) => {
+                out.push(1);
+                person.encode(out);
+            }
+        }
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(Self::Refused),
+            1 => Person::decode(input).map(Self::Proved),
+            2 => WalletFailure::decode(input).map(Self::Failed),
+            tag => Err(DecodeError::UnknownTag { kind: "an answer", tag }),
+        }
+    }
+}
+
+// What the short address of a sign-in has in place of its transaction's id.
+
+/// 80 random bits, written as 16 lower-case letters and digits (base32, RFC 4648): short enough for a
+/// code that every camera reads, and to be typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ShortId(pub [u8; 10]);
+
+impl Encoding for ShortId {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        Encoding::decode(input).map(Self)
+    }
+}
+
+/// A text that is not a short id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a short id is 16 characters of a to z and 2 to 7")]
+pub struct InvalidShortId;
+
+const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+impl ShortId {
+    /// The id of the transaction with this short id: the first 16 bytes of a hash. So the short
+    /// address needs no record of its own, and an id does not tell the short one.
+    pub fn transaction_id(&self) -> [u8; 16] {
+        let hash = Sha256::new().chain_update(b"selfsame transaction ").chain_update(self.0).finalize();
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash[..16]);
+        id
+    }
+}
+
+impl fmt::Display for ShortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.0.iter().fold(0_u128, |bits, byte| bits << 8 | u128::from(*byte));
+        (0..16).rev().try_for_each(|place| {
+            let digit = (bits >> (5 * place)) & 31;
+            write!(f, "{}", char::from(BASE32[digit as usize]))
+        })
+    }
+}
+
+impl FromStr for ShortId {
+    type Err = InvalidShortId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidShortId> {
+        let digit = |byte: u8| BASE32.iter().position(|digit| *digit == byte).map(|digit| digit as u128);
+        let bits = text.bytes().try_fold(0_u128, |bits, byte| Some(bits << 5 | digit(byte)?));
+        let bits = bits.filter(|_| text.len() == 16).ok_or(InvalidShortId)?;
+        let mut id = [0; 10];
+        id.copy_from_slice(&bits.to_be_bytes()[6..]);
+        Ok(Self(id))
+    }
+}
+
+// Where a transaction stands.
+
+/// Where a transaction stands, for a caller that has its secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Its state.
+    pub state: TransactionState,
+    /// When it ends, exclusive; zero when there is no such transaction.
+    pub ends_at: UnixSeconds,
+    /// How often its time can still be extended.
+    pub extensions_left: u8,
+}
+
+/// The state of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionState {
+    /// No authenticator has opened the request yet.
+    Waiting,
+    /// An authenticator has opened the request, and the person has not answered yet.
+    Opened,
+    /// This many proofs were not accepted, and another one can be sent.
+    Refused(u8),
+    /// A proof was accepted, or the person refused: the caller can complete the transaction.
+    Answered,
+    /// A proof from the browser's own device was accepted: the caller can complete the transaction
+    /// with the return URL, which the authenticator opens.
+    AnsweredOnSameDevice,
+    /// A proof was accepted whose wallet shows digits: the caller can complete the transaction with
+    /// them.
+    AnsweredWithDigits,
+    /// It ended without an answer, or never existed.
+    Over,
+    /// Its response was given out.
+    Done,
+}
+
+impl Progress {
+    /// The progress of a transaction that does not exist.
+    pub const NONE: Self = Self { state: TransactionState::Over, ends_at: UnixSeconds(0), extensions_left: 0 };
+
+    /// Whether the transaction waits for the person's answer.
+    pub fn is_waiting(self) -> bool {
+        use TransactionState::{Opened, Refused, Waiting};
+        matches!(self.state, Waiting | Opened | Refused(_))
+    }
+
+    /// Whether the state can change without the caller: the transaction waits for an answer, or for
+    /// what the person does with it.
+    pub fn can_change(self) -> bool {
+        use TransactionState::{AnsweredOnSameDevice, AnsweredWithDigits};
+        self.is_waiting() || matches!(self.state, AnsweredOnSameDevice | AnsweredWithDigits)
+    }
+}
+
+impl Transaction {
+    /// When the record expires.
+    pub fn kept_until(&self) -> UnixSeconds {
+        self.ends_at.plus(KEPT_AFTER_END)
+    }
+
+    /// Whether it waits for an answer at `now`.
+    pub fn is_waiting(&self, now: UnixSeconds) -> bool {
+        self.answer.is_none() && self.response.is_none() && now < self.ends_at
+    }
+
+    /// Where it stands at `now`.
+    pub fn progress(&self, now: UnixSeconds) -> Progress {
+        use TransactionState::*;
+
+        let state = match self.answer {
+            _ if self.response.is_some() => Done,
+            Some(_) if self.return_hash.is_some() => AnsweredOnSameDevice,
+            Some(_) if self.digits.is_some() => AnsweredWithDigits,
+            Some(_) => Answered,
+            None if now >= self.ends_at => Over,
+            None if self.refused > 0 => Refused(self.refused),
+            None if self.opened_at.is_some() => Opened,
+            None => Waiting,
+        };
+        let extensions_left = MOST_EXTENSIONS.saturating_sub(self.extensions);
+        Progress { state, ends_at: self.ends_at, extensions_left }
+    }
+
+    /// The transaction with more time: `lifetime` seconds from `now`. `None` when it does not wait
+    /// for an answer, or was extended as often as it can be.
+    pub fn with_more_time(&self, now: UnixSeconds, lifetime: u64) -> Option<Self> {
+        let can_be = self.is_waiting(now) && self.extensions < MOST_EXTENSIONS;
+        let ends_at = self.ends_at.max(now.plus(lifetime));
+        can_be.then(|| Self { ends_at, extensions: self.extensions + 1, ..self.clone() })
+    }
+
+    /// The transaction after a proof was not accepted; `None` when it does not wait for one, or has
+    /// counted as many as it counts.
+    pub fn with_refused_proof(&self, now: UnixSeconds) -> Option<Self> {
+        let counts = self.is_waiting(now) && self.refused < MOST_REFUSED;
+        counts.then(|| Self { refused: self.refused + 1, ..self.clone() })
+    }
+
+    /// The transaction after wrong digits were typed. After the last try the answer is dropped, and
+    /// the transaction is over.
+    pub fn with_wrong_digits(&self, typed: &str, now: UnixSeconds) -> Self {
+        let Some(digits) = &self.digits else { return self.clone() };
+        let mut wrong = digits.wrong.clone();
+        // A browser repeats a request whose answer was lost.
+        if !wrong.iter().any(|other| other == typed) {
+            wrong.push(typed.to_owned());
+        }
+        if wrong.len() < MOST_WRONG_DIGITS {
+            let digits = Some(DigitCheck { wrong, ..digits.clone() });
+            return Self { digits, ..self.clone() };
+        }
+        Self { answer: None, digits: None, ends_at: self.ends_at.min(now), extensions: MOST_EXTENSIONS, ..self.clone() }
+    }
+}
+
+// The digits that a wallet shows, and that the person types on the screen where the sign-in began.
+
+/// The digits of a transaction, and what was typed in their place.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DigitCheck {
+    /// Three digits.
+    pub expected: String,
+    /// The different texts that were typed and are wrong.
+    pub wrong: Vec<String>,
+}
+
+encode_fields!(DigitCheck { expected, wrong });
+
+impl fmt::Debug for DigitCheck {
+    /// Without the digits: embedders write debug forms to logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DigitCheck").field("wrong", &self.wrong.len()).finish_non_exhaustive()
+    }
+}
+
+impl DigitCheck {
+    /// Three digits from random bytes.
+    pub fn new(random: [u8; 8]) -> Self {
+        Self { expected: format!("{:03}", u64::from_be_bytes(random) % 1000), wrong: Vec::new() }
+    }
+
+    /// Whether a text has the form of digits: a text of another form is a slip, not a try.
+    pub fn is_try(text: &str) -> bool {
+        text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit())
+    }
+}
+
+// The response of a transaction, for the holder of its secret: browsers and proxies repeat a GET
+// whose answer was lost, and the answer to the second one is the same. The store has it encrypted,
+// because it carries codes and tokens of which nothing but a hash is stored.
+
+/// What the key is for ([`seal_for_holder`]).
+const PURPOSE: &[u8] = b"selfsame response of a transaction";
+
+/// The names of a response's fields. The stored form has their places in this list.
+const NAMES: [&str; 8] =
+    ["code", "access_token", "token_type", "expires_in", "scope", "id_token", "error", "error_description"];
+
+/// The response of a transaction, as its caller got it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GivenResponse {
+    /// The parameters for the application, without `state` and `iss`.
+    pub fields: Vec<(&'static str, String)>,
+    /// The secret of the browser's new session, if it got one.
+    pub new_session: Option<String>,
+}
+
+/// The response of a transaction, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedResponse {
+    /// When it was given out.
+    pub given_at: UnixSeconds,
+    /// SHA-256 of the code in it, if there is one.
+    pub code_hash: Option<B256>,
+    /// Whether it is an error, which can be given out again at any time.
+    pub is_error: bool,
+    /// The nonce of AES-256-GCM, random.
+    pub nonce: [u8; 12],
+    /// The encrypted response with its tag.
+    pub ciphertext: Vec<u8>,
+}
+
+encode_fields!(SealedResponse { given_at, code_hash, is_error, nonce, ciphertext });
+
+impl SealedResponse {
+    /// Encrypts a response that is given out at `given_at` for the holder of the transaction's
+    /// secret. `nonce` is random.
+    ///
+    /// # Errors
+    /// [`SealError`].
+    pub fn seal(
+        response: &GivenResponse,
+        given_at: UnixSeconds,
+        secret: &str,
+        nonce: [u8; 12],
+    ) -> Result<Self, SealError> {
+        let place = |name: &str| NAMES.iter().position(|known| *known == name).and_then(|at| u8::try_from(at).ok());
+        let fields: Option<Vec<(u8, String)>> =
+            response.fields.iter().map(|(name, value)| Some((place(name)?, value.clone()))).collect();
+        let text = encode(&(fields.ok_or(SealError)?, response.new_session.clone()));
+        let code = response.fields.iter().find(|(name, _)| *name == "code");
+        Ok(Self {
+            given_at,
+            code_hash: code.map(|(_, code)| B256::from(<[u8; 32]>::from(Sha256::digest(code)))),
+            is_error: response.fields.iter().any(|(name, _)| *name == "error"),
+            nonce,
+            ciphertext: seal_for_holder(PURPOSE, secret, nonce, text)?,
+        })
+    }
+
+    /// Decrypts the response with the transaction's secret.
+    ///
+    /// # Errors
+    /// It is another secret's, or was changed, or is not the encoding of a response.
+    pub fn open(&self, secret: &str) -> Result<GivenResponse, DecodeError> {
+        let text = open_for_holder(PURPOSE, secret, self.nonce, &self.ciphertext)?;
+        let (fields, new_session): (Vec<(u8, String)>, Option<String>) = decode(&text)?;
+        let name = |(place, value): (u8, String)| {
+            let name = NAMES.get(usize::from(place)).ok_or(DecodeError::UnknownTag { kind: "a field", tag: place })?;
+            Ok((*name, value))
+        };
+        Ok(GivenResponse { fields: fields.into_iter().map(name).collect::<Result<_, _>>()?, new_session })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::claims::Scopes;
+    use super::super::proof_request::{CrossDevice, LONGEST_USER_AGENT};
+    use super::super::response::{ResponseMode, ResponseType, Target};
+    use super::*;
+    use crate::verification::Environment;
+
+    fn transaction() -> Transaction {
+        let request = KeptRequest {
+            client_id: format!("app_{}", "a".repeat(60)),
+            target: Target {
+                redirect_uri: format!("https://{}/callback", "h".repeat(200)),
+                mode: ResponseMode::FormPost,
+                state: Some("s".repeat(2048)),
+            },
+            response_type: ResponseType::CODE,
+            scopes: Scopes::default(),
+            nonce: Some("n".repeat(2048)),
+            code_challenge: Some("c".repeat(43)),
+            expected_subject: Some("0".repeat(66)),
+        };
+        let initiator = Initiator {
+            network: "2001:db8:1234::/48".to_owned(),
+            user_agent: "u".repeat(LONGEST_USER_AGENT),
+            time: UnixSeconds(1_800_000_000),
+        };
+        Transaction {
+            short_id: ShortId([5; 10]),
+            request,
+            secret_hash: B256::repeat_byte(1),
+            signal: B256::repeat_byte(2),
+            challenge_seed: B256::repeat_byte(3),
+            challenges: 0,
+            initiator,
+            ends_at: UnixSeconds(1_800_000_300),
+            extensions: 0,
+            opened_at: None,
+            opened: None,
+            refused: 0,
+            answer: None,
+            return_hash: Some(B256::repeat_byte(4)),
+            digits: None,
+            response: None,
+        }
+    }
+
+    #[test]
+    fn a_transaction_gives_out_eight_challenges_and_then_the_last_one() {
+        let mut transaction = transaction();
+        let first = transaction.next_challenge(ProofKind::Current);
+        // An answer to the first one counts before it was given out: embedders read it beforehand.
+        assert_eq!(transaction.open_challenges().collect::<Vec<_>>(), [first]);
+        let mut given = Vec::new();
+        for number in 0..12_u8 {
+            let challenge = transaction.next_challenge(ProofKind::Current);
+            assert_eq!(challenge.number, number.min(MOST_CHALLENGES - 1));
+            assert_eq!(transaction.next_challenge(ProofKind::Legacy).number, 0, "a legacy proof has no nonce");
+            transaction = transaction.with_given(challenge, UnixSeconds(number.into()));
+            if !given.contains(&challenge) {
+                given.insert(0, challenge);
+            }
+            assert_eq!(transaction.open_challenges().collect::<Vec<_>>(), given, "the newest first");
+        }
+        let nonces: std::collections::HashSet<_> = given.iter().map(|challenge| challenge.nonce).collect();
+        assert_eq!((nonces.len(), transaction.opened_at), (8, Some(UnixSeconds(0))));
+        let other = Transaction { challenge_seed: B256::repeat_byte(9), ..transaction };
+        assert!(!nonces.contains(&other.challenge(0).nonce));
+    }
+
+    #[test]
+    fn no_transaction_is_longer_than_is_said() {
+        let mut transaction = transaction();
+        let challenge = transaction.next_challenge(ProofKind::Current);
+        let plain = SignInRequest {
+            app_id: transaction.request.client_id.clone(),
+            app_name: "N".repeat(64),
+            action: "sign-in".to_owned(),
+            signal: format!("{:#x}", transaction.signal),
+            nonce: challenge.nonce,
+            protocol_versions: vec!["4.0".to_owned()],
+            environment: Environment::Staging,
+            scopes: "openid email profile".to_owned(),
+            expires_at: UnixSeconds(1_800_000_300),
+            answer_url: format!("https://{}/authorize/{}/proof", "i".repeat(100), "0".repeat(32)),
+            redirect_host: "h".repeat(200),
+            initiator: transaction.initiator.clone(),
+            cross_device: CrossDevice::Allow,
+        };
+        let claims = serde_json::to_string(&plain).expect("JSON");
+        // The header and an RSA signature of 4096 bits, and the claims with the issuer, in
+        // base64url.
+        let signed = "j".repeat(200 + 683 + (claims.len() + 120) * 4 / 3);
+        transaction.opened = Some(OpenedRequest { request: plain, signed });
+        transaction = transaction.with_given(challenge, UnixSeconds(1_800_000_000));
+
+        // An ID token carries the nonce.
+        let fields = vec![("code", "c".repeat(43)), ("access_token", "t".repeat(43)), ("id_token", "i".repeat(4800))];
+        let given = GivenResponse { fields, new_session: Some("s".repeat(43)) };
+        let sealed = SealedResponse::seal(&given, UnixSeconds(1_800_000_001), "secret", [0; 12]).expect("sealed");
+        let length = encode(&Transaction { response: Some(sealed), ..transaction }).len();
+        assert!((LONGEST_TRANSACTION / 2..=LONGEST_TRANSACTION).contains(&length), "{length}");
+    }
+
+    const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
+
+    #[test]
+    fn a_short_id_has_exactly_one_text() {
+        for (bytes, text) in [
+            ([0; 10], "aaaaaaaaaaaaaaaa"),
+            ([0xff; 10], "7777777777777777"),
+            ([0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23], "aerukz4jvpg66ajd"),
+        ] {
+            assert_eq!(ShortId(bytes).to_string(), text);
+            assert_eq!(text.parse(), Ok(ShortId(bytes)));
+        }
+        for text in
+            ["", "aaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaa", "AAAAAAAAAAAAAAAA", "aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaé"]
+        {
+            assert_eq!(text.parse::<ShortId>(), Err(InvalidShortId), "{text:?}");
+        }
+        assert_ne!(ShortId([1; 10]).transaction_id(), ShortId([2; 10]).transaction_id());
+    }
+
+    #[test]
+    fn where_a_transaction_stands() {
+        use TransactionState::*;
+
+        let open = Transaction { return_hash: None, ..transaction() };
+        let opened = Transaction { opened_at: Some(NOW), ..open.clone() };
+        let answered = Transaction { answer: Some(Answer::Refused), ..opened.clone() };
+        let given = GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None };
+        let response = SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed");
+        let digits = Some(DigitCheck::new([0; 8]));
+        let (last, end) = (UnixSeconds(open.ends_at.0 - 1), open.ends_at);
+        #[rustfmt::skip]
+        let table = [
+            ("new", open.clone(), Waiting, Over, true),
+            ("opened", opened.clone(), Opened, Over, true),
+            ("a proof was not accepted", opened.with_refused_proof(NOW).expect("it waits"), Refused(1), Over, true),
+            ("answered", answered.clone(), Answered, Answered, false),
+            ("on the same device", Transaction { return_hash: Some(B256::ZERO), ..answered.clone() }, AnsweredOnSameDevice, AnsweredOnSameDevice, true),
+            ("with digits", Transaction { digits, ..answered.clone() }, AnsweredWithDigits, AnsweredWithDigits, true),
+            ("given out", Transaction { response: Some(response.clone()), ..answered }, Done, Done, false),
+            ("cancelled", Transaction { response: Some(response), ..open }, Done, Done, false),
+        ];
+        for (name, transaction, before, after, can_change) in table {
+            assert_eq!((transaction.progress(last).state, transaction.progress(end).state), (before, after), "{name}");
+            assert_eq!(transaction.progress(last).can_change(), can_change, "{name}");
+        }
+        assert!(!Progress::NONE.can_change());
+    }
+
+    #[test]
+    fn more_time_is_given_twice_and_only_before_the_end() {
+        let open = transaction();
+        let late = UnixSeconds(open.ends_at.0 - 1);
+        let once = open.with_more_time(late, 300).expect("more time");
+        assert_eq!((once.ends_at, once.progress(late).extensions_left), (late.plus(300), 1));
+        let twice = once.with_more_time(late, 300).expect("more time");
+        assert_eq!((twice.ends_at, twice.progress(late).extensions_left), (late.plus(300), 0));
+        assert_eq!(twice.with_more_time(late, 300), None);
+        assert_eq!(open.with_more_time(open.ends_at, 300), None, "it is over");
+        let answered = Transaction { answer: Some(Answer::Refused), ..open.clone() };
+        assert_eq!(answered.with_more_time(late, 300), None, "it needs none");
+        assert_eq!(open.with_more_time(NOW, 1).expect("more time").ends_at, open.ends_at, "never less");
+        assert_eq!(twice.kept_until(), late.plus(300 + KEPT_AFTER_END));
+    }
+
+    #[test]
+    fn a_few_refused_proofs_are_counted() {
+        let mut open = transaction();
+        for count in 1..=MOST_REFUSED {
+            open = open.with_refused_proof(NOW).expect("it waits");
+            assert_eq!(open.progress(NOW).state, TransactionState::Refused(count));
+        }
+        assert_eq!(open.with_refused_proof(NOW), None);
+        assert_eq!(transaction().with_refused_proof(open.ends_at), None, "it is over");
+    }
+
+    #[test]
+    fn three_different_wrong_digits_end_a_transaction() {
+        let digits = DigitCheck { expected: "042".to_owned(), wrong: Vec::new() };
+        let answered =
+            Transaction { answer: Some(Answer::Refused), return_hash: None, digits: Some(digits), ..transaction() };
+        let tried = |tries: &[&str]| {
+            tries.iter().fold(answered.clone(), |transaction, typed| transaction.with_wrong_digits(typed, NOW))
+        };
+        for tries in [&["000"][..], &["000", "000", "000", "000"], &["000", "001", "001"]] {
+            assert_eq!(tried(tries).progress(NOW).state, TransactionState::AnsweredWithDigits, "{tries:?}");
+        }
+        let over = tried(&["000", "001", "002"]);
+        assert_eq!(over.progress(NOW), Progress { state: TransactionState::Over, ends_at: NOW, extensions_left: 0 });
+        assert!(over.answer.is_none() && !format!("{answered:?}").contains("042"));
+        for (text, is_try) in
+            [("042", true), ("42", false), ("0042", false), ("04a", false), ("", false), ("０４２", false)]
+        {
+            assert_eq!(DigitCheck::is_try(text), is_try, "{text}");
+        }
+        assert_eq!(DigitCheck::new([0xff; 8]).expected, "615");
+        assert_eq!(DigitCheck::new([0, 0, 0, 0, 0, 0, 0, 7]).expected, "007");
+    }
+
+    #[test]
+    fn a_stored_response_is_read_with_its_secret_alone() {
+        let given = GivenResponse {
+            fields: vec![("code", "the code".to_owned()), ("id_token", "the token".to_owned())],
+            new_session: Some("the session".to_owned()),
+        };
+        let sealed = SealedResponse::seal(&given, NOW, "the secret", [7; 12]).expect("sealed");
+        assert!(sealed.open("the secret") == Ok(given.clone()) && !sealed.is_error);
+        assert!(sealed.open("another one") == Err(DecodeError::NotAuthentic));
+        assert_eq!(sealed.code_hash, Some(B256::from(<[u8; 32]>::from(Sha256::digest("the code")))));
+        let stored = encode(&sealed);
+        for text in ["the code", "the token", "the session"] {
+            assert!(!stored.windows(text.len()).any(|part| part == text.as_bytes()), "{text} is in clear");
+        }
+        let error = GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None };
+        let sealed = SealedResponse::seal(&error, NOW, "s", [7; 12]).expect("sealed");
+        assert!(sealed.is_error && sealed.code_hash.is_none());
+        let unknown = GivenResponse { fields: vec![("unknown", String::new())], new_session: None };
+        assert!(SealedResponse::seal(&unknown, NOW, "s", [7; 12]).is_err());
+    }
+}

@@ -1,0 +1,507 @@
+//! What a person's browser does with a sign-in under way: its page, the short page with the
+//! authenticators, more time, a new code, the completion and the cancelling.
+//!
+//! The cookie of the transaction decides what a browser sees and may do. A browser without it learns
+//! where the sign-in began, and how to begin anew, and nothing of it is carried over.
+
+use std::sync::Arc;
+
+use hyper::{Method, StatusCode};
+use selfsame_actors::{
+    CompletedTransaction, IssuedItem, ProofRequest, SessionCookie, ShortId, Shown, SignInError, TransactionId,
+    TransactionState, TransactionView,
+};
+use selfsame_protocol::net::authority;
+use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
+use serde_json::Value;
+use serde_json::json as value;
+
+use super::SignIn;
+use super::appearance::AppLinks;
+use super::authorize::{to_sign_in, user_agent};
+use super::bridged::Offer;
+use super::browser::{
+    accepts_html, accepts_json, is_same_origin, refuse_fetch_ahead, respond_delivery, see_other, session_cookie,
+    set_session, set_transaction, transaction_secrets, transactions,
+};
+use super::error::SignInEndpointError;
+use super::page::{self, Application, Frame, SignInPage, State, WalletOffer};
+use super::schema::{MoreTime, NewCode, PostedResponse, ShortAddress, TransactionPath};
+use super::transaction::{RETURN, secret, transaction_id};
+use super::wallet_links::Way;
+use crate::http::{Request, Response, json};
+
+/// The parameter with which the person goes on from the page about an authenticator's failure.
+const ONWARD: &str = "onward";
+
+/// The parameter with the digits that the authenticator shows.
+const DIGITS: &str = "digits";
+
+/// What a page shows of a sign-in: the transaction, and the application's addresses.
+struct Seen {
+    id: TransactionId,
+    view: TransactionView,
+    links: Arc<AppLinks>,
+    /// The transaction's secret, when this browser has it.
+    secret: Option<String>,
+}
+
+impl Seen {
+    /// Looks a transaction up for a browser.
+    async fn look_up(sign_in: &SignIn, request: &Request, id: TransactionId) -> Result<Self, SignInError> {
+        sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
+        let view = sign_in.handle.view(id)?;
+        let fits = |secret: &&str| sign_in.handle.progress(id, secret).is_ok();
+        let secret = transaction_secrets(sign_in, request, id).into_iter().find(fits).map(str::to_owned);
+        Ok(Self { id, links: sign_in.appearance.app_links(&view.asked.app_id), view, secret })
+    }
+
+    fn application(&self, sign_in: &SignIn) -> Application<'_> {
+        let ProofRequest { app_id, app_name, .. } = &self.view.asked;
+        Application::new(app_id, app_name, &self.links, &sign_in.handle.provider().issuer)
+    }
+
+    fn state(&self, was_wrong: bool) -> State {
+        match self.view.progress.state {
+            TransactionState::Waiting => State::Waiting,
+            TransactionState::Opened => State::Opened,
+            TransactionState::Refused(_) => State::Refused,
+            TransactionState::AnsweredWithDigits => State::Digits { was_wrong },
+            TransactionState::AnsweredOnSameDevice => State::AnsweredHere,
+            TransactionState::Over => State::Over,
+            // The page of the sign-in then goes on by itself.
+            TransactionState::Answered | TransactionState::Done => State::Done,
+        }
+    }
+
+    /// The page of the sign-in.
+    fn page(&self, sign_in: &SignIn, frame: &Frame<'_>, was_wrong: bool) -> Response {
+        let Self { id, view: TransactionView { asked, progress, short_id }, .. } = self;
+        let is_ours = matches!(sign_in.links.way(&asked.app_id, &sign_in.request_url(*id)), Way::Link(_));
+        page::sign_in(
+            frame,
+            &SignInPage {
+                transaction: &id.to_string(),
+                application: self.application(sign_in),
+                scopes: asked.scopes,
+                short_link: &sign_in.short_url(*short_id),
+                state: self.state(was_wrong),
+                expires_at: progress.ends_at,
+                now: sign_in.bridge.clock.unix_seconds(),
+                extensions_left: progress.extensions_left,
+                allows_cross_device: asked.allows_cross_device,
+                scans_in_app: is_ours,
+            },
+        )
+    }
+
+    /// The page for a browser in which the sign-in did not begin.
+    fn elsewhere(&self, sign_in: &SignIn, frame: &Frame<'_>) -> Response {
+        let (application, now) = (self.application(sign_in), sign_in.bridge.clock.unix_seconds());
+        let initiator = Some(&self.view.asked.initiator);
+        page::elsewhere(frame, StatusCode::NOT_FOUND, Some(&application), initiator, now)
+    }
+}
+
+// `GET /authorize/{transaction}`: the page of a sign-in.
+
+/// The page of a sign-in
+///
+/// Shows the code and the button for an authenticator, how far the sign-in is, and what a person can
+/// do then. An answered sign-in goes on by itself.
+#[utoipa::path(
+    get, path = "/authorize/{transaction}", tag = "sign-in", operation_id = "sign_in_page",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
+    security(("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "The page", content_type = "text/html", body = String),
+        (status = 303, description = "The sign-in is answered: to its completion", headers(("Location" = String, description = "The address of the completion"))),
+        (status = 404, description = "A page: there is no such sign-in any more, or it was begun in another browser; to a program `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn sign_in_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
+    let frame = sign_in.frame(&request);
+    let seen = match transaction_id(&request) {
+        Ok(id) => Seen::look_up(&sign_in, &request, id).await.map_err(SignInEndpointError::from),
+        Err(error) => Err(error),
+    };
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(error) => return unknown(&sign_in, &request, error),
+    };
+    Ok(match (&seen.secret, seen.view.progress.state) {
+        (None, _) => seen.elsewhere(&sign_in, &frame),
+        (Some(_), TransactionState::Answered) => see_other(&frame.path(&format!("/authorize/{}/complete", seen.id))),
+        (Some(_), _) => seen.page(&sign_in, &frame, false),
+    })
+}
+
+/// The answer about a sign-in that there is not: a page for a person. Ids are not guessed, so who
+/// asks for one that does not exist is slowed down.
+fn unknown(sign_in: &SignIn, request: &Request, error: SignInEndpointError) -> Result<Response, SignInEndpointError> {
+    let Some(rejection) = error.rejection().filter(|rejection| rejection.kind == ErrorKind::NotFound) else {
+        return Err(error);
+    };
+    sign_in.handle.charge_source(request.source())?;
+    if accepts_json(request) {
+        return Err(error);
+    }
+    request.audit().rejected(&error);
+    Ok(page::unknown_code(&sign_in.frame(request), rejection, None))
+}
+
+// `GET /s/{short id}`: the short page, which the code and the button of the sign-in's page carry.
+
+/// The short page of a sign-in
+///
+/// Offers the authenticators. In the browser that began the sign-in it is on the person's device;
+/// elsewhere it shows what began the sign-in, and the authenticator that it opens shows digits, which
+/// the person types where the sign-in began. To an authenticator that scanned the address it says
+/// where the proof request is.
+#[utoipa::path(
+    get, path = "/s/{short_id}", tag = "sign-in", operation_id = "short_page",
+    params(("short_id" = String, Path, description = "The short id of the sign-in", pattern = "^[a-z2-7]{16}$", example = "n5wwk3lfon2gcy3u")),
+    security(("transactionCookie" = []), ()),
+    responses(
+        (status = 200, description = "The page; to an authenticator (`Accept: application/json`) where the proof request is", content((String = "text/html"), (ShortAddress = "application/json"))),
+        (status = 404, description = "There is no such sign-in any more, as a page; to an authenticator `not_found`, also for one that waits for no answer", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many addresses that do not exist from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn short_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
+    let frame = sign_in.frame(&request);
+    let not_found = |reason| SignInEndpointError::from(SignInError::no_transaction(reason));
+    let seen = match request.param("short_id")?.parse::<ShortId>() {
+        Ok(short_id) => Seen::look_up(&sign_in, &request, short_id.into()).await.map_err(SignInEndpointError::from),
+        Err(_) => Err(not_found("the short id is malformed")),
+    };
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(error) => return unknown(&sign_in, &request, error),
+    };
+    request.audit().concerns(seen.id.to_string());
+    let progress = seen.view.progress;
+    if accepts_json(&request) {
+        return match progress.is_waiting() {
+            true => Ok(json(StatusCode::OK, &value!({"request_url": sign_in.request_url(seen.id)}))),
+            false => Err(not_found("it does not wait for an answer")),
+        };
+    }
+    let is_here = seen.secret.is_some();
+    let is_denied = !is_here && !seen.view.asked.allows_cross_device;
+    // A look opens nothing.
+    let is_open = progress.is_waiting() && *request.method() != Method::HEAD;
+    let offered = match is_open && !is_denied {
+        true => Some(offer(&sign_in, &request, &seen, is_here).await?),
+        false => None,
+    };
+    let (wallets, address) = match offered {
+        Some(Offered::Wallet(wallet)) => (vec![wallet], None),
+        Some(Offered::Address(address)) => (Vec::new(), Some(address)),
+        None => (Vec::new(), None),
+    };
+    let asked = &seen.view.asked;
+    let shown = page::ShortPage {
+        application: seen.application(&sign_in),
+        redirect_host: authority(&asked.redirect_uri),
+        initiator: &asked.initiator,
+        is_here,
+        state: seen.state(false),
+        wallets,
+        address,
+        is_denied,
+        now: sign_in.bridge.clock.unix_seconds(),
+        sign_in_page: &frame.path(&format!("/authorize/{}", seen.id)),
+    };
+    Ok(page::short(&frame, &shown))
+}
+
+/// What the short page offers.
+enum Offered {
+    /// A link that opens an authenticator.
+    Wallet(WalletOffer),
+    /// An address to copy into one: no link is configured.
+    Address(String),
+}
+
+/// The authenticator of a sign-in, for a person who opened the short page. On the message bridge each
+/// opening has a request of its own.
+async fn offer(
+    sign_in: &SignIn,
+    request: &Request,
+    seen: &Seen,
+    is_here: bool,
+) -> Result<Offered, SignInEndpointError> {
+    let (id, asked) = (seen.id, &seen.view.asked);
+    let request_url = sign_in.request_url(id);
+    let fragment = if is_here { "#here" } else { "#there" };
+    let proof = match sign_in.links.way(&asked.app_id, &request_url) {
+        Way::Link(link) if link == request_url => return Ok(Offered::Address(format!("{link}{fragment}"))),
+        Way::Link(link) => {
+            return Ok(Offered::Wallet(WalletOffer { link: format!("{link}{fragment}"), is_ours: true }));
+        }
+        Way::Bridge(proof) => proof,
+    };
+    sign_in.handle.charge_source(request.source())?;
+    let issuer = &sign_in.handle.provider().issuer;
+    let offer = Offer {
+        sign_in: &sign_in.handle,
+        id,
+        asked,
+        proof: &proof,
+        source: request.source(),
+        return_to: is_here.then(|| format!("{issuer}/authorize/{id}")),
+    };
+    Ok(Offered::Wallet(WalletOffer { link: sign_in.bridge.offer(offer).await?, is_ours: false }))
+}
+
+// Completion.
+
+/// Complete the sign-in
+///
+/// Sends the browser back to the application. The same secret gets the same response again until the
+/// code in it was used or has expired, because browsers repeat a request whose answer was lost. When
+/// the authenticator gave no proof, a person is told why first, on a page that leads on with
+/// `onward`. Only a failed completion is counted against its source: there are no more successful
+/// ones than sign-ins, which are counted.
+#[utoipa::path(
+    get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields; or a page that says why the authenticator gave no proof", content((String = "text/html"), (PostedResponse = "application/json"))),
+        (status = 303, description = "The response, at the redirect URI", headers(("Location" = String, description = "The redirect URI with the response"))),
+        (status = 400, description = "Not answered yet, or `return` or `digits` is missing or wrong: `invalid_request`", content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 404, description = "No such sign-in is under way, a wrong secret, or completed before, and its code was used or has expired: `not_found`", content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 429, description = "Too many failed completions from this address, see Retry-After: `rate_limit`", content((ErrorBody = "application/json"), (String = "text/html"))),
+    ),
+)]
+pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
+    let error = match complete_transaction(&sign_in, &request).await {
+        Ok(response) => return Ok(response),
+        Err(error) => error,
+    };
+    if error.rejection().is_none() {
+        return Err(error);
+    }
+    sign_in.handle.charge_source(request.source())?;
+    let was_wrong = request.query_parameter(DIGITS)?.is_some();
+    let path = sign_in.frame(&request).path(request.path());
+    problem(&sign_in, &request, error, Some(&path), was_wrong).await
+}
+
+async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
+    let id = transaction_id(request)?;
+    let secret = secret(sign_in, request, id).await?;
+    if accepts_html(request)
+        && request.query_parameter(ONWARD)?.is_none()
+        && let Some(failure) = sign_in.handle.failure(id, &secret).await?
+    {
+        request.audit().outcome("shown_why_no_proof");
+        let frame = sign_in.frame(request);
+        let path = frame.path(request.path());
+        let onward = format!("{path}{}{ONWARD}=1", if path.contains('?') { '&' } else { '?' });
+        return Ok(page::no_proof(&frame, failure, &onward));
+    }
+    let is_browser = transaction_secrets(sign_in, request, id).contains(&secret.as_str());
+    let session = match is_browser {
+        true => session_cookie(sign_in, request).await?,
+        false => SessionCookie::Unwanted,
+    };
+    let (returned, digits) = (request.query_parameter(RETURN)?, request.query_parameter(DIGITS)?);
+    let digits = digits.as_deref().map(str::trim);
+    sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
+    let shown = Shown { return_secret: returned.as_deref(), digits };
+    let CompletedTransaction { delivery, new_session } = sign_in.handle.complete(id, &secret, shown, session).await?;
+    let mut response = deliver(sign_in, request, delivery);
+    if let Some(session) = new_session {
+        set_session(sign_in, &mut response, &session);
+    }
+    Ok(response)
+}
+
+/// Sends the browser back to the application. A program gets what a form would post.
+fn deliver(sign_in: &SignIn, request: &Request, delivery: Delivery) -> Response {
+    match delivery {
+        Delivery::Post { action, fields } if accepts_json(request) => {
+            let fields: serde_json::Map<String, Value> =
+                fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+            json(StatusCode::OK, &value!({"action": action, "fields": fields}))
+        }
+        delivery => respond_delivery(&sign_in.frame(request), delivery),
+    }
+}
+
+/// The answer to a person whose step is rejected: the page of the sign-in where that says what is
+/// next, otherwise a page that says why, with a way on. A program gets the error.
+async fn problem(
+    sign_in: &SignIn,
+    request: &Request,
+    error: SignInEndpointError,
+    again: Option<&str>,
+    was_wrong: bool,
+) -> Result<Response, SignInEndpointError> {
+    let Some(rejection) = error.rejection().filter(|_| accepts_html(request)) else { return Err(error) };
+    request.audit().rejected(&error);
+    let frame = sign_in.frame(request);
+    let seen = match transaction_id(request) {
+        Ok(id) => Seen::look_up(sign_in, request, id).await.ok(),
+        Err(_) => None,
+    };
+    let Some(seen) = seen else { return Ok(page::unknown_code(&frame, rejection, None)) };
+    let application = seen.application(sign_in);
+    let status = if rejection.kind == ErrorKind::NotFound { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
+    let on_its_page = |status| {
+        let mut response = seen.page(sign_in, &frame, was_wrong);
+        *response.status_mut() = status;
+        response
+    };
+    Ok(match (&seen.secret, seen.view.progress.state) {
+        _ if rejection.attribute == Some(ORIGIN) => {
+            page::cannot_continue(&frame, status, "problem-elsewhere", rejection, None, Some(&application))
+        }
+        (None, _) => seen.elsewhere(sign_in, &frame),
+        (Some(_), TransactionState::Over | TransactionState::Done | TransactionState::AnsweredWithDigits) => {
+            on_its_page(status)
+        }
+        (Some(_), TransactionState::AnsweredOnSameDevice) => {
+            page::cannot_continue(&frame, status, "problem-return", rejection, None, Some(&application))
+        }
+        (Some(_), TransactionState::Answered) => {
+            page::cannot_continue(&frame, status, "problem-answered", rejection, None, Some(&application))
+        }
+        (Some(_), _) => {
+            page::cannot_continue(&frame, status, "problem-unanswered", rejection, again, Some(&application))
+        }
+    })
+}
+
+// The forms of the page: cancelling, more time, a new code.
+
+/// What a rejection names when another site sent a form.
+const ORIGIN: &str = "Origin";
+
+/// A form of the sign-in's page: the transaction, and its secret. Like the forms of the other pages,
+/// it counts only when no other site sent it; the transaction's cookie is `SameSite=Lax`, so a form of
+/// another site comes without it.
+async fn form(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, String), SignInEndpointError> {
+    sign_in.handle.charge_source(request.source())?;
+    let id = transaction_id(request)?;
+    if !is_same_origin(sign_in, request) {
+        let detail = "another site sent this request; use the page of the sign-in";
+        return Err(SignInRejection::of(ORIGIN, ErrorKind::InvalidRequest, detail).into());
+    }
+    let secret = secret(sign_in, request, id).await?;
+    sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
+    Ok((id, secret))
+}
+
+/// Cancel a sign-in, on its page
+///
+/// Ends it, also after its time, and sends the browser back to the application with `access_denied`,
+/// the same again to the same secret.
+#[utoipa::path(
+    post, path = "/authorize/{transaction}/cancel", tag = "sign-in", operation_id = "cancel",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "A page that posts the response to the application; for a program (`form_post`) what it posts", content((String = "text/html"), (PostedResponse = "application/json"))),
+        (status = 303, description = "To the application, with `access_denied`", headers(("Location" = String, description = "The redirect URI"))),
+        (status = 400, description = "Another site sent the request, or the sign-in was answered: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn cancel(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    let cancelled = async {
+        let (id, secret) = form(&sign_in, &request).await?;
+        Ok(sign_in.handle.cancel(id, &secret).await?)
+    };
+    match cancelled.await {
+        Ok(delivery) => {
+            request.audit().outcome("cancelled_by_person");
+            Ok(deliver(&sign_in, &request, delivery))
+        }
+        Err(error) => problem(&sign_in, &request, error, None, false).await,
+    }
+}
+
+/// More time for a sign-in
+///
+/// Its time begins anew, twice at most, while it waits for an answer.
+#[utoipa::path(
+    post, path = "/authorize/{transaction}/more-time", tag = "sign-in", operation_id = "more_time",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "To a script (`Accept: application/json`): when it ends now", body = MoreTime),
+        (status = 303, description = "To the page of the sign-in", headers(("Location" = String, description = "The page"))),
+        (status = 400, description = "Another site sent the request, or the sign-in gets no more time: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn more_time(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    let extended = async {
+        let (id, secret) = form(&sign_in, &request).await?;
+        Ok((id, sign_in.handle.extend(id, &secret).await?))
+    };
+    match extended.await {
+        Ok((_, progress)) if accepts_json(&request) => {
+            let (ends_at, left) = (progress.ends_at, progress.extensions_left);
+            Ok(json(StatusCode::OK, &value!({"expires_at": ends_at, "extensions_left": left})))
+        }
+        Ok((id, _)) => Ok(to_sign_in(&sign_in.frame(&request), id)),
+        // The page of the sign-in says what there is to do in place of it.
+        Err(error) if is_about_time(&error) && accepts_html(&request) => {
+            Ok(to_sign_in(&sign_in.frame(&request), transaction_id(&request)?))
+        }
+        Err(error) => problem(&sign_in, &request, error, None, false).await,
+    }
+}
+
+/// Whether a sign-in gets no more time, and nothing else is wrong.
+fn is_about_time(error: &SignInEndpointError) -> bool {
+    let is_about_time = |rejection: &SignInRejection| {
+        rejection.kind == ErrorKind::InvalidRequest && rejection.attribute != Some(ORIGIN)
+    };
+    error.rejection().is_some_and(is_about_time)
+}
+
+/// A new code for a sign-in that ended
+///
+/// Begins again with the same request of the application, in the browser that began it.
+#[utoipa::path(
+    post, path = "/authorize/{transaction}/new-code", tag = "sign-in", operation_id = "new_code",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "To a script (`Accept: application/json`): the page of the new sign-in", body = NewCode),
+        (status = 303, description = "To the page of the new sign-in, with its cookie", headers(("Location" = String, description = "The page"))),
+        (status = 400, description = "Another site sent the request: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn new_code(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    let begun = async {
+        let (id, secret) = form(&sign_in, &request).await?;
+        let (source, user_agent) = (Some(request.source()), user_agent(&request));
+        Ok(sign_in.handle.begin_again(id, &secret, source, user_agent.as_deref()).await?)
+    };
+    let begun = match begun.await {
+        Ok(begun) => begun,
+        Err(error) => return problem(&sign_in, &request, error, None, false).await,
+    };
+    request.audit().concerns(begun.id.to_string());
+    let frame = sign_in.frame(&request);
+    let mut response = match accepts_json(&request) {
+        true => json(StatusCode::OK, &value!({"location": frame.path(&format!("/authorize/{}", begun.id))})),
+        false => to_sign_in(&frame, begun.id),
+    };
+    set_transaction(&sign_in, &mut response, &begun, &transactions(&sign_in, &request));
+    Ok(response)
+}
