@@ -8,6 +8,7 @@ use selfsame_actors::{
     ChainHandle, ChainNode, ChainSettings, CodeSettings, ContractPlace, FollowedOwner, Freshness, KeyContract,
     KeySourceSettings, OnUpgrade, PartySourceSettings, RootSourceSettings, VerifierSettings,
 };
+use selfsame_interfaces::pem::read_private;
 use selfsame_protocol::chain::contracts::{BlockTag, RootContract};
 use selfsame_protocol::chain::deployment::AcceptedCode;
 use selfsame_protocol::chain::followed::KeyOwner;
@@ -16,7 +17,6 @@ use zeroize::Zeroizing;
 
 use crate::chain::{InvalidNodeUrl, JsonRpcNode, NodeSettings, NodeSetupError, NodeUrl};
 use crate::config::{Block, Chain, Config, Contract, ContractKind};
-use crate::data_files::read_private;
 
 /// Why a chain cannot be followed as it is configured.
 #[derive(Debug, thiserror::Error)]

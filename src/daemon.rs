@@ -5,6 +5,7 @@
 //! order.
 
 mod opening;
+mod parts;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,23 +31,23 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use opening::{bind, bind_for_replicas, bind_operator_socket, make_folders, open_store, shared_connections};
+use parts::OperatorParts;
+use selfsame_cluster::{MembershipError, RemovedError};
+use selfsame_interfaces::http::{AuditTrail, Listener, RouteError, Server, ShutdownTrigger, UnixSocketError, shutdown};
+use selfsame_interfaces::interface::{Interface, PerInterface};
+use selfsame_interfaces::operator::{self, Build, ReloadRequest, time_text};
 
 use crate::backup::jobs::{Backups, Schedule};
-use crate::backup::make::{Original, time_text};
+use crate::backup::make::Original;
 use crate::backup::{BackupError, check_data_folder};
 use crate::chains::FollowedChain;
 use crate::cluster::{self, ClusterInterface, Copies, StartingReplica};
 use crate::config::{Config, StagingKey};
 use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
-use crate::http::{AuditTrail, Listener, RouteError, Server, ShutdownTrigger, UnixSocketError, shutdown};
-use crate::interface::{Interface, PerInterface};
-use crate::operator::{self, OwnCluster, ReloadRequest};
 use crate::prepared::{Prepared, Problems};
-use crate::process::Build;
 use crate::reloading::{Reloading, StartParts, admission_limits};
 use crate::servers::{ForReplicas, METRICS_PREFIX, ServerParts, Servers, servers};
-use crate::{bridge, sign_in, verification};
-use selfsame_cluster::{MembershipError, RemovedError};
+use crate::setup;
 
 /// How many requests to read the configuration again may wait.
 const WAITING_RELOADS: usize = 8;
@@ -228,16 +229,16 @@ impl Daemon {
         let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
         let seed = simulator_seed.as_deref().unwrap_or_default();
-        let verification = verification::setup::settings(config, &keys, seed);
+        let verification = setup::verification::settings(config, &keys, seed);
         let listeners = bind(config, inherited).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let served = PerInterface::from_fn(|interface| listeners.0.contains_key(&config.listen[interface]));
         let socket = bind_operator_socket(config).await?;
         let urls = config.public_urls(&addresses);
         let original = Original { store: store.clone(), data: config.data_dir.clone(), key: key_cipher.clone() };
-        let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn], key_cipher);
+        let sign_in = setup::sign_in::settings(config, &urls[Interface::SignIn], key_cipher);
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
-        let bridge = bridge::settings(config);
+        let bridge = setup::bridge(config);
         let events = webhooks.settings(config);
         let settings = Settings { verification, sign_in, bridge, events, chains, ..settings(config) };
         let domain = store.domain();
@@ -264,7 +265,7 @@ impl Daemon {
             let interface = ClusterInterface::new(Arc::clone(&service), replica.secret(), copies);
             for_replicas = Some(ForReplicas { listener, routes: cluster::routes(interface), tls: replica.acceptor() });
             removal = Some(run(Arc::clone(&service)));
-            own_cluster = Some(OwnCluster { view: seen, staleness: *replica.section().staleness });
+            own_cluster = Some((seen, *replica.section().staleness));
         }
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
@@ -282,6 +283,11 @@ impl Daemon {
         let draining = Arc::<AtomicBool>::default();
         let mut instance = CallNonce([0; 32]);
         random.fill(&mut instance.0);
+        let parts = OperatorParts {
+            backups: Arc::clone(&backups),
+            nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
+            cluster: own_cluster,
+        };
         let operator = operator::Setup {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
@@ -293,13 +299,11 @@ impl Daemon {
             ready_needs_chains: config.operator.ready_needs_chains,
             draining: Arc::clone(&draining),
             data: config.data_dir.clone(),
-            nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
             reloads,
             reload_status: reloading.status.clone(),
-            backups: Arc::clone(&backups),
+            parts: Arc::new(parts),
             restored,
             build,
-            cluster: own_cluster,
             certificate: reloading.certificate.clone(),
         };
         let parts = ServerParts {

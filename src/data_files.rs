@@ -3,13 +3,13 @@
 //! other users of the machine can read is refused.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::hex;
 use selfsame_actors::Random;
-use zeroize::Zeroizing;
+use selfsame_interfaces::pem::read_private;
 
 // Crash-safe creation of files and folders.
 //
@@ -164,37 +164,6 @@ pub fn read_secret(path: &Path) -> Result<String, SecretFileError> {
     Ok(secret.to_owned())
 }
 
-/// Reads a file that only its owner may read, or, when it is root's, also the group that root gave
-/// it to.
-///
-/// # Errors
-/// When the file cannot be read, or can be read by others: of the kind `PermissionDenied`.
-pub fn read_private(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    let mut file = File::open(path)?;
-    let metadata = file.metadata()?;
-    let allowed = allowed_mode(metadata.uid(), rustix::process::geteuid().as_raw());
-    let mode = metadata.mode() & 0o777;
-    if metadata.is_file() && mode & !allowed != 0 {
-        let advice = format!(
-            "its mode is {mode:o}, so other users of this machine can read or change it; run `chmod {:o} {}`",
-            allowed & 0o660,
-            path.display()
-        );
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, advice));
-    }
-    let mut bytes = Zeroizing::new(Vec::new());
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// The bits that the mode of a secret's file may have. A user's own file is for that user alone. A
-/// file that root owns may be readable for its group, because that is how root gives a service a
-/// secret which the service cannot change; PostgreSQL has the same rule for private keys. Where the
-/// program runs as root, root is the user.
-fn allowed_mode(owner: u32, user: u32) -> u32 {
-    if owner == 0 && user != 0 { 0o740 } else { 0o700 }
-}
-
 /// Writes the file of a secret, as an operator would.
 #[cfg(test)]
 pub(crate) fn write_secret(path: &Path, content: impl AsRef<[u8]>) {
@@ -260,15 +229,6 @@ mod tests {
                 assert!(text.contains(&advice) && text.contains("/secret`"), "{text}");
                 assert!(!text.contains("the secret"), "{text}");
             }
-        }
-    }
-
-    #[test]
-    fn only_root_gives_a_secret_to_a_group() {
-        for (owner, user, allowed) in
-            [(1000, 1000, 0o700), (0, 0, 0o700), (1000, 0, 0o700), (1000, 1001, 0o700), (0, 1000, 0o740)]
-        {
-            assert_eq!(allowed_mode(owner, user), allowed, "a file of {owner} for {user}");
         }
     }
 }

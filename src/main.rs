@@ -1,7 +1,7 @@
 //! `selfsame`: see `selfsame --help`.
 
 use mimalloc::MiMalloc;
-use selfsame::process::Build;
+use selfsame_interfaces::operator::Build;
 
 /// An account costs less processor time than with the C library's allocator, which took 13 % of it
 /// (docs/benchmarks.md, "What limits the daemon").

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{Method, Request, Uri};
 use selfsame_actors::{Random, SystemRandom};
+use selfsame_interfaces::http::check_socket_path;
+use selfsame_interfaces::http::client::{Client, ClientError, RemoteServer, Reuse};
 use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::operator::{SOCKET_FILE, TOKEN_FILE};
 use selfsame_protocol::operator_call::{CHALLENGE_PATH, Call, CallNonce, Challenge, OperatorKey, SCHEME, hash_of_body};
@@ -21,8 +23,6 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::data_files::{SecretFileError, read_secret};
-use crate::http::check_socket_path;
-use crate::http::client::{Client, ClientError, RemoteServer, Reuse};
 
 /// How long the daemon may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(20);

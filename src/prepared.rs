@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use selfsame_actors::KeyCipher;
+use selfsame_interfaces::http::{Certificate, TlsError};
+use selfsame_interfaces::sign_in::appearance::Appearance;
+use selfsame_interfaces::sign_in::wallet_links::WalletLinks;
 use selfsame_protocol::operator::TOKEN_FILE;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::ProofKind;
@@ -16,14 +19,11 @@ use crate::chains::{ChainSetupError, FollowedChain, followed_chain};
 use crate::cluster::{ClusterSetupError, PreparedCluster};
 use crate::config::{Config, ConfigError, Loaded, StagingKey, settings_of_this_process};
 use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
-use crate::http::{Certificate, TlsError};
 use crate::logging::{self, InvalidFilter};
-use crate::sign_in::appearance::Appearance;
-use crate::sign_in::setup::{legacy_sign_ins, unprotected_clients};
-use crate::sign_in::wallet_links::WalletLinks;
-use crate::verification::setup::LoadedKeys;
+use crate::setup;
+use crate::setup::sign_in::{legacy_sign_ins, unprotected_clients};
+use crate::setup::verification::LoadedKeys;
 use crate::webhooks::{WebhookSetupError, Webhooks};
-use crate::{sign_in, verification};
 
 /// Where a configuration is read from, besides the variables.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -119,16 +119,16 @@ impl Prepared {
             let found = take(found, &mut problems).flatten();
             known_seeds.extend(found.filter(|_| name == SIMULATOR_SEED));
         }
-        let keys = verification::setup::load_keys(config, &known_seeds).unwrap_or_else(|errors| {
+        let keys = setup::verification::load_keys(config, &known_seeds).unwrap_or_else(|errors| {
             problems.extend(errors.into_iter().map(Problem::Verifier));
             Vec::new()
         });
-        problems.extend(verification::setup::check_roots(config, now).into_iter().map(Problem::Verifier));
-        let key_cipher = take(sign_in::setup::key_cipher(config).map_err(Problem::SignIn), &mut problems).flatten();
-        let appearance = sign_in::setup::appearance(config)
+        problems.extend(setup::verification::check_roots(config, now).into_iter().map(Problem::Verifier));
+        let key_cipher = take(setup::sign_in::key_cipher(config).map_err(Problem::SignIn), &mut problems).flatten();
+        let appearance = setup::sign_in::appearance(config)
             .map_err(|errors| problems.extend(errors.into_iter().map(Problem::SignIn)))
             .unwrap_or_default();
-        let wallet_links = sign_in::setup::wallet_links(config)
+        let wallet_links = setup::sign_in::wallet_links(config)
             .map_err(|errors| problems.extend(errors.into_iter().map(Problem::SignIn)))
             .unwrap_or_default();
         let webhooks = Webhooks::read(config)
@@ -151,7 +151,7 @@ fn needs_stored_seed(config: &Config) -> bool {
     let staging = &config.verifier.keys.staging;
     let is_simulated = ProofKind::ALL.into_iter().any(|kind| *staging.of(kind) == StagingKey::Simulator);
     let is_derived = is_simulated && config.verifier.simulator_seed.is_none();
-    is_derived || verification::setup::production_key_files(config).next().is_some()
+    is_derived || setup::verification::production_key_files(config).next().is_some()
 }
 
 fn take<T>(result: Result<T, Problem>, problems: &mut Vec<Problem>) -> Option<T> {
@@ -181,10 +181,10 @@ pub enum Problem {
     Secret(#[from] SecretFileError),
     /// A verification key or a root cannot be used.
     #[error(transparent)]
-    Verifier(#[from] verification::setup::SetupError),
+    Verifier(#[from] setup::verification::SetupError),
     /// Sign-in cannot be set up.
     #[error(transparent)]
-    SignIn(#[from] sign_in::setup::SetupError),
+    SignIn(#[from] setup::sign_in::SetupError),
     /// A webhook cannot be posted as it is configured.
     #[error(transparent)]
     Webhook(#[from] WebhookSetupError),
@@ -239,7 +239,7 @@ pub enum Warning {
 impl Warning {
     /// The warnings about a configuration.
     pub fn all(config: &Config) -> Vec<Self> {
-        let files = verification::setup::production_key_files(config);
+        let files = setup::verification::production_key_files(config);
         let mut warnings: Vec<_> =
             files.map(|(kind, path)| Self::ProductionKeyFile { kind, path: path.to_owned() }).collect();
         let unprotected: Vec<_> = unprotected_clients(config).into_iter().map(str::to_owned).collect();

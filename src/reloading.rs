@@ -7,6 +7,11 @@ use hyper::header::HeaderValue;
 use selfsame_actors::{
     AdmissionLimits, BridgeHandle, ChainHandle, EventsHandle, RegistryHandle, Service, SignInHandle, VerificationHandle,
 };
+use selfsame_interfaces::gateway::CreationPolicy;
+use selfsame_interfaces::http::{AllowedOrigins, Certificate, Limits, TlsError};
+use selfsame_interfaces::operator::ReloadStatus;
+use selfsame_interfaces::sign_in::appearance::Appearance;
+use selfsame_interfaces::sign_in::wallet_links::WalletLinks;
 use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::operator::Simulation;
 use selfsame_protocol::time::UnixSeconds;
@@ -14,13 +19,8 @@ use selfsame_storage::StoreError;
 
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, Network, Origin, RateLimit, SecretHash};
-use crate::gateway::CreationPolicy;
-use crate::http::{AllowedOrigins, Certificate, Limits, TlsError};
-use crate::operator::{self, ReloadStatus};
-use crate::sign_in::appearance::Appearance;
-use crate::sign_in::wallet_links::WalletLinks;
 use crate::webhooks::Webhooks;
-use crate::{bridge, chains, sign_in, verification};
+use crate::{chains, setup};
 
 /// The settings that can change while the daemon runs.
 #[derive(Clone)]
@@ -76,7 +76,7 @@ impl Reloading {
             parts;
         let origins = AllowedOrigins::default();
         origins.replace(allowed_origins(config));
-        let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
+        let simulation = simulator_seed.map(|seed| Arc::new(setup::simulation(config, seed)));
         Self {
             registry: service.registry(),
             verification: service.verification(),
@@ -113,15 +113,15 @@ impl Reloading {
     /// # Errors
     /// The operator's decisions about roots cannot be read; then nothing was taken over.
     pub fn apply(&self, config: &Config) -> Result<(), StoreError> {
-        self.verification.set_configured_roots(verification::setup::trusted_roots(config))?;
-        self.verification.set_directory(verification::setup::directory(config));
-        self.verification.set_limits(verification::setup::limits(config));
+        self.verification.set_configured_roots(setup::verification::trusted_roots(config))?;
+        self.verification.set_directory(setup::verification::directory(config));
+        self.verification.set_limits(setup::verification::limits(config));
         chains::follow_owners(config, &self.chain);
-        self.sign_in.set_clients(sign_in::setup::clients(config));
-        self.sign_in.set_limits(sign_in::setup::limits(config));
-        let simulated = |old: &Arc<Simulation>| Arc::new(operator::simulation(config, old.seed.clone()));
+        self.sign_in.set_clients(setup::sign_in::clients(config));
+        self.sign_in.set_limits(setup::sign_in::limits(config));
+        let simulated = |old: &Arc<Simulation>| Arc::new(setup::simulation(config, old.seed.clone()));
         self.simulation.rcu(|simulation| simulation.as_ref().map(simulated));
-        self.bridge.set_settings(bridge::settings(config));
+        self.bridge.set_settings(setup::bridge(config));
         self.registry.set_limits(admission_limits(config));
         self.creation.store(Arc::new(creation_policy(config)));
         self.limits.store(Arc::new(limits(config, self.most_connections)));

@@ -8,22 +8,22 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use selfsame_actors::{Metrics as AllMetrics, Random};
+use selfsame_interfaces::event_streams::EventStreams;
+use selfsame_interfaces::http::{
+    AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, SharedConnections, Shutdown, Site,
+};
+use selfsame_interfaces::interface::{Interface, PerInterface, PublicUrls};
+use selfsame_interfaces::mounting::{PublicInterfaces, describe};
+use selfsame_interfaces::openapi;
+use selfsame_interfaces::operator::{self, History, HistorySources, Operator};
+use selfsame_interfaces::sign_in::SignIn;
+use selfsame_interfaces::sign_in::bridged::OwnBridge;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
 
-use crate::config::{Config, PublicUrls};
-use crate::http::{
-    AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, SharedConnections, Shutdown, Site,
-};
-use crate::interface::{Interface, PerInterface};
-use crate::mounting::{PublicInterfaces, describe};
-use crate::openapi;
-use crate::operator::{self, History, HistorySources, Operator};
+use crate::config::Config;
 use crate::reloading::Reloading;
-use crate::sign_in::SignIn;
-use crate::sign_in::bridged::OwnBridge;
-use crate::webhooks::stream::EventStreams;
 
 /// What the names of all metrics begin with.
 pub(crate) const METRICS_PREFIX: &str = "selfsame";

@@ -17,14 +17,14 @@ use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use selfsame_interfaces::http::client::{Client, ClientError, RemoteServer, Reuse};
+use selfsame_interfaces::pem::{AuthoritiesError, tls_connector};
 use tokio::runtime::Handle;
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::Layer;
 
 use crate::config::Traces;
-use crate::http::client::{Client, ClientError, RemoteServer, Reuse};
 use crate::logging::BoxedLayer;
-use crate::pem::{AuthoritiesError, tls_connector};
 
 /// The traces that are sent; none without a collector. Dropping it sends what was not sent yet, for
 /// at most five seconds; it blocks the thread, and needs the runtime of [`start`].

@@ -1,7 +1,5 @@
 //! Webhooks: from the configuration to receivers with their secrets, and how the events are posted
-//! to them over HTTP. [`stream`] has the events of an audience as server-sent events.
-
-pub mod stream;
+//! to them over HTTP.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +11,8 @@ use futures_util::future::BoxFuture;
 use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Request, StatusCode, Uri};
 use selfsame_actors::{EventSettings, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
+use selfsame_interfaces::http::client::{AGENT, Client, RemoteServer, Reuse};
+use selfsame_interfaces::pem::{AuthoritiesError, tls_connector};
 use selfsame_protocol::events::Audience;
 use selfsame_protocol::events::delivery::{WebhookSecret, WebhookSecretError};
 use tokio::time::timeout;
@@ -20,8 +20,6 @@ use tokio_rustls::TlsConnector;
 
 use crate::config::{Config, Webhook};
 use crate::data_files::{SecretFileError, read_secret};
-use crate::http::client::{AGENT, Client, RemoteServer, Reuse};
-use crate::pem::{AuthoritiesError, tls_connector};
 
 // From the configuration to receivers of webhooks and their secrets.
 
@@ -131,7 +129,7 @@ const LONGEST_ANSWER: usize = 16 << 10;
 
 /// An address that webhooks are posted to, and how.
 #[derive(Clone)]
-pub(super) struct Target {
+struct Target {
     url: Uri,
     client: Arc<Client>,
 }
@@ -145,7 +143,7 @@ impl Target {
 }
 
 /// Posts webhooks over HTTP/1.1.
-pub(super) struct HttpTransport {
+struct HttpTransport {
     /// By the id of the receiver.
     targets: HashMap<String, Target>,
 }

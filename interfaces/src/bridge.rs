@@ -1,7 +1,7 @@
 //! The message bridge: encrypted requests of applications for authenticators, and their encrypted
 //! answers.
 //!
-//! The routes, settings and description come first, then the errors, the endpoints of requests and
+//! The routes and the description come first, then the errors, the endpoints of requests and
 //! those of answers.
 
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
-use selfsame_actors::{BridgeError, BridgeHandle, BridgeSettings, PolledResponse};
-use selfsame_protocol::bridge::entries::{EntryError, EntryLimits};
+use selfsame_actors::{BridgeError, BridgeHandle, PolledResponse};
+use selfsame_protocol::bridge::entries::EntryError;
 use selfsame_protocol::bridge::{
     BridgeErrorCode, CreateRequest, CreatedRequest, EntryId, InvalidEntryId, Message, RequestAnswer, ResponseAnswer,
     ResponseStatus,
@@ -20,7 +20,6 @@ use selfsame_protocol::json::{BodyError, from_object};
 use selfsame_protocol::time::RetryAfter;
 use utoipa::{IntoResponses, Modify, OpenApi};
 
-use crate::config::{Config, RateLimit};
 use crate::http::{
     Cors, ErrorCodes, InterfaceError, LONGEST_WAIT, Rejection, Request, Response, Router, Routes, WAITING_LIMIT, empty,
     exists, json,
@@ -51,17 +50,6 @@ pub fn routes(handle: BridgeHandle, openapi: openapi::Document) -> Routes {
         .route(get.clone(), "/health", |_, _| openapi::health())
         .route(get, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
-}
-
-/// The settings of the bridge.
-pub fn settings(config: &Config) -> BridgeSettings {
-    let limits = EntryLimits { lifetime: *config.bridge.lifetime, bytes: config.bridge.memory_mib << 20 };
-    BridgeSettings {
-        limits,
-        per_source: config.limits.bridge_per_source.map(RateLimit::limit),
-        followers_per_source: config.limits.followers_per_source,
-        waiting_calls: config.limits.in_flight,
-    }
 }
 
 /// The bridge's description.

@@ -110,6 +110,10 @@ impl<T> IndexMut<Interface> for PerInterface<T> {
     }
 }
 
+/// The base URL of each public interface as clients see it, without a trailing slash; the operator
+/// interface's own address.
+pub type PublicUrls = PerInterface<String>;
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

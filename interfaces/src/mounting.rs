@@ -11,26 +11,30 @@ use selfsame_actors::{Clock, Metrics as AllMetrics, Random, Service, SystemClock
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Description;
 
-use crate::config::PublicUrls;
+use crate::event_streams::EventStreams;
 use crate::gateway::{self, CreationPolicy, Gateway};
 use crate::http::{
     AccessLog, AllowedOrigins, AuditTrail, Cors, Limits, Metrics, Mounted, MountedParts, RouteError, Routes, Site,
     shutdown,
 };
-use crate::interface::{Interface, PerInterface};
+use crate::interface::{Interface, PerInterface, PublicUrls};
 use crate::sign_in::appearance::Appearance;
 use crate::sign_in::bridged::OwnBridge;
 use crate::sign_in::wallet_links::WalletLinks;
 use crate::sign_in::{self, SignIn};
-use crate::webhooks::stream::EventStreams;
 use crate::{bridge, indexer, openapi, operator, verification};
 
 /// What the routes are made from.
-pub(crate) struct PublicInterfaces<'a> {
+pub struct PublicInterfaces<'a> {
+    /// The actors.
     pub service: &'a Service,
+    /// The base URL of each interface.
     pub urls: &'a PublicUrls,
+    /// Which pages of other origins may read answers.
     pub cors: &'a Cors,
+    /// Who may create accounts.
     pub creation: &'a Arc<ArcSwap<CreationPolicy>>,
+    /// The provider.
     pub sign_in: &'a Arc<SignIn>,
 }
 
@@ -65,7 +69,7 @@ impl PublicInterfaces<'_> {
 }
 
 /// The OpenAPI description of an interface.
-pub(crate) fn describe(interface: Interface) -> Description {
+pub fn describe(interface: Interface) -> Description {
     match interface {
         Interface::Verification => verification::Description::openapi(),
         Interface::Gateway => gateway::Description::openapi(),

@@ -2,6 +2,9 @@
 //! other servers must descend from. An error says what a file has in place of what was wanted, and
 //! the command that makes it right.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,8 +14,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 use zeroize::Zeroizing;
-
-use crate::data_files::read_private;
 
 /// A file that is not usable as what was wanted.
 #[derive(Debug, thiserror::Error)]
@@ -231,7 +232,7 @@ pub enum AuthoritiesError {
 ///
 /// # Errors
 /// As for [`root_certificates`].
-pub(crate) fn tls_connector(authorities: Option<&Path>) -> Result<TlsConnector, AuthoritiesError> {
+pub fn tls_connector(authorities: Option<&Path>) -> Result<TlsConnector, AuthoritiesError> {
     let roots = root_certificates(authorities)?;
     let provider = Arc::new(crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -244,7 +245,7 @@ pub(crate) fn tls_connector(authorities: Option<&Path>) -> Result<TlsConnector, 
 ///
 /// # Errors
 /// The file cannot be read or has none; or the system has none.
-pub(crate) fn root_certificates(authorities: Option<&Path>) -> Result<RootCertStore, AuthoritiesError> {
+pub fn root_certificates(authorities: Option<&Path>) -> Result<RootCertStore, AuthoritiesError> {
     let mut roots = RootCertStore::empty();
     match authorities {
         Some(path) => {
@@ -268,4 +269,51 @@ pub(crate) fn root_certificates(authorities: Option<&Path>) -> Result<RootCertSt
         }
     }
     Ok(roots)
+}
+
+// Files that hold secrets.
+
+/// Reads a file that only its owner may read, or, when it is root's, also the group that root gave
+/// it to.
+///
+/// # Errors
+/// When the file cannot be read, or can be read by others: of the kind `PermissionDenied`.
+pub fn read_private(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let allowed = allowed_mode(metadata.uid(), rustix::process::geteuid().as_raw());
+    let mode = metadata.mode() & 0o777;
+    if metadata.is_file() && mode & !allowed != 0 {
+        let advice = format!(
+            "its mode is {mode:o}, so other users of this machine can read or change it; run `chmod {:o} {}`",
+            allowed & 0o660,
+            path.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, advice));
+    }
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The bits that the mode of a secret's file may have. A user's own file is for that user alone. A
+/// file that root owns may be readable for its group, because that is how root gives a service a
+/// secret which the service cannot change; PostgreSQL has the same rule for private keys. Where the
+/// program runs as root, root is the user.
+fn allowed_mode(owner: u32, user: u32) -> u32 {
+    if owner == 0 && user != 0 { 0o740 } else { 0o700 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_gives_a_secret_to_a_group() {
+        for (owner, user, allowed) in
+            [(1000, 1000, 0o700), (0, 0, 0o700), (1000, 0, 0o700), (1000, 1001, 0o700), (0, 1000, 0o740)]
+        {
+            assert_eq!(allowed_mode(owner, user), allowed, "a file of {owner} for {user}");
+        }
+    }
 }

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use selfsame_actors::Clock;
+use selfsame_interfaces::http::{AuditTrail, Shutdown};
+use selfsame_interfaces::operator::{BackupHealth, BackupStatistics, FailedBackup, ScheduleProgress, time_text};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Backup, BackupContent, BackupProgress, BackupState};
 use selfsame_protocol::time::UnixSeconds;
@@ -14,9 +16,8 @@ use selfsame_storage::{Phase, Progress};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use super::make::{Original, UNFINISHED, check, list, make, remove_unfinished, time_text};
+use super::make::{Original, UNFINISHED, check, list, make, remove_unfinished};
 use super::{BackupError, MANIFEST, Manifest, at};
-use crate::http::{AuditTrail, Shutdown};
 
 /// How many backups the daemon remembers.
 const REMEMBERED: usize = 16;
@@ -51,60 +52,6 @@ impl BegunBy {
             Self::Operator => "operator",
             Self::Schedule => "schedule",
         }
-    }
-}
-
-/// Numbers about the backups since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BackupStatistics {
-    /// Complete ones.
-    pub made: u64,
-    /// Failed ones.
-    pub failed: u64,
-    /// The last complete one: when it began, how long it took, and its size in bytes.
-    pub last: Option<(UnixSeconds, Duration, u64)>,
-}
-
-/// What is wrong with the backups.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BackupHealth {
-    /// The last backup, if it failed.
-    pub failing: Option<FailedBackup>,
-    /// The schedule, if there is one.
-    pub schedule: Option<ScheduleProgress>,
-}
-
-/// A backup that failed, after which none was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedBackup {
-    /// When the first of the failed ones since the last good one began.
-    pub since: UnixSeconds,
-    /// The folder of the last one.
-    pub folder: String,
-    /// Why it failed.
-    pub message: String,
-}
-
-/// How scheduled backups stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScheduleProgress {
-    /// Time from one backup to the next.
-    pub every: Duration,
-    /// When the schedule began, with the start of the daemon.
-    pub began: UnixSeconds,
-    /// When the newest good backup was begun; `None` without a good one.
-    pub newest: Option<UnixSeconds>,
-}
-
-impl ScheduleProgress {
-    /// When the next backup is due, or was.
-    pub fn due(&self) -> UnixSeconds {
-        self.newest.map_or(self.began, |newest| newest.plus(self.every.as_secs()))
-    }
-
-    /// When the next backup is overdue: one after the one that is due would be due, too.
-    pub fn overdue_at(&self) -> UnixSeconds {
-        self.due().plus(self.every.as_secs())
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use selfsame_actors::KeyCipher;
+use selfsame_interfaces::operator::time_text;
 use selfsame_protocol::B256;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{NoProgress, Progress, SCHEMA_VERSION, Store};
@@ -136,12 +137,6 @@ fn copy_data(
     fault_point!(BackupManifest);
     unfinished.finish()?;
     Ok(manifest)
-}
-
-/// A time as RFC 3339 text.
-pub fn time_text(time: UnixSeconds) -> String {
-    let time = std::time::UNIX_EPOCH.checked_add(time.since_epoch()).unwrap_or(std::time::UNIX_EPOCH);
-    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 // Folders that get their name when they are complete, and the files in them.

@@ -14,15 +14,15 @@ use http::header::{
 };
 use http::{HeaderMap, Request, Response, StatusCode};
 use selfsame_actors::{ChainNode, NodeError, Refusal};
+use selfsame_interfaces::http::client::{AGENT, Client, ClientError, RemoteServer, Reuse};
+use selfsame_interfaces::pem::{AuthoritiesError, tls_connector};
+use selfsame_interfaces::trace_context;
 use selfsame_protocol::chain::contracts::{Answer, Question};
 use selfsame_protocol::trace_context::TRACEPARENT;
 use tokio::time::timeout;
 
 use super::messages::{self, Packet, clean, excerpt};
 use super::node_url::NodeUrl;
-use crate::http::client::{AGENT, Client, ClientError, RemoteServer, Reuse};
-use crate::pem::{AuthoritiesError, tls_connector};
-use crate::trace_context;
 
 /// Code that providers give to a question of a batch when they limit the rate.
 const RATE_LIMITED: i64 = 429;

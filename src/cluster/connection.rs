@@ -17,13 +17,13 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use selfsame_actors::{BridgePeers, LeaderConnection, LeaderError};
 use selfsame_cluster::{ClusterView, EtcdElection};
+use selfsame_interfaces::http::client::{ClientError, RemoteServer, Stream};
+use selfsame_interfaces::trace_context;
 use selfsame_protocol::trace_context::TRACEPARENT;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::interface::{ALIVE_PATH, BRIDGE_PATH, LEADER_PATH, LONGEST_BRIDGE_MESSAGE};
-use crate::http::client::{ClientError, RemoteServer, Stream};
-use crate::trace_context;
 
 /// How long it may take to connect to a replica.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(1);

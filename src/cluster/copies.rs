@@ -21,6 +21,7 @@ use hyper::body::{Frame, Incoming};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use selfsame_actors::{Clock, Random};
 use selfsame_cluster::FetchError;
+use selfsame_interfaces::http::{Response, stream};
 use selfsame_storage::{Membership, NoProgress, Store};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -33,7 +34,6 @@ use super::interface::COPIES_PATH;
 use crate::backup::make::{Original, make_for_replica};
 use crate::backup::{BackupError, FileDigest, LONGEST_MANIFEST, MANIFEST, Manifest, STORE, UnfinishedFolder};
 use crate::data_files::{make_folder, sync_folder};
-use crate::http::{Response, stream};
 
 /// Name of the copy's folder in the data folder.
 const FOLDER: &str = "copy-for-replica";

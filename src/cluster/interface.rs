@@ -18,15 +18,15 @@ use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 use selfsame_actors::Service;
+use selfsame_interfaces::http::{
+    ErrorBody, ErrorCodes, InterfaceError, Rejection, Request, Response, Router, Routes, challenge, content, json,
+};
 use selfsame_protocol::net::network_text;
 use selfsame_protocol::time::RetryAfter;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::copies::{Copies, CopyError};
-use crate::http::{
-    ErrorBody, ErrorCodes, InterfaceError, Rejection, Request, Response, Router, Routes, challenge, content, json,
-};
 
 /// Where the leader is asked.
 pub const LEADER_PATH: &str = "/leader";
@@ -195,7 +195,7 @@ async fn answer(interface: Arc<ClusterInterface>, mut request: Request) -> Resul
 }
 
 async fn say_alive(_: Arc<ClusterInterface>, _: Request) -> Result<Response, ClusterInterfaceError> {
-    Ok(crate::http::empty(StatusCode::NO_CONTENT))
+    Ok(selfsame_interfaces::http::empty(StatusCode::NO_CONTENT))
 }
 
 async fn answer_bridge(
@@ -223,7 +223,7 @@ async fn send_file(interface: Arc<ClusterInterface>, request: Request) -> Result
 
 async fn remove_copy(interface: Arc<ClusterInterface>, request: Request) -> Result<Response, ClusterInterfaceError> {
     interface.copies.remove(&request.param("id")?).await?;
-    Ok(crate::http::empty(StatusCode::NO_CONTENT))
+    Ok(selfsame_interfaces::http::empty(StatusCode::NO_CONTENT))
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use selfsame_cluster::{
     ClusterView, Etcd, EtcdAccess, EtcdElection, EtcdJournal, EtcdTls, EtcdUser, Joining, LeaderRecord,
     MembershipError, Registration, RemovedError,
 };
+use selfsame_interfaces::http::{Certificate, TlsError};
+use selfsame_interfaces::pem::{self, AuthoritiesError, PemError, root_certificates};
 use selfsame_protocol::address;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_storage::{Membership, Store};
@@ -24,8 +26,6 @@ use super::copies::fetch_copy;
 use crate::backup::STORE;
 use crate::config::Cluster;
 use crate::data_files::{SecretFileError, read_secret};
-use crate::http::{Certificate, TlsError};
-use crate::pem::{self, AuthoritiesError, PemError, root_certificates};
 
 // What `[cluster]` names, read: passwords, secrets and certificates.
 

@@ -18,7 +18,7 @@ use crate::cli::{self, BackupCommand, Restore};
 use crate::operator_client::OperatorOptions;
 use crate::process::stop_flag;
 use crate::progress::Follower;
-use crate::sign_in::setup::read_key_cipher;
+use crate::setup::sign_in::read_key_cipher;
 
 /// Size of the block cache of a store that is checked deeply, in bytes.
 const FSCK_CACHE: usize = 256 << 20;

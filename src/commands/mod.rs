@@ -26,10 +26,11 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
+use selfsame_interfaces::operator::Build;
 
 use crate::cli::{Arguments, Command};
 use crate::logging;
-use crate::process::{Build, end_at_once};
+use crate::process::end_at_once;
 use outcome::{Output, OutputError};
 
 pub use outcome::CommandError;

@@ -16,6 +16,8 @@ use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Stdout, Write};
 
 use selfsame_actors::{ServiceError, SigningError};
+use selfsame_cluster::{MembershipError, RemovedError};
+use selfsame_interfaces::http::UnixSocketError;
 use selfsame_storage::StoreError;
 use serde::Serialize;
 
@@ -25,11 +27,9 @@ use crate::chains::ChainSetupError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::data_files::SecretFileError;
-use crate::http::UnixSocketError;
 use crate::logging::LogError;
 use crate::prepared::Problems;
 use crate::process::{InheritedSocketError, STOPPED};
-use selfsame_cluster::{MembershipError, RemovedError};
 
 // Why a command fails.
 

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
+use selfsame_interfaces::operator::time_text;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{Head, HeadComparison, SignedHead, compare_heads};
 use selfsame_protocol::time::UnixSeconds;
@@ -18,7 +19,6 @@ use serde_json::{Value, json};
 
 use super::outcome::{CommandError, Output};
 use crate::backup::check_data_folder;
-use crate::backup::make::time_text;
 use crate::cli::{Registry, StoreCommand};
 use crate::daemon::store_folder;
 use crate::process::stop_flag;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
+use selfsame_interfaces::http::{AUDIT_TARGET, raise_descriptor_limit};
+use selfsame_interfaces::operator::{Build, ReloadRequest};
 use selfsame_protocol::operator::{ReloadOutcome, ReloadReport};
 use selfsame_protocol::time::UnixSeconds;
 use tokio::runtime::Runtime;
@@ -15,12 +17,10 @@ use super::outcome::{CommandError, Output};
 use crate::cli::Serve;
 use crate::config::{Config, Reloaded};
 use crate::daemon::Daemon;
-use crate::http::raise_descriptor_limit;
-use crate::logging::{self, AUDIT_TARGET};
-use crate::operator::ReloadRequest;
+use crate::logging;
 use crate::prepared::{ConfigSource, Warning};
 use crate::process::{
-    Build, inherited_listeners, notify_alive, notify_ready, notify_reloading, notify_stopping, watchdog_interval,
+    inherited_listeners, notify_alive, notify_ready, notify_reloading, notify_stopping, watchdog_interval,
 };
 use crate::reloading::Reloading;
 

@@ -9,13 +9,13 @@ use std::str::FromStr;
 
 use http::{HeaderValue, Uri};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use selfsame_interfaces::interface::{Interface, PerInterface};
 use selfsame_protocol::net::is_loopback_host;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serializer};
 use serde_json::{Map, Value};
 
 use super::values::{SocketAddress, as_text, is_text};
-use crate::interface::{Interface, PerInterface};
 
 // The sections with a key for each interface: `[listen]` and `[urls]`.
 

@@ -19,8 +19,8 @@ use super::cluster::Cluster;
 use super::outgoing::{CollectorUrl, Traces};
 use super::sections::{CreateAccount, RateLimit};
 use super::values::{ContractAddress, TimeSpan};
-use crate::http::check_socket_path;
-use crate::interface::Interface;
+use selfsame_interfaces::http::check_socket_path;
+use selfsame_interfaces::interface::Interface;
 
 /// A key's path and what is wrong with it.
 pub(super) type InvalidSetting = (String, String);

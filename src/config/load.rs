@@ -6,15 +6,15 @@ use std::fmt::{self, Display, Write};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use selfsame_interfaces::interface::{Interface, PublicUrls};
 use serde::Deserialize;
 use toml::de::DeTable;
 
 use super::directory::App;
-use super::sections::{ProofKind, PublicUrls};
+use super::sections::ProofKind;
 use super::tree::{Node, NumberOutOfRange, PREFIX, SEPARATOR};
 use super::values::{SecretHash, StagingKey};
 use super::{Config, check};
-use crate::interface::Interface;
 
 // Why a configuration cannot be loaded.
 

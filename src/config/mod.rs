@@ -40,12 +40,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
+use selfsame_interfaces::interface::{PerInterface, PublicUrls};
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::operator::SOCKET_FILE;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
-
-use crate::interface::PerInterface;
 
 pub use addresses::{ApplicationPage, BaseUrl, Origin, RedirectUri, check_redirect_uri};
 pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
@@ -55,8 +54,8 @@ pub use dump::Dump;
 pub use load::{ConfigError, Loaded, Origins, Position, SettingError, Source, settings_of_this_process};
 pub use outgoing::{CollectorUrl, Events, Traces, Webhook, WebhookUrl};
 pub use pages::{
-    AuthenticatorApp, AuthenticatorName, Colour, ConnectorBase, ContactUrl, LinkTemplate, PageUrl, ServiceName,
-    SignInPage, WalletLink,
+    AuthenticatorApp, AuthenticatorName, Colour, ConnectorBase, ContactUrl, PageUrl, ServiceName, SignInPage,
+    WalletLink,
 };
 pub use schema::schema;
 pub use sections::*;

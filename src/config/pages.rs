@@ -5,8 +5,9 @@ use std::fmt::{self, Display};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
+use selfsame_interfaces::sign_in::wallet_links::LinkTemplate;
+use selfsame_interfaces::sign_in::{appearance, wallet_links};
 use serde::{Deserialize, Serialize};
 
 use super::addresses::{ApplicationPage, check_page, web_url};
@@ -160,10 +161,7 @@ impl FromStr for ContactUrl {
 /// A colour: `#` and six hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "String", extend("pattern" = "^#[0-9A-Fa-f]{6}$", "examples" = ["#14507d"]))]
-pub struct Colour {
-    /// Red, green and blue.
-    pub channels: [u8; 3],
-}
+pub struct Colour(pub appearance::Colour);
 
 impl FromStr for Colour {
     type Err = String;
@@ -172,14 +170,13 @@ impl FromStr for Colour {
         let wrong = || format!("{text:?} is not a colour: # and six hex digits, such as \"#14507d\"");
         let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6).ok_or_else(wrong)?;
         let channels = alloy_primitives::hex::decode_to_array(digits).map_err(|_| wrong())?;
-        Ok(Self { channels })
+        Ok(Self(appearance::Colour { channels }))
     }
 }
 
 impl Display for Colour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [red, green, blue] = self.channels;
-        write!(f, "#{red:02x}{green:02x}{blue:02x}")
+        self.0.fmt(f)
     }
 }
 
@@ -194,15 +191,6 @@ pub enum WalletLink {
     Bridge,
 }
 
-/// A template of a URL, in which the URL of the proof request stands for `{request}`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkTemplate {
-    /// What stands before the URL of the request.
-    before: String,
-    /// What stands behind it.
-    after: String,
-}
-
 /// What the URL of the proof request stands for.
 const PLACEHOLDER: &str = "{request}";
 
@@ -212,14 +200,13 @@ const BRIDGE: &str = "bridge";
 /// The schemes whose links would run a script, or show a file, on the page's behalf.
 const REFUSED_SCHEMES: [&str; 5] = ["javascript", "data", "vbscript", "file", "blob"];
 
-/// The characters that a part of a URL has in percent-encoding (RFC 3986, section 2.3).
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-impl LinkTemplate {
-    /// The link for the proof request at a URL.
-    pub fn to_request(&self, request_url: &str) -> String {
-        let Self { before, after } = self;
-        format!("{before}{}{after}", utf8_percent_encode(request_url, ENCODED))
+impl WalletLink {
+    /// The link as sign-in opens it.
+    pub fn to_link(&self) -> wallet_links::WalletLink {
+        match self {
+            Self::Template(template) => wallet_links::WalletLink::Template(template.clone()),
+            Self::Bridge => wallet_links::WalletLink::Bridge,
+        }
     }
 }
 
@@ -227,40 +214,37 @@ impl FromStr for WalletLink {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == BRIDGE { Ok(Self::Bridge) } else { text.parse().map(Self::Template) }
+        if text == BRIDGE { Ok(Self::Bridge) } else { template(text).map(Self::Template) }
     }
 }
 
-impl FromStr for LinkTemplate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        const EXAMPLE: &str = "write it like \"wallet://open?request={request}\"";
-        let wrong = |reason: &str| format!("{text:?} {reason}; {EXAMPLE}");
-        let (before, after) = text.split_once(PLACEHOLDER).ok_or_else(|| wrong("does not contain {request}"))?;
-        if after.contains(PLACEHOLDER) {
-            return Err(wrong("contains {request} more than once"));
-        }
-        let is_of_url = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte);
-        if !before.bytes().chain(after.bytes()).all(is_of_url) {
-            return Err(wrong("has characters that a URL does not have"));
-        }
-        let (scheme, rest) = before
-            .split_once(':')
-            .filter(|(scheme, _)| is_scheme(scheme))
-            .ok_or_else(|| wrong("does not begin with a scheme"))?;
-        if REFUSED_SCHEMES.iter().any(|refused| scheme.eq_ignore_ascii_case(refused)) {
-            return Err(wrong("has a scheme that opens no authenticator"));
-        }
-        if ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web)) {
-            // The request is no part of the host.
-            let host = rest.strip_prefix("//").and_then(|rest| rest.split_once(['/', '?', '#'])).map(|(host, _)| host);
-            if host.is_none_or(|host| web_url(&format!("https://{host}")).is_err()) {
-                return Err(wrong("has no proper host before {request}"));
-            }
-        }
-        Ok(Self { before: before.to_owned(), after: after.to_owned() })
+/// Reads the template of a link.
+fn template(text: &str) -> Result<LinkTemplate, String> {
+    const EXAMPLE: &str = "write it like \"wallet://open?request={request}\"";
+    let wrong = |reason: &str| format!("{text:?} {reason}; {EXAMPLE}");
+    let (before, after) = text.split_once(PLACEHOLDER).ok_or_else(|| wrong("does not contain {request}"))?;
+    if after.contains(PLACEHOLDER) {
+        return Err(wrong("contains {request} more than once"));
     }
+    let is_of_url = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte);
+    if !before.bytes().chain(after.bytes()).all(is_of_url) {
+        return Err(wrong("has characters that a URL does not have"));
+    }
+    let (scheme, rest) = before
+        .split_once(':')
+        .filter(|(scheme, _)| is_scheme(scheme))
+        .ok_or_else(|| wrong("does not begin with a scheme"))?;
+    if REFUSED_SCHEMES.iter().any(|refused| scheme.eq_ignore_ascii_case(refused)) {
+        return Err(wrong("has a scheme that opens no authenticator"));
+    }
+    if ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web)) {
+        // The request is no part of the host.
+        let host = rest.strip_prefix("//").and_then(|rest| rest.split_once(['/', '?', '#'])).map(|(host, _)| host);
+        if host.is_none_or(|host| web_url(&format!("https://{host}")).is_err()) {
+            return Err(wrong("has no proper host before {request}"));
+        }
+    }
+    Ok(LinkTemplate { before: before.to_owned(), after: after.to_owned() })
 }
 
 /// Whether a text is a scheme of a URL (RFC 3986, section 3.1).
@@ -289,20 +273,20 @@ mod tests {
     fn a_link_carries_the_encoded_url_of_the_request() {
         let url = "https://id.example/authorize/ab/request";
         let encoded = "https%3A%2F%2Fid.example%2Fauthorize%2Fab%2Frequest";
-        for (template, expected) in [
+        for (text, expected) in [
             ("wallet://open?request={request}", format!("wallet://open?request={encoded}")),
             ("openid4vp:{request}", format!("openid4vp:{encoded}")),
             ("https://wallet.example/open?u={request}&v=1#x", format!("https://wallet.example/open?u={encoded}&v=1#x")),
             ("HTTPS://wallet.example:8443#{request}", format!("HTTPS://wallet.example:8443#{encoded}")),
             ("http://127.0.0.1:3000/?{request}", format!("http://127.0.0.1:3000/?{encoded}")),
         ] {
-            let link: LinkTemplate = template.parse().unwrap();
+            let link = template(text).unwrap();
             assert_eq!(link.to_request(url), expected);
-            assert_eq!(WalletLink::Template(link).to_string(), template);
+            assert_eq!(WalletLink::Template(link).to_string(), text);
         }
         assert_eq!("bridge".parse(), Ok(WalletLink::Bridge));
         assert_eq!(WalletLink::Bridge.to_string(), "bridge");
-        let link: LinkTemplate = "a:{request}".parse().unwrap();
+        let link = template("a:{request}").unwrap();
         assert_eq!(link.to_request("é \"<>&?#%'+~._-"), "a:%C3%A9%20%22%3C%3E%26%3F%23%25%27%2B~._-");
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use selfsame_actors::{AdmissionLimits, BatchLimits, SignInLimits, SignInSettings, VerificationSettings};
+use selfsame_interfaces::http;
 use selfsame_protocol::bridge::entries::EntryLimits;
 use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
@@ -16,18 +17,12 @@ use super::pages::{ConnectorBase, SignInPage, WalletLink};
 use super::values::{
     self, ContractAddress, InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey, TimeSpan,
 };
-use crate::http;
-use crate::interface::PerInterface;
 
-pub use crate::http::AccessLog;
 pub use crate::logging::LogFormat;
+pub use selfsame_interfaces::http::AccessLog;
 pub use selfsame_protocol::sign_in::SigningAlgorithm;
 pub use selfsame_protocol::sign_in::proof_request::CrossDevice;
 pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
-
-/// The base URL of each public interface as clients see it, without a trailing slash; the operator
-/// interface's own address.
-pub type PublicUrls = PerInterface<String>;
 
 /// `[tls]`: PEM files, for every listener except one that serves the operator interface alone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

@@ -9,6 +9,11 @@ use std::sync::Arc;
 
 use alloy_primitives::hex;
 use selfsame_actors::Random;
+use selfsame_cluster::MembershipError;
+use selfsame_interfaces::http::{
+    BoundUnixSocket, SharedConnections, UnixSocketError, descriptor_limit, most_connections,
+};
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::TOKEN_FILE;
 use selfsame_protocol::{Address, address};
@@ -19,10 +24,7 @@ use super::{DaemonError, store_folder};
 use crate::cluster::StartingReplica;
 use crate::config::{Cluster, Config, OperatorSocket};
 use crate::data_files::{AUDIT_KEY, make_folder, make_private};
-use crate::http::{BoundUnixSocket, SharedConnections, UnixSocketError, descriptor_limit, most_connections};
-use crate::interface::Interface;
 use crate::servers::Listeners;
-use selfsame_cluster::MembershipError;
 
 /// Creates the data folder and the store's folder in it, both with mode 0700. An existing data
 /// folder keeps its mode, because it may be a folder such as /var/lib. The store's folder gets its

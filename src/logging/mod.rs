@@ -26,7 +26,7 @@ use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry};
-pub use writer::{AUDIT_TARGET, LogLosses};
+pub use writer::LogLosses;
 use writer::{LineKind, Lines, LogWriter};
 
 /// The log filter unless `RUST_LOG` is set.

@@ -19,12 +19,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use selfsame_actors::Clock;
+use selfsame_interfaces::http::AUDIT_TARGET;
 use selfsame_protocol::time::UnixSeconds;
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
-
-/// The log target of the audit trail.
-pub const AUDIT_TARGET: &str = "audit";
 
 /// The most bytes that wait in each of the queues: some three thousand lines.
 const QUEUE_BYTES: usize = 1024 * 1024;

@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use alloy_primitives::hex;
 use selfsame_actors::{KeyCipher, SignInClient, SignInLimits, SignInSettings};
+use selfsame_interfaces::sign_in::appearance::{
+    AppAppearance, AppLinks, Appearance, AuthenticatorApp, Logo, LogoProblem, PageSettings,
+};
+use selfsame_interfaces::sign_in::wallet_links::WalletLinks;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::{Client, ResponseType};
 use selfsame_protocol::verification::ProofKind;
 use zeroize::Zeroizing;
 
-use super::appearance::{Appearance, LogoError};
-use super::wallet_links::{WalletLinkError, WalletLinks};
-use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, RedirectUri, SecretHash};
+use super::wallet_links::{self, WalletLinkError};
+use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, RedirectUri, SecretHash, SignInPage};
 use crate::data_files::{SecretFileError, read_secret};
 
 /// Why sign-in cannot be set up.
@@ -33,6 +36,14 @@ pub enum SetupError {
     /// Sign-in over the message bridge cannot be set up.
     #[error(transparent)]
     WalletLink(#[from] WalletLinkError),
+}
+
+/// A file that cannot be a logo.
+#[derive(Debug, thiserror::Error)]
+#[error("{key}: {problem}")]
+pub struct LogoError {
+    key: String,
+    problem: LogoProblem,
 }
 
 /// The settings of sign-in for a provider at `id_url`, whose signing keys `key_cipher` encrypts.
@@ -62,7 +73,51 @@ pub fn settings(config: &Config, id_url: &str, key_cipher: Option<Arc<KeyCipher>
 /// # Errors
 /// All files that cannot be logos.
 pub fn appearance(config: &Config) -> Result<Appearance, Vec<SetupError>> {
-    Appearance::read(config).map_err(|errors| errors.into_iter().map(SetupError::from).collect())
+    let mut errors = Vec::new();
+    let mut read = |key: String, path: &Option<PathBuf>| {
+        let logo = path.as_deref().map(|path| Logo::read(path).map_err(|problem| LogoError { key, problem }));
+        logo.transpose().map_err(|error| errors.push(error)).ok().flatten()
+    };
+    let logo = read("sign_in.page.logo_file".to_owned(), &config.sign_in.page.logo_file);
+    let authenticator = config.sign_in.page.authenticator.as_ref().map(|authenticator| &authenticator.logo_file);
+    let key = "sign_in.page.authenticator.logo_file".to_owned();
+    let authenticator_logo = authenticator.and_then(|path| read(key, path));
+    let apps = config.apps.iter().enumerate().map(|(index, app)| {
+        let logo = read(format!("apps[{index}].logo_file"), &app.logo_file);
+        (app.id.clone(), AppAppearance { logo, links: Arc::new(app_links(app)) })
+    });
+    let apps = apps.collect();
+    match errors.is_empty() {
+        true => Ok(Appearance::new(page_settings(&config.sign_in.page), logo, authenticator_logo, apps)),
+        false => Err(errors.into_iter().map(SetupError::from).collect()),
+    }
+}
+
+fn page_settings(page: &SignInPage) -> PageSettings {
+    PageSettings {
+        service_name: text(&page.service_name),
+        contact: text(&page.contact),
+        privacy_url: text(&page.privacy_url),
+        terms_url: text(&page.terms_url),
+        accent_colour: page.accent_colour.map(|colour| colour.0),
+        authenticator: page.authenticator.as_ref().map(|app| AuthenticatorApp {
+            name: app.name.to_string(),
+            get_url: text(&app.get_url),
+            help_url: text(&app.help_url),
+        }),
+    }
+}
+
+fn app_links(app: &App) -> AppLinks {
+    AppLinks {
+        home_url: text(&app.home_url),
+        initiate_login_uri: text(&app.initiate_login_uri),
+        fallback_url: text(&app.fallback_url),
+    }
+}
+
+fn text<T: ToString>(value: &Option<T>) -> Option<String> {
+    value.as_ref().map(ToString::to_string)
 }
 
 /// The links that open an authenticator.
@@ -70,7 +125,7 @@ pub fn appearance(config: &Config) -> Result<Appearance, Vec<SetupError>> {
 /// # Errors
 /// All settings that cannot be used.
 pub fn wallet_links(config: &Config) -> Result<WalletLinks, Vec<SetupError>> {
-    WalletLinks::read(config).map_err(|errors| errors.into_iter().map(SetupError::from).collect())
+    wallet_links::read(config).map_err(|errors| errors.into_iter().map(SetupError::from).collect())
 }
 
 /// The key that encrypts the signing keys; `None` when the configuration has none.
@@ -150,5 +205,62 @@ fn client(app: &App) -> SignInClient {
         environment: app.sign_in_environment(),
         proof: app.proof,
         allows_cross_device: app.cross_device == CrossDevice::Allow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selfsame_interfaces::sign_in::appearance::LONGEST_LOGO;
+
+    use super::*;
+
+    #[test]
+    fn a_logo_that_is_missing_too_long_or_something_else_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = |service: &str, app: &str| {
+            let path = |name: &str| folder.path().join(name);
+            let mut config = toml::from_str::<Config>(&format!(
+                "sign_in.page.authenticator = {{ name = 'A', logo_file = {:?} }}\n\
+                 apps = [{{ id = 'app_a', logo_file = {:?} }}]",
+                path(service),
+                path(app)
+            ));
+            config.as_mut().unwrap().sign_in.page.logo_file = Some(path(service));
+            config.unwrap()
+        };
+        let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"/>";
+        std::fs::write(folder.path().join("good.svg"), svg).unwrap();
+        std::fs::write(folder.path().join("text"), "a logo").unwrap();
+        let most = format!("{svg}{}", " ".repeat(LONGEST_LOGO as usize - svg.len()));
+        std::fs::write(folder.path().join("most"), &most).unwrap();
+        std::fs::write(folder.path().join("long"), format!("{most} ")).unwrap();
+        let read = appearance(&config("good.svg", "most")).ok().unwrap();
+        assert_eq!(read.logo.as_ref().map(|logo| &logo.content[..]), Some(svg.as_bytes()));
+        assert_eq!(read.authenticator_logo, read.logo);
+        assert!(read.app_logo("app_a").is_some() && read.app_logo("app_b").is_none());
+        let (page, authenticator) = ("sign_in.page.logo_file: ", "sign_in.page.authenticator.logo_file: ");
+        let app_logo = "apps[0].logo_file: ";
+        for (service, app, expected) in [
+            ("missing", "good.svg", vec![(page, "os error 2"), (authenticator, "os error 2")]),
+            ("good.svg", "text", vec![(app_logo, "neither PNG nor WebP nor SVG")]),
+            ("text", "long", vec![(page, "neither"), (authenticator, "neither"), (app_logo, "262144 bytes")]),
+        ] {
+            let errors = appearance(&config(service, app)).err().unwrap();
+            assert_eq!(errors.len(), expected.len());
+            for (error, (key, reason)) in errors.iter().zip(expected) {
+                let text = error.to_string();
+                assert!(text.starts_with(key) && text.contains(reason), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_reload_replaces_the_links_of_applications() {
+        let read = |text: &str| appearance(&toml::from_str(text).unwrap()).ok().unwrap();
+        let current = read("apps = [{ id = 'app_a', home_url = 'https://a.example/' }]");
+        let home = |app: &str| current.app_links(app).home_url.clone();
+        assert_eq!(home("app_a").as_deref(), Some("https://a.example/"));
+        current.replace_apps(&read("apps = [{ id = 'app_b', home_url = 'https://b.example/' }]"));
+        assert_eq!((home("app_a"), home("app_b").as_deref()), (None, Some("https://b.example/")));
     }
 }

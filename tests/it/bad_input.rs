@@ -2,7 +2,7 @@
 //! the field, and the daemon keeps working.
 
 use alloy_primitives::{Address, U256, keccak256};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::ids::PubkeyId;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Map, Value, json};

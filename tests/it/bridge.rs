@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

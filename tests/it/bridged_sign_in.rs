@@ -10,7 +10,7 @@ use alloy_primitives::{Address, hex};
 use reqwest::header::{ACCEPT, CACHE_CONTROL, LOCATION, REFERRER_POLICY, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use selfsame::config::{Config, CrossDevice, ProofKind, RateLimit, TimeSpan};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::bridge::request::BridgeRequest;
 use selfsame_protocol::signature::SecretKey;
 use selfsame_protocol::time::UnixSeconds;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use serde_json::Value;
 
 use crate::harness::{DaemonProcess, folder, run, run_for_status, run_with, write_secret};

@@ -9,7 +9,7 @@ use alloy_primitives::Address;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, RequestBuilder};
 use selfsame::config::{App, Issuer, SecretHash};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::ids::PubkeyId;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
@@ -332,8 +332,8 @@ async fn registry_answers() -> Answers {
     let (status, _, body) = raw.reply().await.expect("an answer");
     answers.insert("refusals of the HTTP layer", format!("{status}, {} bytes", body.len()));
 
-    let sources =
-        ["protocol/src", "actors/src", "src"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let sources = ["protocol/src", "actors/src", "interfaces/src", "src"]
+        .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
     let makers = sources.iter().flat_map(|folder| made_in(folder, &["::TransactionReverted", "::ConfirmationError"]));
     answers.insert(
         "`transaction_reverted`, `confirmation_error`",

@@ -6,17 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use serde_json::Value;
 
 use crate::registry_client::RegistryClient;
 
 /// The folders of the workspace that a text may name a file of.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "protocol/",
     "storage/",
     "actors/",
     "cluster/",
+    "interfaces/",
     "src/",
     "wallet/",
     "tests/",
@@ -243,13 +244,13 @@ fn defaults_of_the_pages_are_those_of_the_program() {
 /// of the page, and the page's words with `{}` for the number.
 #[rustfmt::skip]
 const NUMBERS: [(&str, &str, u64, &str, &str); 26] = [
-    ("src/gateway/operations.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
-    ("src/sign_in/browser.rs", "FORM_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
-    ("src/sign_in/transaction.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
-    ("src/bridge.rs", "BODY_LIMIT", 1 << 20, "docs/interfaces/limits.md", "| body | {} MiB | message bridge |"),
-    ("src/operator/trust.rs", "BODY_LIMIT", 1, "docs/interfaces/limits.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
-    ("src/operator/trust.rs", "BODY_LIMIT", 1, "docs/interfaces/limits.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
-    ("src/operator/maintenance.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | 4096 bytes; {} KiB for `/backups` | operator interface |"),
+    ("interfaces/src/gateway/operations.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
+    ("interfaces/src/sign_in/browser.rs", "FORM_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
+    ("interfaces/src/sign_in/transaction.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
+    ("interfaces/src/bridge.rs", "BODY_LIMIT", 1 << 20, "docs/interfaces/limits.md", "| body | {} MiB | message bridge |"),
+    ("interfaces/src/operator/trust.rs", "BODY_LIMIT", 1, "docs/interfaces/limits.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
+    ("interfaces/src/operator/trust.rs", "BODY_LIMIT", 1, "docs/interfaces/limits.md", "| body | {} bytes; 16 KiB for `/backups` | operator interface |"),
+    ("interfaces/src/operator/maintenance.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | 4096 bytes; {} KiB for `/backups` | operator interface |"),
     ("protocol/src/json.rs", "MOST_VALUES", 1, "docs/interfaces/limits.md", "| values in a JSON body | {} | all JSON bodies |"),
     ("protocol/src/sign_in/authorize.rs", "LONGEST_KEPT", 1, "docs/interfaces/limits.md", "| `state`, `nonce` | {} bytes each | `/authorize` |"),
     ("protocol/src/sign_in/records.rs", "MOST_SIGN_INS", 1, "docs/interfaces/limits.md", "| sign-ins of a browser session | {} | sign-in |"),
@@ -257,18 +258,18 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 26] = [
     ("protocol/src/sign_in/records.rs", "LEAST_PUBLICATION", 1, "docs/interfaces/sign-in.md", "A key signs only after it was published for {} s"),
     ("protocol/src/sign_in/proof_request.rs", "LONGEST_USER_AGENT", 1, "docs/interfaces/transactions.md", "`user_agent` (at most {} characters of printable ASCII)"),
     ("protocol/src/bridge/sign_in.rs", "LONGEST_ANSWER", 1024, "docs/interfaces/bridge.md", "An answer of more than {} KiB is 413"),
-    ("src/http/dispatch.rs", "MAX_LENGTH", 1, "docs/interfaces/limits.md", "| `Idempotency-Key`, `X-Request-Id` | 1 to {} characters | gateway; all interfaces |"),
-    ("src/gateway/operations.rs", "IDEMPOTENCY_KEY_LIMIT", 1, "docs/interfaces/limits.md", "| `Idempotency-Key`, `X-Request-Id` | 1 to {} characters | gateway; all interfaces |"),
-    ("src/http/request.rs", "LONGEST_WAIT", 1, "docs/interfaces/limits.md", "| `wait` | 0 to {} s | `/status` of the gateway, `/response` of the bridge |"),
-    ("src/http/dispatch.rs", "MOST_FIELDS", 1, "docs/interfaces/limits.md", "| head of a request | 32 KiB (HTTP/2: 16 KiB), {} fields | all interfaces |"),
-    ("src/http/request.rs", "HEARTBEAT", 1, "docs/interfaces/transactions.md", "A comment line comes every {} s"),
-    ("src/http/request.rs", "LONGEST", 1, "docs/interfaces/transactions.md", "A stream ends after {} s"),
-    ("src/http/request.rs", "LONGEST_WHEN_HALF_FULL", 1, "docs/operations/sizing.md", "streams of sign-ins end after {} seconds instead of 300"),
-    ("src/sign_in/transaction.rs", "HOLD", 1, "docs/interfaces/transactions.md", "held while nothing changes and the state is `waiting`, at most {} s"),
-    ("src/sign_in/browser.rs", "MOST_TRANSACTIONS", 1, "docs/interfaces/transactions.md", "then keeps the cookies of its {} newest transactions"),
-    ("src/http/exchange.rs", "MOST_UNREAD_REFUSALS", 1, "docs/operations/sizing.md", "whose client leaves more than {} refusals unread"),
-    ("src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration.md", "(answers of up to {} KiB are not counted)"),
-    ("src/operator/history.rs", "NEWEST", 1, "docs/interfaces/operator.md", "array of the newest {} applied blocks"),
+    ("interfaces/src/http/dispatch.rs", "MAX_LENGTH", 1, "docs/interfaces/limits.md", "| `Idempotency-Key`, `X-Request-Id` | 1 to {} characters | gateway; all interfaces |"),
+    ("interfaces/src/gateway/operations.rs", "IDEMPOTENCY_KEY_LIMIT", 1, "docs/interfaces/limits.md", "| `Idempotency-Key`, `X-Request-Id` | 1 to {} characters | gateway; all interfaces |"),
+    ("interfaces/src/http/request.rs", "LONGEST_WAIT", 1, "docs/interfaces/limits.md", "| `wait` | 0 to {} s | `/status` of the gateway, `/response` of the bridge |"),
+    ("interfaces/src/http/dispatch.rs", "MOST_FIELDS", 1, "docs/interfaces/limits.md", "| head of a request | 32 KiB (HTTP/2: 16 KiB), {} fields | all interfaces |"),
+    ("interfaces/src/http/request.rs", "HEARTBEAT", 1, "docs/interfaces/transactions.md", "A comment line comes every {} s"),
+    ("interfaces/src/http/request.rs", "LONGEST", 1, "docs/interfaces/transactions.md", "A stream ends after {} s"),
+    ("interfaces/src/http/request.rs", "LONGEST_WHEN_HALF_FULL", 1, "docs/operations/sizing.md", "streams of sign-ins end after {} seconds instead of 300"),
+    ("interfaces/src/sign_in/transaction.rs", "HOLD", 1, "docs/interfaces/transactions.md", "held while nothing changes and the state is `waiting`, at most {} s"),
+    ("interfaces/src/sign_in/browser.rs", "MOST_TRANSACTIONS", 1, "docs/interfaces/transactions.md", "then keeps the cookies of its {} newest transactions"),
+    ("interfaces/src/http/exchange.rs", "MOST_UNREAD_REFUSALS", 1, "docs/operations/sizing.md", "whose client leaves more than {} refusals unread"),
+    ("interfaces/src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration.md", "(answers of up to {} KiB are not counted)"),
+    ("interfaces/src/operator/history.rs", "NEWEST", 1, "docs/interfaces/operator.md", "array of the newest {} applied blocks"),
 ];
 
 /// The value of a constant that is a number, a product, a shift or a duration of whole seconds.
@@ -335,7 +336,7 @@ fn files_that_pages_name_exist() {
 /// Tests that pages name by their name alone are there, as are metrics.
 #[test]
 fn tests_and_metrics_that_pages_name_exist() {
-    let folders = ["src", "cluster", "actors", "storage", "protocol", "wallet", "tests"];
+    let folders = ["src", "interfaces", "cluster", "actors", "storage", "protocol", "wallet", "tests"];
     let sources: Vec<_> = folders.iter().flat_map(|folder| files(folder, "rs")).collect();
     let sources: String = sources.iter().map(|file| fs::read_to_string(root().join(file)).expect("a source")).collect();
     let metrics = read("docs/operations/metrics.md");
@@ -499,10 +500,10 @@ const CODES: [(&str, &[&str]); 3] = [
             "protocol/src/verification/directory.rs",
             "protocol/src/verification/items.rs",
             "actors/src/verification/refusals.rs",
-            "src/verification/error.rs",
+            "interfaces/src/verification/error.rs",
         ],
     ),
-    ("docs/interfaces/operator.md", &["src/operator/mod.rs"]),
+    ("docs/interfaces/operator.md", &["interfaces/src/operator/mod.rs"]),
 ];
 
 #[test]

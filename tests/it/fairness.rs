@@ -7,7 +7,7 @@ use alloy_primitives::Address;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use reqwest::header::{ACCEPT, RETRY_AFTER};
 use selfsame::config::{Config, CreateAccount, RateLimit, SecretHash, TimeSpan};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::registry::Operation;
 use selfsame_wallet::operations::{AccountState, create_account};
 use serde_json::{Value, json};

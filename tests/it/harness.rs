@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use selfsame::config::Config;
 use selfsame::daemon::{Daemon, DaemonError};
-use selfsame::interface::{Interface, PerInterface};
 use selfsame::reloading::Reloading;
 use selfsame_actors::{ManualClock, RegistryHandle, SignInHandle, SystemRandom};
+use selfsame_interfaces::interface::{Interface, PerInterface};
 use selfsame_wallet::client::Client;
 use tempfile::TempDir;
 use tokio::sync::oneshot;

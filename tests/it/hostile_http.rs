@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use selfsame::config::Config;
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use tempfile::TempDir;
 
 use crate::harness::{TestDaemon, folder, until};

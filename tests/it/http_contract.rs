@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use reqwest::Method;
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 
 use crate::registry_client::{RawHttpConnection, RegistryAnswer, RegistryClient};
 

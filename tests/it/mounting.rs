@@ -14,12 +14,12 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HOST};
 use hyper::service::{Service as _, service_fn};
 use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
-use selfsame::http::{ClientAddress, Limits, Mounted};
-use selfsame::interface::Interface;
-use selfsame::mounting::{MountError, MountSettings, mount};
 use selfsame_actors::protocol::eip712::RegistryDomain;
 use selfsame_actors::storage::{OpenOptions, Store};
 use selfsame_actors::{BatchLimits, Service, ServiceParts, Settings};
+use selfsame_interfaces::http::{ClientAddress, Limits, Mounted};
+use selfsame_interfaces::interface::Interface;
+use selfsame_interfaces::mounting::{MountError, MountSettings, mount};
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -174,16 +174,20 @@ fn request<B>(method: Method, path: &str, body: B) -> Request<B> {
 }
 
 /// Calls through tower, as its routers and layers do.
-async fn call<B>(mounted: &Mounted, request: Request<B>) -> hyper::Response<selfsame::http::Body>
+async fn call<B>(mounted: &Mounted, request: Request<B>) -> hyper::Response<selfsame_interfaces::http::Body>
 where
-    Mounted: tower_service::Service<Request<B>, Response = hyper::Response<selfsame::http::Body>, Error = Infallible>,
+    Mounted: tower_service::Service<
+            Request<B>,
+            Response = hyper::Response<selfsame_interfaces::http::Body>,
+            Error = Infallible,
+        >,
 {
     let mut mounted = mounted.clone();
     std::future::poll_fn(|context| tower_service::Service::poll_ready(&mut mounted, context)).await.expect("ready");
     tower_service::Service::call(&mut mounted, request).await.expect("it never fails")
 }
 
-async fn json_of(response: hyper::Response<selfsame::http::Body>) -> Value {
+async fn json_of(response: hyper::Response<selfsame_interfaces::http::Body>) -> Value {
     let body = response.into_body().collect().await.expect("a body").to_bytes();
     serde_json::from_slice(&body).expect("JSON")
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use alloy_primitives::Address;
 use reqwest::Method;
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::verification::request::VerificationRequest;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Map, Value, json};
@@ -226,7 +226,7 @@ async fn each_interface_describes_itself() {
 
 /// The methods and paths that an interface routes, read from its file, or its folder's `mod.rs`.
 fn routed(folder: &str) -> BTreeSet<(String, String)> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("interfaces/src");
     let file = sources.join(format!("{folder}.rs"));
     let source = fs::read_to_string(file).or_else(|_| fs::read_to_string(sources.join(folder).join("mod.rs")));
     let source = source.expect("a source");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use alloy_primitives::Address;
 use selfsame::config::{RateLimit, TimeSpan};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 

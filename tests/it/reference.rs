@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use serde_json::{Map, Value};
 
 use crate::registry_client::RegistryClient;

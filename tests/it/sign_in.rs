@@ -9,7 +9,7 @@ use reqwest::header::{
     WWW_AUTHENTICATE,
 };
 use selfsame::config::ProofKind;
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use selfsame_wallet::sign_in::{Reached, SignInSession};

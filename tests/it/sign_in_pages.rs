@@ -269,7 +269,7 @@ async fn a_browser_gets_a_page_where_nothing_is_under_way() {
 async fn the_operators_page_stays_at_the_root_of_a_shared_address() {
     let folder = crate::harness::folder();
     let daemon = TestDaemon::start_with(folder.path(), |config| {
-        use selfsame::interface::Interface;
+        use selfsame_interfaces::interface::Interface;
         config.listen[Interface::SignIn] = "127.0.0.1:0".parse().expect("an address");
         config.listen[Interface::Operator] = config.listen[Interface::SignIn];
     })

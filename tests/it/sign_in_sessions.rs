@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Response;
 use reqwest::header::SET_COOKIE;
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::sign_in::{AuthorizationRequest, Parameters};
 use selfsame_wallet::sign_in::SignInSession;
 

@@ -6,7 +6,7 @@ use reqwest::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, SET_COOKIE,
 };
 use reqwest::{Method, Response, Url};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 

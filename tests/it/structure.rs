@@ -29,7 +29,7 @@ struct ProductCrate {
 }
 
 /// The crates, each after those that it uses.
-const CRATES: [ProductCrate; 7] = [
+const CRATES: [ProductCrate; 8] = [
     ProductCrate {
         folder: "protocol/lanes",
         name: "selfsame-lanes",
@@ -61,6 +61,12 @@ const CRATES: [ProductCrate; 7] = [
         refused: &["rocksdb", "hyper"],
     },
     ProductCrate {
+        folder: "interfaces",
+        name: "selfsame-interfaces",
+        uses: &["selfsame-protocol", "selfsame-storage", "selfsame-actors"],
+        refused: &["rocksdb", "ractor", "etcd_client", "tonic", "clap", "toml"],
+    },
+    ProductCrate {
         folder: "cluster",
         name: "selfsame-cluster",
         uses: &["selfsame-protocol", "selfsame-storage", "selfsame-actors"],
@@ -69,7 +75,14 @@ const CRATES: [ProductCrate; 7] = [
     ProductCrate {
         folder: ".",
         name: "selfsame",
-        uses: &["selfsame-protocol", "selfsame-storage", "selfsame-actors", "selfsame-cluster", "selfsame-wallet"],
+        uses: &[
+            "selfsame-protocol",
+            "selfsame-storage",
+            "selfsame-actors",
+            "selfsame-interfaces",
+            "selfsame-cluster",
+            "selfsame-wallet",
+        ],
         refused: &["rocksdb", "ractor", "etcd_client"],
     },
 ];

@@ -3,7 +3,7 @@
 use reqwest::header::{ACCEPT, SET_COOKIE};
 use reqwest::{Certificate, Version};
 use selfsame::config::Tls;
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -77,7 +77,8 @@ async fn public_listeners_speak_tls_and_the_operator_listener_does_not() {
 async fn a_new_certificate_is_served_without_a_restart() {
     let folder = folder();
     let (tls, first) = certificate(&folder);
-    let served = selfsame::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
+    let served =
+        selfsame_interfaces::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
     assert!(!served.reload_if_changed().expect("the files are good"));
 
     let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls.clone())).await;
@@ -112,7 +113,8 @@ async fn a_new_certificate_is_served_without_a_restart() {
 fn files_that_could_not_be_used_are_read_again_and_reported_once() {
     let folder = folder();
     let (tls, _) = certificate(&folder);
-    let served = selfsame::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
+    let served =
+        selfsame_interfaces::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
     certificate(&folder);
     let good = std::fs::read(&tls.certificate).expect("read");
     let written_at = std::fs::metadata(&tls.certificate).and_then(|file| file.modified()).expect("a time");
@@ -247,7 +249,7 @@ fn pem_files_that_cannot_be_used_are_refused_in_words_that_help() {
     for (name, certificate, private_key, starts, parts) in rows {
         std::fs::write(&good.certificate, certificate).expect("written");
         write_secret(&good.private_key, private_key);
-        let refused = selfsame::http::Certificate::load(&good.certificate, &good.private_key);
+        let refused = selfsame_interfaces::http::Certificate::load(&good.certificate, &good.private_key);
         let text = refused.err().unwrap_or_else(|| panic!("{name} was accepted")).to_string();
         assert!(text.starts_with(starts) && parts.iter().all(|part| text.contains(part)), "{name}: {text}");
         let file = if starts == CHAIN { &good.certificate } else { &good.private_key };
@@ -265,6 +267,6 @@ fn pem_files_that_cannot_be_used_are_refused_in_words_that_help() {
     ] {
         std::fs::write(&good.certificate, certificate).expect("written");
         write_secret(&good.private_key, private_key);
-        selfsame::http::Certificate::load(&good.certificate, &good.private_key).expect("a certificate");
+        selfsame_interfaces::http::Certificate::load(&good.certificate, &good.private_key).expect("a certificate");
     }
 }

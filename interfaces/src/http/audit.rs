@@ -25,7 +25,9 @@ use serde::{Deserialize, Serialize};
 
 use super::exchange::Source;
 use super::response::InterfaceError;
-use crate::logging::AUDIT_TARGET;
+
+/// The log target of the audit trail.
+pub const AUDIT_TARGET: &str = "audit";
 
 // The access log: a line for each request that was answered.
 

@@ -33,7 +33,7 @@ use tokio_rustls::rustls::pki_types::{InvalidDnsNameError, ServerName};
 const LONGEST_HEAD: usize = 64 << 10;
 
 /// What the header `User-Agent` says.
-pub(crate) const AGENT: &str = concat!("selfsame/", env!("CARGO_PKG_VERSION"));
+pub const AGENT: &str = concat!("selfsame/", env!("CARGO_PKG_VERSION"));
 
 /// Time until the next address of a host is tried beside those that have not answered (RFC 8305,
 /// section 8).
@@ -41,7 +41,7 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientError {
+pub enum ClientError {
     /// The host has no address, or none of them accepts a connection.
     #[error(transparent)]
     Connect(io::Error),
@@ -86,7 +86,7 @@ impl ClientError {
 
 /// Where a server is, and how it is spoken to.
 #[derive(Clone)]
-pub(crate) enum RemoteServer {
+pub enum RemoteServer {
     /// At a port of a host.
     Tcp {
         /// A name or an address, without the brackets of an IPv6 address.
@@ -143,7 +143,7 @@ fn server_name(host: &str) -> Result<ServerName<'static>, ClientError> {
 }
 
 /// A connection to a server.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
@@ -179,7 +179,7 @@ async fn open_first(addresses: impl Iterator<Item = SocketAddr>, limit: Option<D
 
 /// What happens to a connection when its answer was read to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reuse {
+pub enum Reuse {
     /// It is closed.
     Never,
     /// One connection is kept until the server closes it. Every request is a read, so one that a
@@ -191,7 +191,7 @@ pub(crate) enum Reuse {
 }
 
 /// Sends requests to one server.
-pub(crate) struct Client {
+pub struct Client {
     server: RemoteServer,
     reuse: Reuse,
     /// How long one address of the host may take to accept a connection.
@@ -225,7 +225,7 @@ impl Drop for OwnedTask {
 }
 
 /// The head of an answer, whose body was not read.
-pub(crate) struct Answer<'client> {
+pub struct Answer<'client> {
     client: &'client Client,
     connection: Connection,
     head: response::Parts,

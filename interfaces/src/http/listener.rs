@@ -12,7 +12,6 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::task::spawn_blocking;
 
 use super::exchange::Source;
-use crate::data_files::parent_dir;
 
 /// Where a server accepts connections.
 #[derive(Debug)]
@@ -152,7 +151,8 @@ impl BoundUnixSocket {
         let refused = |call| move |error| UnixSocketError::Refused { path: path.to_owned(), call, error };
         // The lock keeps another daemon that starts now from replacing the socket between the
         // steps. Some network file systems cannot lock a folder.
-        let folder = File::open(parent_dir(path)).map_err(refused("open of the folder"))?;
+        let parent = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = File::open(parent.unwrap_or(Path::new("."))).map_err(refused("open of the folder"))?;
         let locking = spawn_blocking(move || folder.lock().map(|()| folder)).await;
         let _locked = locking.unwrap_or_else(|error| Err(io::Error::other(error))).inspect_err(|error| {
             tracing::warn!(path = %path.display(), %error, "the folder of the socket cannot be locked");

@@ -55,7 +55,7 @@
 
 mod audit;
 mod authorization;
-pub(crate) mod client;
+pub mod client;
 mod dispatch;
 mod exchange;
 mod listener;
@@ -70,7 +70,7 @@ mod server;
 mod tests;
 mod tls;
 
-pub use audit::{AccessLog, AuditNotes, AuditTrail};
+pub use audit::{AUDIT_TARGET, AccessLog, AuditNotes, AuditTrail};
 pub use authorization::{Authorization, challenge};
 pub use dispatch::{RequestId, X_REQUEST_ID};
 pub use exchange::{Shutdown, ShutdownTrigger, shutdown, source_address};

@@ -15,10 +15,8 @@ use selfsame_actors::{ChainStatus, ReceiverStatus};
 use selfsame_protocol::operator::{Attention, AttentionSubject, ClusterStatus, ReloadOutcome, ReloadReport, Replica};
 use selfsame_protocol::time::{LONGEST_CLOCK_STEP, UnixSeconds};
 
+use super::daemon_parts::{BackupHealth, LostLines, time_text};
 use super::metrics::Room;
-use crate::backup::jobs::BackupHealth;
-use crate::backup::make::time_text;
-use crate::logging::LogLosses;
 
 /// Seconds for which something that heals by itself may last before it needs attention.
 const PATIENCE: u64 = 30;
@@ -57,7 +55,7 @@ pub(super) struct Parts {
     pub certificate_expiry: Option<i64>,
     pub reload: Option<Arc<ReloadReport>>,
     /// The lines that the log lacks.
-    pub log: LogLosses,
+    pub log: LostLines,
     pub cluster: Option<ClusterStatus>,
 }
 
@@ -385,7 +383,7 @@ mod tests {
     use selfsame_protocol::verification::Environment;
 
     use super::*;
-    use crate::backup::jobs::{FailedBackup, ScheduleProgress};
+    use crate::operator::daemon_parts::{FailedBackup, ScheduleProgress};
 
     const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
@@ -533,9 +531,9 @@ mod tests {
         assert_eq!((only(&refused).0, only(&refused).2), (AttentionSubject::Configuration, since(5)));
 
         // Ordinary lines are lost without harm to the trail.
-        let log = LogLosses { ordinary: 9, ..LogLosses::default() };
+        let log = LostLines { ordinary: 9, ..LostLines::default() };
         assert!(is_well(&Parts { log, ..at_now() }));
-        let log = LogLosses { audit_or_error: 3, degraded_since: Some(NOW.minus(7)), ..log };
+        let log = LostLines { audit_or_error: 3, degraded_since: Some(NOW.minus(7)), ..log };
         let (subject, text, began) = only(&Parts { log, ..at_now() });
         assert_eq!((subject, began), (AttentionSubject::Log, since(7)));
         assert_eq!(text, "the log lacks 3 lines of the audit trail or errors");

@@ -21,7 +21,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::OperatorError;
 use super::setup::Operator;
-use crate::backup::jobs::BegunBy;
 use crate::http::{Request, Response, json};
 
 // What came of the last reload of the configuration, and how one is asked for.
@@ -129,7 +128,7 @@ pub async fn begin_backup(operator: Arc<Operator>, mut request: Request) -> Resu
     let body = request.read_json(BODY_LIMIT).await?;
     let NewBackup { folder } = from_object(&body)?;
     request.audit().concerns(folder.as_str());
-    let backup = operator.backups.begin(Path::new(&folder), BegunBy::Operator)?;
+    let backup = operator.parts.begin_backup(Path::new(&folder))?;
     Ok(json(StatusCode::ACCEPTED, &backup))
 }
 
@@ -145,7 +144,7 @@ pub async fn begin_backup(operator: Arc<Operator>, mut request: Request) -> Resu
     ),
 )]
 pub async fn list_backups(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
-    Ok(json(StatusCode::OK, &operator.backups.known()))
+    Ok(json(StatusCode::OK, &operator.parts.backups()))
 }
 
 /// A backup
@@ -166,10 +165,10 @@ pub async fn one_backup(operator: Arc<Operator>, request: Request) -> Result<Res
     let text = request.param("id")?;
     let id: u64 = text.parse().map_err(|_| unknown(&text))?;
     tokio::select! {
-        _ = tokio::time::timeout(WAIT, operator.backups.wait_until_ended(id)) => {}
+        _ = tokio::time::timeout(WAIT, operator.parts.backup_ended(id)) => {}
         () = request.shutdown().triggered() => {}
     }
-    let found = operator.backups.known().into_iter().find(|backup| backup.id == id);
+    let found = operator.parts.backups().into_iter().find(|backup| backup.id == id);
     Ok(json(StatusCode::OK, &found.ok_or_else(|| unknown(&text))?))
 }
 

@@ -16,20 +16,16 @@ use hyper::header::ACCEPT;
 use procfs::process::{LimitValue, Process};
 use procfs::{CurrentSI, KernelStats, ProcResult, WithCurrentSystemInfo};
 use prometheus_client::encoding::text::encode;
-use selfsame_actors::{ChainNode, Metrics, Samples};
+use selfsame_actors::{Metrics, Samples};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::OperatorError;
-use super::setup::{Operator, OwnCluster};
+use super::daemon_parts::{BackupStatistics, Build, ChainNodeCounters, DaemonParts, LostLines, SeenReplica};
+use super::setup::Operator;
 use super::status::reasons;
-use crate::backup::jobs::{BackupStatistics, Backups};
-use crate::chain::JsonRpcNode;
 use crate::http::{Request, Response, content};
-use crate::logging::{self, LogLosses};
-use crate::process::Build;
-use selfsame_cluster::SeenReplica;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -60,26 +56,28 @@ pub async fn metrics(operator: Arc<Operator>, request: Request) -> Result<Respon
 
 /// Where the numbers are read.
 pub(super) struct Sources {
-    pub backups: Arc<Backups>,
-    pub nodes: Vec<FollowedNode>,
+    /// The daemon's backups, its cluster, its log, and the nodes of its chains.
+    pub parts: Arc<dyn DaemonParts>,
     /// The room on the disk of the data folder. The caller reads it before the metrics are written.
     pub disk: Arc<DiskRoom>,
     /// The program that runs.
     pub build: Build,
-    /// The cluster that the daemon is a replica of; `None` when it is alone.
-    pub cluster: Option<OwnCluster>,
 }
 
 /// Adds the groups to `metrics`.
 pub(super) fn register(metrics: &mut Metrics, sources: Sources) {
-    let Sources { backups, nodes, disk, build, cluster } = sources;
+    let Sources { parts, disk, build } = sources;
     metrics.add_group(move |samples| write_build(build, samples));
     metrics.add_group(write_process);
-    metrics.add_group(|samples| write_log_losses(logging::losses(), samples));
-    metrics.add_group(move |samples| write_cluster(cluster.as_ref(), samples));
-    metrics.add_group(move |samples| disk.write(samples));
-    metrics.add_group(move |samples| write_chain_nodes(&nodes, samples));
-    metrics.add_group(move |samples| write_backups(&backups.statistics(), samples));
+    metrics.add_group(move |samples| {
+        write_log_losses(parts.lost_lines(), samples)?;
+        if let Some(cluster) = parts.cluster() {
+            write_replicas(&cluster.replicas, samples)?;
+        }
+        disk.write(samples)?;
+        write_chain_nodes(&parts.chain_nodes(), samples)?;
+        write_backups(&parts.backup_statistics(), samples)
+    });
 }
 
 // The metrics of the process, under the names that Prometheus's client libraries use, which
@@ -92,7 +90,7 @@ pub(super) fn write_build(build: Build, samples: &mut Samples<'_>) -> fmt::Resul
 }
 
 /// Writes how many lines the log of the process lacks.
-pub(super) fn write_log_losses(losses: LogLosses, samples: &mut Samples<'_>) -> fmt::Result {
+pub(super) fn write_log_losses(losses: LostLines, samples: &mut Samples<'_>) -> fmt::Result {
     let kinds = [("ordinary", losses.ordinary), ("audit_or_error", losses.audit_or_error)];
     let help = "Lines that the log lacks, because they had no room or could not be written";
     samples.counters("selfsame_log_lost_lines", help, kinds.map(|(kind, lost)| ([("kind", kind)], lost)))?;
@@ -228,38 +226,31 @@ pub(super) fn write_backups(statistics: &BackupStatistics, samples: &mut Samples
 
 // The metrics of the nodes of chains.
 
-/// A node whose counters the metrics show, with the name of its chain.
-pub type FollowedNode = (String, Arc<JsonRpcNode>);
-
 /// Writes them.
-pub(super) fn write_chain_nodes(nodes: &[FollowedNode], samples: &mut Samples<'_>) -> fmt::Result {
-    let of = |value: fn(&JsonRpcNode) -> u64| {
-        let labels = |chain, node| [("chain", chain), ("node", node)];
-        nodes.iter().map(move |(chain, node)| (labels(chain.as_str(), node.name()), value(node)))
+pub(super) fn write_chain_nodes(nodes: &[ChainNodeCounters], samples: &mut Samples<'_>) -> fmt::Result {
+    let of = |value: fn(&ChainNodeCounters) -> u64| {
+        nodes.iter().map(move |node| ([("chain", node.chain.as_str()), ("node", node.node.as_str())], value(node)))
     };
-    samples.counters("selfsame_chain_node_requests", "HTTP requests to a node", of(|node| node.counters().requests))?;
+    samples.counters("selfsame_chain_node_requests", "HTTP requests to a node", of(|node| node.requests))?;
     let help = "Bytes of a node's answers";
-    samples.counters("selfsame_chain_node_received_bytes", help, of(|node| node.counters().bytes_received))
+    samples.counters("selfsame_chain_node_received_bytes", help, of(|node| node.received_bytes))
 }
 
 // The metrics of what the replicas of the cluster publish.
 
-/// Writes them; none for a daemon that is alone. What this replica knows itself is among the
-/// numbers of its service.
-pub(super) fn write_cluster(cluster: Option<&OwnCluster>, samples: &mut Samples<'_>) -> fmt::Result {
-    let Some(OwnCluster { view, .. }) = cluster else { return Ok(()) };
-    let replicas = view.replicas();
+/// Writes them. What this replica knows itself is among the numbers of its service.
+pub(super) fn write_replicas(replicas: &[SeenReplica], samples: &mut Samples<'_>) -> fmt::Result {
     let of = |value: fn(&SeenReplica) -> u64| {
-        replicas.iter().map(move |replica| ([("replica", replica.record.name.as_str())], value(replica)))
+        replicas.iter().map(move |replica| ([("replica", replica.name.as_str())], value(replica)))
     };
     let help = "The last entry of the journal that a replica has published to have";
-    samples.gauges("selfsame_cluster_replica_position", help, of(|replica| replica.record.position))?;
+    samples.gauges("selfsame_cluster_replica_position", help, of(|replica| replica.position))?;
     let help = "The last entry that a power failure leaves in a replica's store";
-    samples.gauges("selfsame_cluster_replica_synced", help, of(|replica| replica.record.synced))?;
+    samples.gauges("selfsame_cluster_replica_synced", help, of(|replica| replica.synced))?;
     let help = "Height of the newest block that a replica has applied";
-    samples.gauges("selfsame_cluster_replica_height", help, of(|replica| replica.record.height))?;
+    samples.gauges("selfsame_cluster_replica_height", help, of(|replica| replica.height))?;
     let help = "Time since a replica has published anything, in whole seconds";
-    let silent = of(|replica| replica.changed_at.elapsed().as_secs());
+    let silent = of(|replica| replica.silent_for.as_secs());
     samples.gauges("selfsame_cluster_replica_silent_seconds", help, silent)
 }
 

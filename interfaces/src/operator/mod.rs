@@ -7,6 +7,7 @@
 //! | [`access`] | who may call; `GET /challenge` |
 //! | [`setup`] | what the handlers share |
 //! | [`status`] | `GET /status`, `/ready`, `/actors` and `/apps`, `POST /cluster/remove` |
+//! | [`daemon_parts`] | what the handlers ask of the daemon's backups, cluster, log and nodes of chains |
 //! | [`attention`] | what needs attention: what fails, since when, and what to do |
 //! | [`history`] | `GET /history`, `/blocks` and `/events`: what happened lately |
 //! | [`metrics`] | `GET /metrics` |
@@ -16,6 +17,7 @@
 
 mod access;
 mod attention;
+mod daemon_parts;
 mod history;
 mod maintenance;
 mod metrics;
@@ -37,21 +39,20 @@ use selfsame_storage::StoreError;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use crate::backup::BackupError;
-use crate::backup::jobs::BeginError;
+use crate::event_streams::StreamError;
 use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, Router, Routes, challenge, json};
 use crate::interface::Interface;
 use crate::openapi;
-use crate::webhooks::stream::StreamError;
 use access::{with_token, without_token};
-use selfsame_cluster::EtcdError;
 
+pub use daemon_parts::{
+    BackupHealth, BackupRefusal, BackupStatistics, Build, ChainNodeCounters, DaemonParts, FailedBackup, LostLines,
+    ScheduleProgress, SeenCluster, SeenReplica, time_text,
+};
 pub use history::{History, HistorySources};
 pub use maintenance::{ReloadRequest, ReloadStatus};
-pub use metrics::FollowedNode;
-pub use setup::{Operator, OwnCluster, Setup};
+pub use setup::{Operator, Setup};
 pub use status::{public_ready, watch_attention};
-pub use trust::simulation;
 
 /// The operator's routes.
 pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
@@ -170,7 +171,7 @@ enum OperatorError {
     NoReload,
     /// A backup cannot be begun.
     #[error(transparent)]
-    Backup(#[from] BeginError),
+    Backup(#[from] BackupRefusal),
     /// The daemon does not know the backup.
     #[error("the daemon knows no backup {id}; it forgets them when it is restarted")]
     UnknownBackup {
@@ -186,9 +187,9 @@ enum OperatorError {
         /// The name in the request.
         name: String,
     },
-    /// etcd cannot be asked.
-    #[error("the cluster's data in etcd cannot be changed: {0}")]
-    Etcd(#[from] EtcdError),
+    /// The cluster's data cannot be changed. The text says why.
+    #[error("{0}")]
+    Cluster(String),
     /// The metrics could not be written as text.
     #[error("the metrics could not be written: {0}")]
     Metrics(#[from] std::fmt::Error),
@@ -229,7 +230,7 @@ impl InterfaceError for OperatorError {
             | Self::UnknownRoot { .. }
             | Self::NoReload
             | Self::NoCluster
-            | Self::Etcd(_)
+            | Self::Cluster(_)
             | Self::Metrics(_)
             | Self::SignIn(_)
             | Self::Stream(_)
@@ -251,16 +252,14 @@ impl InterfaceError for OperatorError {
             Self::Body(_) | Self::Nonce(_) | Self::Field { .. } | Self::KeyTooYoung(_) | Self::UnknownKey(_) => {
                 answer(StatusCode::BAD_REQUEST, "bad_request")
             }
-            Self::NoReload | Self::Etcd(_) => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-            Self::Backup(BeginError::Busy(_)) => answer(StatusCode::CONFLICT, "conflict"),
-            Self::Backup(BeginError::Refused(BackupError::Target { .. } | BackupError::File { .. })) => {
-                answer(StatusCode::BAD_REQUEST, "bad_request")
-            }
-            Self::Backup(BeginError::Refused(BackupError::Stopped)) => {
+            Self::NoReload | Self::Cluster(_) => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::Backup(BackupRefusal::Busy(_)) => answer(StatusCode::CONFLICT, "conflict"),
+            Self::Backup(BackupRefusal::Folder(_)) => answer(StatusCode::BAD_REQUEST, "bad_request"),
+            Self::Backup(BackupRefusal::Stopping(_)) => {
                 ErrorCodes::OPERATOR.respond(&Rejection::Unavailable { retry_after: RetryAfter::SOON })
             }
-            Self::Backup(BeginError::Refused(error)) => {
-                tracing::error!(%error, "a backup cannot be begun");
+            Self::Backup(BackupRefusal::Failed(error)) => {
+                tracing::error!(error, "a backup cannot be begun");
                 ErrorCodes::OPERATOR.respond(&Rejection::Internal)
             }
             Self::NoSimulator

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,14 +16,12 @@ use subtle::ConstantTimeEq;
 
 use super::OperatorError;
 use super::attention::AttentionList;
+use super::daemon_parts::{Build, DaemonParts};
 use super::history::{History, NewestBlocks};
 use super::maintenance::{ReloadRequests, ReloadStatus};
-use super::metrics::{self, DiskRoom, FollowedNode};
-use crate::backup::jobs::Backups;
+use super::metrics::{self, DiskRoom};
+use crate::event_streams::EventStreams;
 use crate::http::{Authorization, Certificate, Request, challenge};
-use crate::process::Build;
-use crate::webhooks::stream::EventStreams;
-use selfsame_cluster::ClusterView;
 
 /// The parts from which the operator interface is made.
 pub struct Setup {
@@ -45,22 +43,18 @@ pub struct Setup {
     pub ready_needs_chains: bool,
     /// Set when the daemon is about to stop and serves on for a while.
     pub draining: Arc<AtomicBool>,
-    /// The nodes of the followed chains.
-    pub nodes: Vec<FollowedNode>,
     /// The data folder.
     pub data: PathBuf,
     /// Where requests to read the configuration again go.
     pub reloads: ReloadRequests,
     /// What came of the last one.
     pub reload_status: ReloadStatus,
-    /// The daemon's backups.
-    pub backups: Arc<Backups>,
+    /// The daemon's backups, its cluster, its log, and the nodes of its chains.
+    pub parts: Arc<dyn DaemonParts>,
     /// That the store was restored from a backup; `None` when it was not.
     pub restored: Option<Restored>,
     /// The build of the program that runs.
     pub build: Build,
-    /// The cluster that the daemon is a replica of; `None` when it is alone.
-    pub cluster: Option<OwnCluster>,
     /// The certificate of the listeners; `None` for plain HTTP.
     pub certificate: Option<Arc<Certificate>>,
 }
@@ -101,14 +95,12 @@ pub struct Operator {
     pub reloads: ReloadRequests,
     /// What came of the last one.
     pub reload_status: ReloadStatus,
-    /// The daemon's backups.
-    pub backups: Arc<Backups>,
+    /// The daemon's backups, its cluster, its log, and the nodes of its chains.
+    pub parts: Arc<dyn DaemonParts>,
     /// That the store was restored from a backup; `None` when it was not.
     pub restored: Option<Restored>,
     /// The build of the program that runs.
     pub build: Build,
-    /// The cluster that the daemon is a replica of; `None` when it is alone.
-    pub cluster: Option<OwnCluster>,
     /// The certificate of the listeners; `None` for plain HTTP.
     pub certificate: Option<Arc<Certificate>>,
     /// The room on the disk of the data folder.
@@ -129,20 +121,12 @@ impl Operator {
     pub fn new(setup: Setup, mut metrics: Registry, mut of_process: Metrics, history: History) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, certificate, .. } =
             setup;
-        let Setup {
-            instance, draining, nodes, data, reloads, reload_status, backups, restored, build, cluster, ..
-        } = setup;
+        let Setup { instance, draining, data, reloads, reload_status, parts, restored, build, .. } = setup;
         reload_status.register(&mut metrics);
         let ready = Gauge::default();
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
         let disk = Arc::new(DiskRoom::new(data));
-        let sources = metrics::Sources {
-            backups: Arc::clone(&backups),
-            nodes,
-            disk: Arc::clone(&disk),
-            build,
-            cluster: cluster.clone(),
-        };
+        let sources = metrics::Sources { parts: Arc::clone(&parts), disk: Arc::clone(&disk), build };
         metrics::register(&mut of_process, sources);
         let collected = CollectedMetrics(vec![Arc::new(of_process), service.metrics()]);
         metrics.register_collector(Box::new(collected));
@@ -166,10 +150,9 @@ impl Operator {
             draining,
             reloads,
             reload_status,
-            backups,
+            parts,
             restored,
             build,
-            cluster,
             certificate,
             disk,
             attention: AttentionList::default(),
@@ -198,15 +181,4 @@ impl Operator {
         let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
         if bool::from(given.ct_eq(&self.token_hash)) { Ok(()) } else { Err(OperatorError::Unauthorized) }
     }
-}
-
-// The cluster that the daemon is a replica of.
-
-/// A cluster as its replica knows it.
-#[derive(Clone)]
-pub struct OwnCluster {
-    /// What the replica sees of the others.
-    pub view: Arc<ClusterView>,
-    /// How old answers about tokens may be.
-    pub staleness: Duration,
 }

@@ -17,13 +17,11 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use utoipa::ToSchema;
 
 use super::attention::Parts;
-use super::setup::{Operator, OwnCluster};
+use super::daemon_parts::{Build, SeenCluster, SeenReplica};
+use super::setup::Operator;
 use super::trust::BODY_LIMIT;
 use super::{OperatorError, maintenance};
 use crate::http::{Request, Response, Shutdown, json};
-use crate::logging;
-use crate::process::Build;
-use selfsame_cluster::{SILENT_AFTER, SeenReplica};
 
 /// Time between two looks for what needs attention, so that it is logged soon after it begins.
 const LOOK: Duration = Duration::from_secs(5);
@@ -97,7 +95,7 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         verifier: operator.service.verification().statistics(),
         chains: parts.chains,
         webhooks: parts.webhooks.into_iter().map(maintenance::webhook_status).collect(),
-        backups: operator.backups.known(),
+        backups: operator.parts.backups(),
         restored: operator.restored.clone(),
         actors: all_actors(&operator),
         cluster: parts.cluster,
@@ -139,14 +137,14 @@ async fn parts(operator: &Operator) -> Parts {
         failures: service.failures(),
         disk: operator.disk.read().await,
         last_block: (last.height > 0).then_some(last.time),
-        backups: operator.backups.health(),
+        backups: operator.parts.backup_health(),
         webhooks,
         webhooks_error,
         chains: service.chain().status(now),
         rotation_due: service.sign_in().rotation_due(),
         certificate_expiry: operator.certificate.as_ref().map(|certificate| certificate.expiry()),
         reload: operator.reload_status.last(),
-        log: logging::losses(),
+        log: operator.parts.lost_lines(),
         cluster: cluster_status(operator),
     }
 }
@@ -300,8 +298,10 @@ pub async fn remove_replica(operator: Arc<Operator>, mut request: Request) -> Re
     let body = request.read_json(BODY_LIMIT).await?;
     let ReplicaRemoval { name } = from_object(&body)?;
     request.audit().concerns(name.clone());
-    let OwnCluster { view, .. } = operator.cluster.as_ref().ok_or(OperatorError::NoCluster)?;
-    match view.remove(&name).await? {
+    if operator.parts.cluster().is_none() {
+        return Err(OperatorError::NoCluster);
+    }
+    match operator.parts.remove_replica(name.clone()).await.map_err(OperatorError::Cluster)? {
         true => Ok(json(StatusCode::OK, &ReplicaRemoval { name })),
         false => Err(OperatorError::UnknownReplica { name }),
     }
@@ -309,62 +309,64 @@ pub async fn remove_replica(operator: Arc<Operator>, mut request: Request) -> Re
 
 /// The cluster as this replica sees it; `None` for a daemon that is alone.
 pub(super) fn cluster_status(operator: &Operator) -> Option<ClusterStatus> {
-    let OwnCluster { view, .. } = operator.cluster.as_ref()?;
+    let SeenCluster { name, replicas, .. } = operator.parts.cluster()?;
     let status = operator.service.replica_status()?;
     let (leader, leader_error) = match status.leader {
         Some(Ok(name)) => (Some(name), None),
         Some(Err(error)) => (None, Some(error)),
         None => (None, None),
     };
-    let replica = |SeenReplica { record, changed_at }: SeenReplica| Replica {
-        running: changed_at.elapsed() < SILENT_AFTER,
-        silent_seconds: changed_at.elapsed().as_secs(),
-        lag: status.end.map(|end| end.0.saturating_sub(record.position)),
-        name: record.name,
-        address: record.address,
-        version: record.version,
-        position: record.position,
-        synced: record.synced,
-        height: record.height,
+    let replica = |seen: SeenReplica| Replica {
+        running: seen.is_running,
+        silent_seconds: seen.silent_for.as_secs(),
+        lag: status.end.map(|end| end.0.saturating_sub(seen.position)),
+        name: seen.name,
+        address: seen.address,
+        version: seen.version,
+        position: seen.position,
+        synced: seen.synced,
+        height: seen.height,
     };
     Some(ClusterStatus {
-        name: view.name().to_owned(),
+        name,
         leader,
         leader_error,
         term: status.leading.map(|term| term.0),
         journal_end: status.end.map(|end| end.0),
         staleness_ms: status.staleness.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
-        replicas: view.replicas().into_iter().map(replica).collect(),
+        replicas: replicas.into_iter().map(replica).collect(),
     })
 }
 
 /// Why this replica is not ready; empty when it is, and for a daemon that is alone.
 pub(super) fn cluster_reasons(operator: &Operator) -> Vec<String> {
-    let Some((OwnCluster { view, staleness }, status)) =
-        operator.cluster.as_ref().zip(operator.service.replica_status())
-    else {
+    let Some((cluster, status)) = operator.parts.cluster().zip(operator.service.replica_status()) else {
         return Vec::new();
     };
+    let SeenCluster { name: own_name, staleness, is_known, replicas } = cluster;
     let news = match status.staleness {
         None => Some("this replica has not read the journal to its end yet".to_owned()),
-        Some(age) if age > *staleness => {
+        Some(age) if age > staleness => {
             Some(format!("this replica has had no news of the journal for {} s", age.as_secs()))
         }
         Some(_) => None,
     };
     let leader = match status.leader {
-        Some(Ok(name)) if name == view.name() && status.leading.is_none() => {
+        Some(Ok(name)) if name == own_name && status.leading.is_none() => {
             Some("this replica is elected, and does not lead yet".to_owned())
         }
         // Writes at this replica are refused.
-        Some(Ok(name)) => view.unreached(&name).filter(|(time, _)| *time >= SILENT_AFTER).map(|(time, reason)| {
-            format!("this replica has not reached {name}, which leads, for {} s: {reason}", time.as_secs())
-        }),
+        Some(Ok(name)) => {
+            let leader = replicas.into_iter().find(|replica| replica.name == name);
+            leader.and_then(|leader| leader.unreached).map(|(time, reason)| {
+                format!("this replica has not reached {name}, which leads, for {} s: {reason}", time.as_secs())
+            })
+        }
         Some(Err(error)) => Some(error),
         None => Some("no replica leads".to_owned()),
     };
     // What it keeps in memory alone, the others must find.
-    let unknown = (!view.is_known()).then(|| "the other replicas do not know this one yet".to_owned());
+    let unknown = (!is_known).then(|| "the other replicas do not know this one yet".to_owned());
     news.into_iter().chain(leader).chain(status.held).chain(unknown).collect()
 }
 

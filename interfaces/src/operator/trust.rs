@@ -9,20 +9,16 @@ use selfsame_actors::KeyState;
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
-use selfsame_protocol::operator::{
-    Coordinates, Key, ListedRoot, NewRoot, Revoke, RootRemoval, Rotate, SimulatedIssuer, SimulatedRelyingParty,
-    SimulatedRoot, Simulation,
-};
+use selfsame_protocol::operator::{Key, ListedRoot, NewRoot, Revoke, RootRemoval, Rotate, SimulatedRoot, Simulation};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::is_below_field;
 use selfsame_protocol::verification::roots::{
     IdentifiersError, RootKey, RootTrust, TrustedRoot, check_identifiers, is_ahead,
 };
-use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
+use selfsame_protocol::verification::{LegacyIdentifier, ProofKind};
 
 use super::OperatorError;
 use super::setup::Operator;
-use crate::config::{self, Config};
 use crate::http::{AuditNotes, Request, Response, json};
 
 pub(super) const BODY_LIMIT: usize = 4096;
@@ -144,34 +140,6 @@ fn seconds(text: &str) -> Option<UnixSeconds> {
 
 // `GET /simulator`: what a simulated authenticator needs to make proofs; the simulator's secrets
 // are public. `POST /simulator/roots`: trusts the root of a development wallet's own tree.
-
-/// The simulation of a seed: the issuers of staging with a configured key, and all relying parties.
-pub fn simulation(config: &Config, seed: String) -> Simulation {
-    let is_staging = |issuer: &&config::Issuer| issuer.environments().contains(&Environment::Staging);
-    let issuer = |issuer: &config::Issuer| {
-        Some(SimulatedIssuer {
-            id: issuer.id,
-            identifiers: issuer.identifiers().into_iter().map(str::to_owned).collect(),
-            public_key: Coordinates::from(&issuer.public_key.as_ref()?.0),
-        })
-    };
-    let relying_party = |app: &config::App| {
-        let entry = config.relying_parties.iter().find(|party| party.app_id == app.id);
-        SimulatedRelyingParty {
-            app_id: app.id.clone(),
-            rp_id: config.relying_party_id(&app.id),
-            oprf_public_key: entry
-                .and_then(|party| party.oprf_public_key.as_ref())
-                .map(|key| Coordinates::from(&key.0)),
-            signing_key: entry.and_then(|party| party.signing_key).map(|key| key.0).unwrap_or_default(),
-        }
-    };
-    Simulation {
-        seed,
-        issuers: config.issuers.iter().filter(is_staging).filter_map(issuer).collect(),
-        relying_parties: config.apps.iter().map(relying_party).collect(),
-    }
-}
 
 /// What a simulated authenticator needs
 ///

@@ -1,6 +1,7 @@
-//! Whose pages end users see, from the configuration, and the colours around the accent colour.
+//! Whose pages end users see, and the colours around the accent colour.
 
 use std::collections::HashMap;
+use std::fmt::{self, Display};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,16 +11,42 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use form_urlencoded::Serializer;
 
-use crate::config::{App, ApplicationPage, Colour, Config, SignInPage};
-
 /// The longest logo, in bytes. Logos are kept in memory.
 pub const LONGEST_LOGO: u64 = 256 * 1024;
 
-/// What the configuration says about the pages.
+/// Whose pages end users see. The texts are checked: the links are those of mail or https.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageSettings {
+    /// The name of the service, or of the organization that runs it.
+    pub service_name: Option<String>,
+    /// Where people get help: a `mailto:` address or an `https` URL.
+    pub contact: Option<String>,
+    /// The `https` URL of the statement on privacy.
+    pub privacy_url: Option<String>,
+    /// The `https` URL of the terms of use.
+    pub terms_url: Option<String>,
+    /// The colour of buttons and links.
+    pub accent_colour: Option<Colour>,
+    /// The authenticator that the pages name and offer.
+    pub authenticator: Option<AuthenticatorApp>,
+}
+
+/// The app that people sign in with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthenticatorApp {
+    /// Its name.
+    pub name: String,
+    /// The page where people get it.
+    pub get_url: Option<String>,
+    /// The page that helps people with it.
+    pub help_url: Option<String>,
+}
+
+/// The settings of the pages, and the logos.
 #[derive(Default)]
 pub struct Appearance {
     /// The settings of the service.
-    pub page: SignInPage,
+    pub page: PageSettings,
     /// The logo of the service.
     pub logo: Option<Logo>,
     /// The logo of the authenticator that the pages name.
@@ -28,10 +55,12 @@ pub struct Appearance {
     apps: ArcSwap<HashMap<String, AppAppearance>>,
 }
 
-/// What the configuration says about one application's part of the pages.
-struct AppAppearance {
-    logo: Option<Logo>,
-    links: Arc<AppLinks>,
+/// One application's part of the pages.
+pub struct AppAppearance {
+    /// Its logo.
+    pub logo: Option<Logo>,
+    /// Where its pages are.
+    pub links: Arc<AppLinks>,
 }
 
 /// Addresses of an application that pages lead to.
@@ -46,15 +75,6 @@ pub struct AppLinks {
 }
 
 impl AppLinks {
-    fn of(app: &App) -> Self {
-        let text = |url: &Option<ApplicationPage>| url.as_ref().map(ApplicationPage::to_string);
-        Self {
-            home_url: text(&app.home_url),
-            initiate_login_uri: text(&app.initiate_login_uri),
-            fallback_url: text(&app.fallback_url),
-        }
-    }
-
     /// The address that makes the application begin a sign-in with this service, whose issuer is
     /// `issuer` (OpenID Connect Core 1.0, section 4).
     pub fn initiation(&self, issuer: &str) -> Option<String> {
@@ -70,27 +90,15 @@ impl AppLinks {
 }
 
 impl Appearance {
-    /// Reads the logos that a configuration names.
-    ///
-    /// # Errors
-    /// All files that cannot be used.
-    pub fn read(config: &Config) -> Result<Self, Vec<LogoError>> {
-        let mut errors = Vec::new();
-        let mut read = |key: String, path: &Option<PathBuf>| {
-            let logo = path.as_deref().map(|path| Logo::read(path).map_err(|problem| LogoError { key, problem }));
-            logo.transpose().map_err(|error| errors.push(error)).ok().flatten()
-        };
-        let logo = read("sign_in.page.logo_file".to_owned(), &config.sign_in.page.logo_file);
-        let authenticator = config.sign_in.page.authenticator.as_ref().map(|authenticator| &authenticator.logo_file);
-        let key = "sign_in.page.authenticator.logo_file".to_owned();
-        let authenticator_logo = authenticator.and_then(|path| read(key, path));
-        let apps = config.apps.iter().enumerate().map(|(index, app)| {
-            let logo = read(format!("apps[{index}].logo_file"), &app.logo_file);
-            (app.id.clone(), AppAppearance { logo, links: Arc::new(AppLinks::of(app)) })
-        });
-        let apps = ArcSwap::from_pointee(apps.collect());
-        let page = config.sign_in.page.clone();
-        if errors.is_empty() { Ok(Self { page, logo, authenticator_logo, apps }) } else { Err(errors) }
+    /// The settings of the pages with the logos of the service and of the authenticator, and the
+    /// applications by their ids.
+    pub fn new(
+        page: PageSettings,
+        logo: Option<Logo>,
+        authenticator_logo: Option<Logo>,
+        apps: HashMap<String, AppAppearance>,
+    ) -> Self {
+        Self { page, logo, authenticator_logo, apps: ArcSwap::from_pointee(apps) }
     }
 
     /// Takes over the applications of a configuration that was read again.
@@ -159,27 +167,37 @@ impl ImageFormat {
     }
 }
 
-/// A file that cannot be a logo.
-#[derive(Debug, thiserror::Error)]
-#[error("{key}: {problem}")]
-pub struct LogoError {
-    key: String,
-    problem: LogoProblem,
-}
-
 /// Why a file cannot be a logo.
 #[derive(Debug, thiserror::Error)]
-enum LogoProblem {
+pub enum LogoProblem {
+    /// It cannot be read.
     #[error("{}: {error}", path.display())]
-    Unreadable { path: PathBuf, error: io::Error },
+    Unreadable {
+        /// Path of the file.
+        path: PathBuf,
+        /// The operating system's error.
+        error: io::Error,
+    },
+    /// It is longer than [`LONGEST_LOGO`].
     #[error("{} has more than {LONGEST_LOGO} bytes; give a smaller image", path.display())]
-    TooLong { path: PathBuf },
+    TooLong {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// It is no image, or one of another format.
     #[error("{} is neither PNG nor WebP nor SVG", path.display())]
-    UnknownFormat { path: PathBuf },
+    UnknownFormat {
+        /// Path of the file.
+        path: PathBuf,
+    },
 }
 
 impl Logo {
-    fn read(path: &Path) -> Result<Self, LogoProblem> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// See [`LogoProblem`].
+    pub fn read(path: &Path) -> Result<Self, LogoProblem> {
         let unreadable = |error| LogoProblem::Unreadable { path: path.to_owned(), error };
         let file = File::open(path).map_err(unreadable)?;
         let mut content = Vec::new();
@@ -198,6 +216,20 @@ impl Logo {
 
 /// The least contrast of a text.
 const LEAST_CONTRAST: f64 = 4.5;
+
+/// A colour. Its text is `#` and six hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Colour {
+    /// Red, green and blue.
+    pub channels: [u8; 3],
+}
+
+impl Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [red, green, blue] = self.channels;
+        write!(f, "#{red:02x}{green:02x}{blue:02x}")
+    }
+}
 
 const BLACK: Colour = Colour { channels: [0x00; 3] };
 const WHITE: Colour = Colour { channels: [0xff; 3] };
@@ -285,56 +317,6 @@ mod tests {
     }
 
     #[test]
-    fn a_logo_that_is_missing_too_long_or_something_else_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = |service: &str, app: &str| {
-            let path = |name: &str| folder.path().join(name);
-            let mut config = toml::from_str::<Config>(&format!(
-                "sign_in.page.authenticator = {{ name = 'A', logo_file = {:?} }}\n\
-                 apps = [{{ id = 'app_a', logo_file = {:?} }}]",
-                path(service),
-                path(app)
-            ));
-            config.as_mut().unwrap().sign_in.page.logo_file = Some(path(service));
-            config.unwrap()
-        };
-        let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"/>";
-        std::fs::write(folder.path().join("good.svg"), svg).unwrap();
-        std::fs::write(folder.path().join("text"), "a logo").unwrap();
-        let most = format!("{svg}{}", " ".repeat(LONGEST_LOGO as usize - svg.len()));
-        std::fs::write(folder.path().join("most"), &most).unwrap();
-        std::fs::write(folder.path().join("long"), format!("{most} ")).unwrap();
-        let appearance = Appearance::read(&config("good.svg", "most")).ok().unwrap();
-        assert_eq!(appearance.logo.as_ref().map(|logo| &logo.content[..]), Some(svg.as_bytes()));
-        assert_eq!(appearance.authenticator_logo, appearance.logo);
-        assert!(appearance.app_logo("app_a").is_some() && appearance.app_logo("app_b").is_none());
-        let (page, authenticator) = ("sign_in.page.logo_file: ", "sign_in.page.authenticator.logo_file: ");
-        let app_logo = "apps[0].logo_file: ";
-        for (service, app, expected) in [
-            ("missing", "good.svg", vec![(page, "os error 2"), (authenticator, "os error 2")]),
-            ("good.svg", "text", vec![(app_logo, "neither PNG nor WebP nor SVG")]),
-            ("text", "long", vec![(page, "neither"), (authenticator, "neither"), (app_logo, "262144 bytes")]),
-        ] {
-            let errors = Appearance::read(&config(service, app)).err().unwrap();
-            assert_eq!(errors.len(), expected.len());
-            for (error, (key, reason)) in errors.iter().zip(expected) {
-                let text = error.to_string();
-                assert!(text.starts_with(key) && text.contains(reason), "{text}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_reload_replaces_the_links_of_applications() {
-        let appearance = |text: &str| Appearance::read(&toml::from_str(text).unwrap()).ok().unwrap();
-        let current = appearance("apps = [{ id = 'app_a', home_url = 'https://a.example/' }]");
-        let home = |app: &str| current.app_links(app).home_url.clone();
-        assert_eq!(home("app_a").as_deref(), Some("https://a.example/"));
-        current.replace_apps(&appearance("apps = [{ id = 'app_b', home_url = 'https://b.example/' }]"));
-        assert_eq!((home("app_a"), home("app_b").as_deref()), (None, Some("https://b.example/")));
-    }
-
-    #[test]
     fn an_application_begins_a_sign_in_with_this_issuer() {
         for (uri, expected) in [
             ("https://a.example/login", "https://a.example/login?iss=https%3A%2F%2Fid.example"),
@@ -353,7 +335,8 @@ mod tests {
         use crate::sign_in::page::STYLE;
 
         fn colour(text: &str) -> Colour {
-            text.parse().unwrap()
+            let channels = alloy_primitives::hex::decode_to_array(&text[1..]).unwrap();
+            Colour { channels }
         }
 
         #[test]

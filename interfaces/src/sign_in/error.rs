@@ -11,9 +11,9 @@ use selfsame_storage::StoreError;
 use serde_json::json;
 
 use super::SignIn;
+use crate::event_streams::StreamError;
 use crate::http::json as json_response;
 use crate::http::{InterfaceError, Rejection, Response, challenge};
-use crate::webhooks::stream::StreamError;
 
 /// A request that was not answered with success.
 #[derive(Debug, thiserror::Error)]

@@ -11,12 +11,11 @@
 //! | [`pages`] | `GET /` and `/connect`, pages for browsers, and the files of all pages |
 //! | [`page`] | the pages that end users see |
 //! | [`browser`] | what comes from browsers and clients and goes back: forms, credentials, cookies, redirects |
-//! | [`appearance`] | whose pages they are, from the configuration, and their colours |
-//! | [`wallet_links`] | how authenticators are opened, from the configuration |
+//! | [`appearance`] | whose pages they are, and their colours |
+//! | [`wallet_links`] | how authenticators are opened |
 //! | [`bridged`] | sign-ins on the message bridge, for authenticators that know nothing else |
 //! | [`error`] | the errors, as status, headers and body; the sources that guess secrets are slowed down |
 //! | [`schema`] | forms and answers, as the description has them |
-//! | [`setup`] | from the configuration to clients |
 
 pub mod appearance;
 mod authorize;
@@ -28,7 +27,6 @@ mod page;
 mod pages;
 mod person;
 mod schema;
-pub mod setup;
 mod token;
 mod transaction;
 pub mod wallet_links;
@@ -42,10 +40,10 @@ use selfsame_protocol::sign_in::Language;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
+use crate::event_streams::EventStreams;
 use crate::http::{Request, Router, Routes, WAITING_LIMIT};
 use crate::interface::Interface;
 use crate::openapi;
-use crate::webhooks::stream::EventStreams;
 use appearance::Appearance;
 use bridged::OwnBridge;
 use error::SignInEndpointError;

@@ -1,35 +1,57 @@
-//! How an authenticator is opened for a sign-in: the links of the configuration, and what a request
-//! on the message bridge asks for.
+//! How an authenticator is opened for a sign-in: by a link, or by a request on the message bridge.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use alloy_primitives::{Address, hex};
 use arc_swap::ArcSwap;
-use selfsame_protocol::address;
-use selfsame_protocol::bridge::request::{Level, MOST_CREDENTIALS};
-use selfsame_protocol::bridge::sign_in::{RequestedCredential, SigningParty};
-use selfsame_protocol::signature::{SecretKey, SecretKeyError};
-use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
-use zeroize::Zeroizing;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use selfsame_protocol::bridge::request::Level;
+use selfsame_protocol::bridge::sign_in::SigningParty;
 
-use crate::config::{App, Config, ConnectorBase, CrossDevice, WalletLink};
-use crate::data_files::{SecretFileError, read_secret};
+/// How an authenticator is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WalletLink {
+    /// By a link.
+    Template(LinkTemplate),
+    /// By the connector URI of a request on this service's message bridge.
+    Bridge,
+}
+
+/// A template of a URL, in which the URL of the proof request stands between two parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTemplate {
+    /// What stands before the URL of the request.
+    pub before: String,
+    /// What stands behind it.
+    pub after: String,
+}
+
+/// The characters that a part of a URL has in percent-encoding (RFC 3986, section 2.3).
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+impl LinkTemplate {
+    /// The link for the proof request at a URL.
+    pub fn to_request(&self, request_url: &str) -> String {
+        let Self { before, after } = self;
+        format!("{before}{}{after}", utf8_percent_encode(request_url, ENCODED))
+    }
+}
 
 /// The links that open an authenticator.
 #[derive(Default)]
 pub struct WalletLinks {
     service: Option<WalletLink>,
-    connector_base: Option<ConnectorBase>,
+    connector_base: Option<String>,
     /// The applications, by their ids. A reload replaces them.
     apps: ArcSwap<HashMap<String, Arc<AppLink>>>,
 }
 
-/// What the configuration says about one application.
-struct AppLink {
-    link: Option<WalletLink>,
-    bridged: Option<BridgedProof>,
+/// How an authenticator is opened for one application.
+pub struct AppLink {
+    /// Its own link; `None` for that of the service.
+    pub link: Option<WalletLink>,
+    /// What is asked for on the message bridge; `None` when nothing could be answered there.
+    pub bridged: Option<BridgedProof>,
 }
 
 /// The proof that sign-in asks for on the message bridge.
@@ -50,85 +72,20 @@ pub enum Way {
     Bridge(BridgedProof),
 }
 
-/// A setting that sign-in over the message bridge cannot be set up with.
-#[derive(Debug, thiserror::Error)]
-#[error("{key}: {problem}")]
-pub struct WalletLinkError {
-    key: String,
-    problem: WalletLinkProblem,
-}
-
-/// Why sign-in over the message bridge cannot be set up.
-#[derive(Debug, thiserror::Error)]
-enum WalletLinkProblem {
-    #[error(transparent)]
-    File(#[from] SecretFileError),
-    #[error("{path}: it has to contain 64 hex digits; make one with: openssl rand -hex 32")]
-    NotHex { path: String },
-    #[error("{path}: {error}")]
-    NotAKey { path: String, error: SecretKeyError },
-    #[error("{path} has the key of {}, and signing_key is {}", address::text(.found), address::text(.expected))]
-    Another { path: String, found: Address, expected: Address },
-    #[error(
-        "\"deny\" cannot be kept with wallet_link = \"bridge\": an answer over the bridge does not say which device it \
-         comes from; give the application a link of its own"
-    )]
-    CrossDevice,
-    #[error(
-        "\"current\" with wallet_link = \"bridge\" needs signing_key_file in the [[relying_parties]] entry of {app_id}: \
-         authenticators answer only signed requests"
-    )]
-    Unsigned { app_id: String },
-    #[error(
-        "\"current\" with wallet_link = \"bridge\" needs an issuer in [[issuers]] whose credentials count for {app_id} \
-         in {}", environment.name()
-    )]
-    NoIssuer { app_id: String, environment: Environment },
-    #[error(
-        "\"current\" with wallet_link = \"bridge\" asks for one of {count} credentials, and a request names at most \
-         {MOST_CREDENTIALS}; choose them with accepted_identifiers"
-    )]
-    TooManyCredentials { count: usize },
-}
-
 impl WalletLinks {
-    /// Reads the links, and the keys that the configuration names.
-    ///
-    /// # Errors
-    /// All settings that cannot be used.
-    pub fn read(config: &Config) -> Result<Self, Vec<WalletLinkError>> {
-        let mut errors = Vec::new();
-        // `None` for a file that cannot be used.
-        let mut keys: HashMap<&str, Option<SecretKey>> = HashMap::new();
-        for (index, party) in config.relying_parties.iter().enumerate() {
-            let Some(path) = &party.signing_key_file else { continue };
-            let key = signing_key(path, party.signing_key.map(|key| key.0)).map_err(|problem| {
-                let key = format!("relying_parties[{index}].signing_key_file");
-                errors.push(WalletLinkError { key, problem });
-            });
-            keys.insert(&party.app_id, key.ok());
-        }
-        let mut apps = HashMap::new();
-        for (index, app) in config.apps.iter().enumerate().filter(|(_, app)| app.signs_in()) {
-            let link = app.wallet_link.clone();
-            let is_bridged = link.as_ref().or(config.sign_in.wallet_link.as_ref()) == Some(&WalletLink::Bridge);
-            let key = keys.get(app.id.as_str());
-            let bridged = bridged(config, app, key.and_then(Option::as_ref)).map_err(|(setting, problem)| {
-                // A key that cannot be read is reported already.
-                if is_bridged && !matches!(key, Some(None)) {
-                    errors.push(WalletLinkError { key: format!("apps[{index}].{setting}"), problem });
-                }
-            });
-            apps.insert(app.id.clone(), Arc::new(AppLink { link, bridged: bridged.ok() }));
-        }
-        let (service, connector_base) = (config.sign_in.wallet_link.clone(), config.sign_in.connector_base.clone());
-        let apps = ArcSwap::from_pointee(apps);
-        if errors.is_empty() { Ok(Self { service, connector_base, apps }) } else { Err(errors) }
+    /// The link of the service, the base of the connector URIs, and the links of the applications,
+    /// by their ids.
+    pub fn new(
+        service: Option<WalletLink>,
+        connector_base: Option<String>,
+        apps: HashMap<String, Arc<AppLink>>,
+    ) -> Self {
+        Self { service, connector_base, apps: ArcSwap::from_pointee(apps) }
     }
 
     /// The base of the connector URIs of sign-ins, for a provider at `id_url`.
     pub fn connector_base(&self, id_url: &str) -> String {
-        self.connector_base.as_ref().map_or_else(|| format!("{id_url}/connect"), ConnectorBase::to_string)
+        self.connector_base.clone().unwrap_or_else(|| format!("{id_url}/connect"))
     }
 
     /// Takes over the applications of a configuration that was read again.
@@ -155,167 +112,6 @@ impl WalletLinks {
         match self.way(app_id, request_url) {
             Way::Link(link) => link,
             Way::Bridge(_) => request_url.to_owned(),
-        }
-    }
-}
-
-fn signing_key(path: &Path, expected: Option<Address>) -> Result<SecretKey, WalletLinkProblem> {
-    let text = Zeroizing::new(read_secret(path)?);
-    let path = || path.display().to_string();
-    let mut bytes = Zeroizing::new([0; 32]);
-    let digits = text.strip_prefix("0x").unwrap_or(&text);
-    hex::decode_to_slice(digits, bytes.as_mut_slice()).map_err(|_| WalletLinkProblem::NotHex { path: path() })?;
-    let key = SecretKey::from_bytes(&bytes).map_err(|error| WalletLinkProblem::NotAKey { path: path(), error })?;
-    match expected {
-        Some(expected) if expected != key.address() => {
-            Err(WalletLinkProblem::Another { path: path(), found: key.address(), expected })
-        }
-        _ => Ok(key),
-    }
-}
-
-/// The proof that sign-in asks for on the message bridge.
-///
-/// # Errors
-/// The setting with which no authenticator could answer.
-fn bridged(
-    config: &Config,
-    app: &App,
-    key: Option<&SecretKey>,
-) -> Result<BridgedProof, (&'static str, WalletLinkProblem)> {
-    if app.cross_device == CrossDevice::Deny {
-        return Err(("cross_device", WalletLinkProblem::CrossDevice));
-    }
-    let accepted = app.accepted_identifiers.as_deref();
-    let counts = |name: &str| accepted.is_none_or(|accepted| accepted.iter().any(|accepted| accepted == name));
-    match app.proof {
-        ProofKind::Legacy => {
-            Ok(BridgedProof::Legacy(Level::weakest(|identifier: LegacyIdentifier| counts(identifier.name()))))
-        }
-        ProofKind::Current => {
-            let app_id = || app.id.clone();
-            let key = key.ok_or_else(|| ("proof", WalletLinkProblem::Unsigned { app_id: app_id() }))?.clone();
-            let environment = app.sign_in_environment();
-            let credentials = credentials(config, environment, counts);
-            if credentials.is_empty() {
-                return Err(("proof", WalletLinkProblem::NoIssuer { app_id: app_id(), environment }));
-            }
-            if credentials.len() > MOST_CREDENTIALS {
-                return Err(("proof", WalletLinkProblem::TooManyCredentials { count: credentials.len() }));
-            }
-            let party = SigningParty { rp_id: config.relying_party_id(&app.id), key, credentials };
-            Ok(BridgedProof::Current(Arc::new(party)))
-        }
-    }
-}
-
-/// The credentials that a current proof may be of: one of each issuer. A request names each
-/// credential once, so an issuer has none in it whose credentials are those of issuers before it.
-fn credentials(config: &Config, environment: Environment, counts: impl Fn(&str) -> bool) -> Vec<RequestedCredential> {
-    let mut credentials: Vec<RequestedCredential> = Vec::new();
-    for issuer in config.issuers.iter().filter(|issuer| issuer.environments().contains(&environment)) {
-        let is_free = |identifier: &str| credentials.iter().all(|credential| credential.identifier != identifier);
-        let identifier = issuer.identifiers().into_iter().find(|identifier| counts(identifier) && is_free(identifier));
-        if let Some(identifier) = identifier {
-            let identifier = identifier.to_owned();
-            credentials.push(RequestedCredential { identifier, issuer_schema_id: issuer.id });
-        }
-    }
-    credentials
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fmt::Debug;
-
-    use super::*;
-    use crate::data_files::write_secret;
-
-    const APPS: &str = "[[apps]]\nid = 'app_a'\nredirect_uris = ['https://a.example/']\n";
-
-    fn read(text: &str) -> Result<WalletLinks, Vec<WalletLinkError>> {
-        WalletLinks::read(&toml::from_str(text).unwrap())
-    }
-
-    fn shown(way: impl Debug) -> String {
-        format!("{way:?}")
-    }
-
-    #[test]
-    fn the_link_of_an_application_comes_before_that_of_the_service() {
-        let two = format!("{APPS}wallet_link = 'a:{{request}}'\n{}", APPS.replace("app_a", "app_b"));
-        let links = read(&format!("sign_in.wallet_link = 'service:{{request}}'\n{two}")).ok().unwrap();
-        assert_eq!(links.link("app_a", "https://x"), "a:https%3A%2F%2Fx");
-        assert_eq!(links.link("app_b", "https://x"), "service:https%3A%2F%2Fx");
-        assert_eq!(read(&two).ok().unwrap().link("app_b", "https://x"), "https://x");
-        let other = format!("{}wallet_link = 'b:{{request}}'\n", APPS.replace("app_a", "app_b"));
-        links.replace_apps(&read(&other).ok().unwrap());
-        assert_eq!(links.link("app_a", "https://x"), "service:https%3A%2F%2Fx");
-        assert_eq!(links.link("app_b", "https://x"), "b:https%3A%2F%2Fx");
-    }
-
-    #[test]
-    fn the_bridge_asks_for_the_weakest_proof_that_counts() {
-        for (settings, expected) in [
-            ("", "Legacy(Device)"),
-            ("accepted_identifiers = ['orb']", "Legacy(Orb)"),
-            ("accepted_identifiers = ['document', 'secure_document', 'orb']", "Legacy(Document)"),
-        ] {
-            let links = read(&format!("sign_in.wallet_link = 'bridge'\n{APPS}{settings}")).ok().unwrap();
-            assert_eq!(shown(links.way("app_a", "https://x")), format!("Bridge({expected})"));
-            assert_eq!(links.link("app_a", "https://x"), "https://x", "the address of the request itself");
-        }
-    }
-
-    #[test]
-    fn a_current_proof_is_asked_for_in_signed_requests() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("rp.key");
-        let current = |party: &str, issuers: &str| {
-            let party = party.replace("FILE", path.to_str().unwrap());
-            format!("sign_in.wallet_link = 'bridge'\n{APPS}proof = 'current'\n{party}{issuers}")
-        };
-        let party = "[[relying_parties]]\napp_id = 'app_a'\nrp_id = 'rp_0000000000000007'\nsigning_key_file = 'FILE'\n";
-        let issuers = "[[issuers]]\nid = 1\n[[issuers]]\nid = 9303\n[[issuers]]\nid = 128\n";
-        write_secret(&path, format!("0x{}\n", "07".repeat(32)));
-        let links = read(&current(party, issuers)).ok().unwrap();
-        let way = shown(links.way("app_a", "https://x"));
-        // Issuer 128 issues for staging alone.
-        for part in ["rp_id: RelyingPartyId(7)", "proof_of_human", "passport", "issuer_schema_id: 9303"] {
-            assert!(way.contains(part) && !way.contains("128"), "{way}");
-        }
-        assert!(!way.contains("0707"), "the key is not shown: {way}");
-        // In staging it does; its only credential is that of issuer 1, and a request names it once.
-        let staging = current(party, issuers).replace("app_a", "app_staging_a");
-        let way = shown(read(&staging).ok().unwrap().way("app_staging_a", "https://x"));
-        assert_eq!(way.matches("proof_of_human").count(), 1, "{way}");
-        assert!(way.contains("issuer_schema_id: 1 ") && way.contains("9303") && !way.contains("128"), "{way}");
-        let many = |count: u64| -> String {
-            (1..=count).map(|id| format!("[[issuers]]\nid = {}\nidentifiers = ['c{id}']\n", 1000 + id)).collect()
-        };
-        assert!(read(&current(party, &many(MOST_CREDENTIALS as u64))).is_ok());
-        let too_many = many(MOST_CREDENTIALS as u64 + 1);
-
-        let other_key = format!("{party}signing_key = '0x00000000000000000000000000000000000000aa'\n");
-        let passport = "[[issuers]]\nid = 128\n";
-        #[rustfmt::skip]
-        let table = [
-            (current("", issuers), "apps[0].proof: ", "needs signing_key_file in the [[relying_parties]] entry of app_a"),
-            (current(party, ""), "apps[0].proof: ", "needs an issuer in [[issuers]] whose credentials count for app_a"),
-            (current(party, passport), "apps[0].proof: ", "for app_a in production"),
-            (current(party, &too_many), "apps[0].proof: ", "asks for one of 12 credentials, and a request names at most 11"),
-            (current(&other_key, issuers), "relying_parties[0].signing_key_file: ", "and signing_key is 0x0000"),
-            (format!("{APPS}wallet_link = 'bridge'\ncross_device = 'deny'"), "apps[0].cross_device: ", "link of its own"),
-        ];
-        for (text, key, reason) in table {
-            let errors = read(&text).err().unwrap();
-            let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-            assert!(errors.len() == 1 && text.starts_with(key) && text.contains(reason), "{text}");
-        }
-        for (content, reason) in [("", "empty"), ("07", "64 hex digits"), (&"00".repeat(32), "neither zero")] {
-            write_secret(&path, content);
-            let errors = read(&current(party, issuers)).err().unwrap();
-            assert!(errors[0].to_string().contains(reason), "{}", errors[0]);
         }
     }
 }

@@ -6,12 +6,10 @@
 //! | [`endpoints`] | verifications, of this version and of version 2; who asks for a proof; how relying parties and applications stand |
 //! | [`error`] | the errors, as status and body |
 //! | [`schema`] | the bodies of requests, as the description has them |
-//! | [`setup`] | from the configuration to keys, relying parties and issuers |
 
 mod endpoints;
 mod error;
 mod schema;
-pub mod setup;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! What `--dev` adds.
 
+use selfsame_interfaces::interface::Interface;
+
 use super::{check_problems, load_with};
 use crate::config::{Config, Environment, EnvironmentKeys, RelyingPartyId, StagingKey};
-use crate::interface::Interface;
 
 #[test]
 fn dev_adds_example_settings() {

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use selfsame_interfaces::http::LONGEST_SOCKET_PATH;
+
 use super::{check_problems, load, load_with};
 use crate::config::SecretHash;
-use crate::http::LONGEST_SOCKET_PATH;
 
 #[test]
 fn an_unsafe_start_must_be_asked_for() {

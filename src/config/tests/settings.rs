@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use selfsame_interfaces::interface::Interface;
+
 use super::{CERTAIN_KEY, check_problems, defaults, load, load_with};
 use crate::config::check::check_features;
 use crate::config::{Config, Environment, ProductionKey, RateLimit, StagingKey, TimeSpan};
-use crate::interface::Interface;
 
 #[test]
 fn the_defaults_apply_without_any_configuration() {

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::registry::CommitmentCheck;
 
 use super::{check_problems, defaults, load, load_with};
 use crate::config::{Config, RateLimit, StagingKey, TimeSpan};
-use crate::interface::Interface;
 
 #[test]
 fn a_file_that_cannot_be_read_is_refused() {

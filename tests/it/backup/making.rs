@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_storage::SCHEMA_VERSION;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;

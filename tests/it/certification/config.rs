@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, SET_COOKIE};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use serde_json::{Value, json};
 
 use super::{provider, signing_provider};

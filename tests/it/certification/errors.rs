@@ -8,7 +8,7 @@ use reqwest::header::{
 };
 use reqwest::{Method, RequestBuilder};
 use selfsame::config::{InactiveStatus, RateLimit, TimeSpan};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use serde_json::{Value, json};
 
 use super::browser::has_allowed_characters;

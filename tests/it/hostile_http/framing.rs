@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::iter;
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_wallet::operations::create_account;
 
 use super::raw::{RawAnswer, connect, exchange, replies};

@@ -12,7 +12,7 @@ use alloy_primitives::Address;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::ids::PubkeyId;
 use selfsame_protocol::registry::Operation;
 use selfsame_protocol::verification::Environment;

@@ -7,7 +7,7 @@ use std::pin::pin;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::iter;
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::interval;

@@ -2,7 +2,7 @@
 
 use reqwest::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
 use reqwest::{Method, RequestBuilder, Response};
-use selfsame::interface::Interface;
+use selfsame_interfaces::interface::Interface;
 use serde_json::{Value, json};
 
 use crate::certification::browser::posted_form;

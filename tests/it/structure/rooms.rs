@@ -16,7 +16,7 @@ use super::{CRATES, crate_files};
 type Floors<'a> = &'a [&'a [&'a str]];
 
 /// The floors of each crate of [`CRATES`], in the same order.
-const ROOMS: [(&str, Floors<'_>); 7] = [
+const ROOMS: [(&str, Floors<'_>); 8] = [
     ("protocol/lanes", &[&["modulus"], &["words"], &["avx512", "elements"]]),
     (
         "protocol",
@@ -66,7 +66,8 @@ const ROOMS: [(&str, Floors<'_>); 7] = [
         "actors",
         &[
             &["sync", "faults"],
-            &["clock", "support"],
+            &["clock"],
+            &["support"],
             &["bridge", "key_cipher", "chain"],
             &["registry"],
             &["events"],
@@ -76,22 +77,27 @@ const ROOMS: [(&str, Floors<'_>); 7] = [
             &["simulation"],
         ],
     ),
+    (
+        "interfaces",
+        &[
+            &["interface", "pem", "trace_context"],
+            &["http"],
+            &["event_streams", "openapi"],
+            &["bridge", "gateway", "indexer", "operator", "sign_in", "verification"],
+            &["mounting"],
+        ],
+    ),
     ("cluster", &[&["etcd"], &["election", "journal"], &["membership"], &["registration"]]),
     (
         ".",
         &[
-            &["data_files"],
-            &["pem"],
-            &["interface", "logging", "progress", "trace_context"],
+            &["chain", "data_files", "logging", "progress"],
             &["process"],
-            &["http"],
-            &["chain"],
-            &["config", "openapi"],
-            &["backup", "traces", "webhooks"],
+            &["config"],
+            &["backup", "setup", "traces", "webhooks"],
             &["cluster"],
-            &["chains", "operator_client", "bridge", "gateway", "indexer", "sign_in", "verification", "operator"],
+            &["chains", "operator_client"],
             &["prepared", "reloading"],
-            &["mounting"],
             &["servers"],
             &["daemon", "cli"],
             &["commands"],

@@ -13,7 +13,8 @@ const COMMENT_WIDTH: usize = 100;
 
 #[test]
 fn comments_wrap_at_a_hundred_characters() {
-    let folders = ["protocol", "storage", "actors", "cluster", "src", "wallet", "tests", "benches", "examples"];
+    let folders =
+        ["protocol", "storage", "actors", "interfaces", "cluster", "src", "wallet", "tests", "benches", "examples"];
     let mut long = Vec::new();
     for file in folders.iter().flat_map(|folder| files(&root().join(folder), "rs")) {
         for (index, line) in fs::read_to_string(&file).expect("a source").lines().enumerate() {
@@ -42,7 +43,7 @@ const TIMED_TESTS: [(&str, &str); 32] = [
     ("cluster/src/tests.rs", "elections and leases, which etcd's clock ends"),
     ("cluster/src/tests/members.rs", "polls a member of etcd that starts"),
     ("cluster/src/tests/services.rs", "polls services that stand for election"),
-    ("src/http/tests/patience.rs", "simulated time"),
+    ("interfaces/src/http/tests/patience.rs", "simulated time"),
     ("tests/embedder/tests/embedder/main.rs", "the function with which these tests poll"),
     ("tests/embedder/tests/embedder/supervisor.rs", "polls whether a service has ended, which has no signal"),
     ("tests/it/cluster/disturbances.rs", "how long a disturbance lasts: shorter and longer than a lease"),
@@ -75,7 +76,7 @@ fn only_tests_with_a_reason_pause_or_measure_time() {
         ("mjs", &["setTimeout(", "sleep("]),
     ];
     for (extension, words) in words {
-        let folders = ["protocol", "storage", "actors", "cluster", "src", "wallet", "tests"];
+        let folders = ["protocol", "storage", "actors", "interfaces", "cluster", "src", "wallet", "tests"];
         for file in folders.iter().flat_map(|folder| files(&root().join(folder), extension)) {
             let path = file.strip_prefix(root()).expect("below the root").to_str().expect("text").to_owned();
             let text = fs::read_to_string(&file).expect("a source");
@@ -141,7 +142,7 @@ fn tests_that_the_documents_name_exist() {
 /// each of them, with its options.
 #[test]
 fn commands_that_texts_name_exist() {
-    let folders = ["src", "cluster/src", "actors/src", "storage/src", "protocol/src", "wallet/src"];
+    let folders = ["src", "interfaces/src", "cluster/src", "actors/src", "storage/src", "protocol/src", "wallet/src"];
     let sources = folders.iter().flat_map(|folder| files(&root().join(folder), "rs"));
     let (mut unknown, mut named) = (Vec::new(), 0);
     for file in sources.chain(files(&root().join("docs"), "md")) {
@@ -250,6 +251,7 @@ fn is_path(word: &str) -> bool {
         "protocol/",
         "storage/",
         "actors/",
+        "interfaces/",
         "cluster/",
         "src/",
         "wallet/",

@@ -54,8 +54,8 @@ impl<'a> Frame<'a> {
         Some(Authenticator {
             name: app.name.as_str(),
             has_logo: self.appearance.authenticator_logo.is_some(),
-            get_url: app.get_url.as_ref().map(|url| url.as_str()),
-            help_url: app.help_url.as_ref().map(|url| url.as_str()),
+            get_url: app.get_url.as_deref(),
+            help_url: app.help_url.as_deref(),
         })
     }
 }
@@ -74,7 +74,7 @@ impl Frame<'_> {
         let Self { root, appearance, words, .. } = *self;
         let settings = &appearance.page;
         let host = authority(self.issuer);
-        let name = settings.service_name.as_ref().map(|name| name.as_str());
+        let name = settings.service_name.as_deref();
         let page = html! {
             (DOCTYPE)
             html lang=(words.language.tag()) dir=(words.direction()) {
@@ -118,11 +118,11 @@ impl Frame<'_> {
     /// Who runs the service, and the links of the operator; `None` when the configuration has none.
     fn footer(&self) -> Option<Markup> {
         let (words, settings) = (self.words, &self.appearance.page);
-        let name = settings.service_name.as_ref().map(|name| name.as_str());
+        let name = settings.service_name.as_deref();
         let links = [
-            (settings.privacy_url.as_ref().map(|url| url.as_str()), words.say("privacy")),
-            (settings.terms_url.as_ref().map(|url| url.as_str()), words.say("terms")),
-            (settings.contact.as_ref().map(|url| url.as_str()), words.say("contact")),
+            (settings.privacy_url.as_deref(), words.say("privacy")),
+            (settings.terms_url.as_deref(), words.say("terms")),
+            (settings.contact.as_deref(), words.say("contact")),
         ];
         let has_links = links.iter().any(|(url, _)| url.is_some());
         (name.is_some() || has_links).then(|| {
