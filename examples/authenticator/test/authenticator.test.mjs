@@ -9,7 +9,7 @@ import { start } from "../../../tests/relying_parties/node/daemon.mjs";
 import { read, ServiceError } from "../build/http.js";
 import { newKey } from "../build/keys.js";
 import { authenticatorOf, Registry } from "../build/registry.js";
-import { answer, readRequest, refuse } from "../build/sign-in.js";
+import { answer, openLink, readRequest, refuse } from "../build/sign-in.js";
 
 const APP = "app_staging_authenticator_example";
 let daemon;
@@ -110,6 +110,21 @@ test("a proof from the same device needs its return URL", async () => {
   const { returnUrl } = await answer(request, person, await simulation(), "here");
   assert.equal(await complete(completeUrl(begun), begun.secret), 400);
   assert.ok((await complete(returnUrl, begun.secret)).searchParams.get("code"));
+});
+
+test("a link from another screen needs the digits that the wallet shows", async () => {
+  const key = newKey();
+  await registry.create(key);
+  const person = await registry.provable(key);
+  for (const link of [({ request_url }) => `${request_url}#there`, ({ short_url }) => short_url]) {
+    const begun = await begin();
+    const { request, reached } = await openLink(link(begun), issuer());
+    const { digits } = await answer(request, person, await simulation(), reached);
+    assert.match(digits, /^[0-9]{3}$/);
+    assert.equal(await complete(completeUrl(begun), begun.secret), 400);
+    const location = await complete(`${completeUrl(begun)}?digits=${digits}`, begun.secret);
+    assert.ok(location.searchParams.get("code"), `${location}`);
+  }
 });
 
 test("a refusal tells the application", async () => {
