@@ -129,7 +129,9 @@ async fn codes_work_once_for_their_client_and_their_request() {
     let used = client.code("alice", &[]).await;
     let first = client.exchange(&used).await;
     let token = first.body["access_token"].as_str().expect("a token");
-    client.exchange(&used).await.expect_error(400, "invalid_grant", "invalid_grant");
+    let again = client.exchange(&used).await;
+    again.expect_error(400, "invalid_grant", "invalid_grant");
+    assert!(again.text("detail").contains("redeemed before"), "{again:?}");
     // The second use revokes the token of the first.
     client.post("/introspect", &[("token", token)]).await.expect_error(401, "invalid_token", "invalid_token");
 
@@ -142,13 +144,15 @@ async fn codes_work_once_for_their_client_and_their_request() {
 
     // A request with any other error uses the code.
     let pkce = [("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
-    for (asked, changes, attribute) in [
-        (vec![], vec![("redirect_uri", "http://127.0.0.1:3000/callback")], "redirect_uri"),
-        (vec![], vec![("redirect_uri", "")], "redirect_uri"),
-        (vec![], vec![("code_verifier", VERIFIER)], "code_verifier"),
-        (pkce.to_vec(), vec![], "code_verifier"),
-        (pkce.to_vec(), vec![("code_verifier", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXx")], "code_verifier"),
-        (pkce.to_vec(), vec![("code_verifier", "short")], "code_verifier"),
+    let another = "without the redirect_uri of the authorization request";
+    let wrong = "whose code_verifier does not go with the code_challenge";
+    for (asked, changes, attribute, why) in [
+        (vec![], vec![("redirect_uri", "http://127.0.0.1:3000/callback")], "redirect_uri", another),
+        (vec![], vec![("redirect_uri", "")], "redirect_uri", another),
+        (vec![], vec![("code_verifier", VERIFIER)], "code_verifier", "the authorization request had no code_challenge"),
+        (pkce.to_vec(), vec![], "code_verifier", "without code_verifier"),
+        (pkce.to_vec(), vec![("code_verifier", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXx")], "code_verifier", wrong),
+        (pkce.to_vec(), vec![("code_verifier", "short")], "code_verifier", wrong),
     ] {
         let code = client.code("alice", &asked).await;
         let mut form = vec![("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", CALLBACK)];
@@ -159,7 +163,15 @@ async fn codes_work_once_for_their_client_and_their_request() {
         assert_eq!(answer.body["attribute"], attribute, "{answer:?}");
         form.retain(|(name, _)| !["redirect_uri", "code_verifier"].contains(name));
         form.extend([("redirect_uri", CALLBACK), ("code_verifier", VERIFIER)]);
-        client.post("/token", &form).await.expect_error(400, "invalid_grant", "invalid_grant");
+        // Libraries repeat a refused request, and report the second answer. It says why.
+        let again = client.post("/token", &form).await;
+        again.expect_error(400, "invalid_grant", "invalid_grant");
+        let detail = again.text("detail");
+        assert!(detail.starts_with("the code was used up by a request ") && detail.contains(why), "{again:?}");
+        // Another client learns nothing of it.
+        let other = client.http.post(client.daemon.sign_in("/token")).basic_auth(PRODUCTION_APP, Some(SECRET));
+        let other = client.send(other.form(&form)).await;
+        assert!(other.text("detail").contains("is unknown, has expired, was used"), "{other:?}");
     }
     let code = client.code("alice", &pkce).await;
     let form = [

@@ -7,7 +7,7 @@ use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::authorize::{self, AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::browser_session::IdTokenHint;
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Scopes};
-use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode};
+use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode, CodeUse, RedemptionError};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, ResponseType, SignInRejection};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordWrite, StoreError};
@@ -192,13 +192,18 @@ impl SignInHandle {
             if record.client_id != client_id {
                 return Err(invalid_code("the code is another client's").into());
             }
-            if let Some(token_hash) = record.used_for {
-                if token_hash.is_zero() {
-                    return Err(invalid_code("the code was used up by a wrong request").into());
+            // The client that the code was issued to learns why it is used up: libraries repeat a
+            // request that was refused, and report the second answer.
+            match record.used_for {
+                Some(CodeUse::Refused(error)) => return Err(used_up_code(error).into()),
+                Some(CodeUse::Token(token_hash)) => {
+                    self.revoke(token_hash).await?;
+                    let detail = "the code was redeemed before; the access token that it gave is revoked now";
+                    let rejection = SignInRejection::of("code", ErrorKind::InvalidGrant, detail)
+                        .with_reason("the code was used before; its token is revoked");
+                    return Err(SignInError::CodeReused(rejection));
                 }
-                self.revoke(token_hash).await?;
-                let rejection = invalid_code("the code was used before; its token is revoked");
-                return Err(SignInError::CodeReused(rejection));
+                None => {}
             }
             if self.state.has_ended(&record.person) {
                 return Err(invalid_code("the sign-in was ended by the operator").into());
@@ -219,9 +224,9 @@ impl SignInHandle {
                         return Ok(tokens);
                     }
                 }
-                Err(rejection) => {
-                    if self.use_up(key, read).await? == Decision::Written {
-                        return Err(rejection.into());
+                Err(error) => {
+                    if self.use_up(key, read, error).await? == Decision::Written {
+                        return Err(refused_redemption(error).into());
                     }
                 }
             }
@@ -250,7 +255,7 @@ impl SignInHandle {
         };
         let id_token = self.id_token(&person, id_token_for).await?;
         let token = AccessToken { client_id, person, scopes, issued_at: now };
-        let used = AuthorizationCode { used_for: Some(token_hash), ..code };
+        let used = AuthorizationCode { used_for: Some(CodeUse::Token(token_hash)), ..code };
         // The code's record is kept until the token expires, so that a second use is detected until
         // then.
         let writes =
@@ -268,9 +273,14 @@ impl SignInHandle {
     }
 
     /// Uses a code up without issuing tokens.
-    async fn use_up(&self, key: RecordKey, read: ReadRecord<AuthorizationCode>) -> Result<Decision, StoreError> {
+    async fn use_up(
+        &self,
+        key: RecordKey,
+        read: ReadRecord<AuthorizationCode>,
+        error: RedemptionError,
+    ) -> Result<Decision, StoreError> {
         let ReadRecord { value: code, stored } = read;
-        let used = AuthorizationCode { used_for: Some(B256::ZERO), ..code };
+        let used = AuthorizationCode { used_for: Some(CodeUse::Refused(error)), ..code };
         let expires_at = self.state.clock.unix_seconds().plus(TOKEN_LIFETIME);
         self.state.write(vec![write(key, Some(&stored), &used, expires_at)]).await
     }
@@ -323,25 +333,54 @@ fn invalid_code(reason: &'static str) -> SignInRejection {
     SignInRejection::of("code", ErrorKind::InvalidGrant, detail).with_reason(reason)
 }
 
+/// The answer to a later use of a code that a wrong request used up.
+fn used_up_code(error: RedemptionError) -> SignInRejection {
+    let attempt = match error {
+        RedemptionError::Unknown => "a request with wrong parameters",
+        RedemptionError::RedirectUri => "a request without the redirect_uri of the authorization request",
+        RedemptionError::NoVerifier => "a request without code_verifier",
+        RedemptionError::NeedlessVerifier => {
+            "a request with a code_verifier, and the authorization request had no code_challenge"
+        }
+        RedemptionError::WrongVerifier => "a request whose code_verifier does not go with the code_challenge",
+    };
+    let detail = format!("the code was used up by {attempt}; begin a new sign-in for another code");
+    SignInRejection::of("code", ErrorKind::InvalidGrant, detail).with_reason("the code was used up by a wrong request")
+}
+
+/// The answer to the request that used its code up.
+fn refused_redemption(error: RedemptionError) -> SignInRejection {
+    let (attribute, detail) = match error {
+        RedemptionError::Unknown => return used_up_code(error),
+        RedemptionError::RedirectUri => ("redirect_uri", "redirect_uri must be the one of the authorization request"),
+        RedemptionError::NoVerifier => {
+            ("code_verifier", "code_verifier is missing; the authorization request had a code_challenge")
+        }
+        RedemptionError::NeedlessVerifier => {
+            ("code_verifier", "code_verifier is given; the authorization request had no code_challenge")
+        }
+        RedemptionError::WrongVerifier => ("code_verifier", "code_verifier does not go with the code_challenge"),
+    };
+    SignInRejection::of(attribute, ErrorKind::InvalidGrant, detail)
+}
+
 /// Checks that the parameters of a token request match its code.
 fn check_redemption(
     code: &AuthorizationCode,
     redirect_uri: Option<&str>,
     code_verifier: Option<&str>,
-) -> Result<(), SignInRejection> {
-    let wrong = |attribute, detail: &str| Err(SignInRejection::of(attribute, ErrorKind::InvalidGrant, detail));
+) -> Result<(), RedemptionError> {
     if redirect_uri != Some(&code.redirect_uri) {
-        return wrong("redirect_uri", "redirect_uri must be the one of the authorization request");
+        return Err(RedemptionError::RedirectUri);
     }
-    let wrong = |detail| wrong("code_verifier", detail);
     match (&code.code_challenge, code_verifier) {
         (None, None) => Ok(()),
-        (Some(_), None) => wrong("code_verifier is missing; the authorization request had a code_challenge"),
-        (None, Some(_)) => wrong("code_verifier is given; the authorization request had no code_challenge"),
+        (Some(_), None) => Err(RedemptionError::NoVerifier),
+        (None, Some(_)) => Err(RedemptionError::NeedlessVerifier),
         (Some(challenge), Some(verifier)) => {
             let is_right = authorize::is_verifier(verifier)
                 && bool::from(authorize::challenge(verifier).as_bytes().ct_eq(challenge.as_bytes()));
-            if is_right { Ok(()) } else { wrong("code_verifier does not go with the code_challenge") }
+            if is_right { Ok(()) } else { Err(RedemptionError::WrongVerifier) }
         }
     }
 }

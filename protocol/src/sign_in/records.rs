@@ -4,9 +4,10 @@ use super::authorize::AuthorizationRequest;
 use super::claims::{Person, Scopes};
 use super::discovery::SigningAlgorithm;
 use super::response::ResponseType;
+use crate::encoding::{DecodeError, Encoding};
 use crate::time::{LONGEST_CLOCK_STEP, UnixSeconds};
 use crate::verification::{Environment, ProofKind};
-use crate::{B256, encode_fields};
+use crate::{B256, encode_enum, encode_fields};
 
 /// An authorization code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,12 +28,60 @@ pub struct AuthorizationCode {
     /// End of the validity, exclusive. The record of a used code is stored longer, so that a second
     /// use is detected.
     pub valid_until: UnixSeconds,
-    /// SHA-256 of the access token that the first use gave, or zero when that use failed; `None`
-    /// while the code is unused.
-    pub used_for: Option<B256>,
+    /// What the first use led to; `None` while the code is unused.
+    pub used_for: Option<CodeUse>,
 }
 
 encode_fields!(AuthorizationCode { client_id, redirect_uri, person, scopes, nonce, code_challenge, valid_until, used_for } version 1 of "authorization code");
+
+/// What the first use of an authorization code led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeUse {
+    /// It gave the access token with this SHA-256.
+    Token(B256),
+    /// It was refused, and used the code up.
+    Refused(RedemptionError),
+}
+
+/// Why a token request of the right client used its code up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RedemptionError {
+    /// The reason was not stored: the record is of an older version.
+    Unknown,
+    /// `redirect_uri` was missing, or another one than that of the authorization request.
+    RedirectUri,
+    /// `code_verifier` was missing.
+    NoVerifier,
+    /// `code_verifier` was given, and the authorization request had no `code_challenge`.
+    NeedlessVerifier,
+    /// `code_verifier` did not go with the `code_challenge`.
+    WrongVerifier,
+}
+
+encode_enum!(RedemptionError { Unknown = 0, RedirectUri = 1, NoVerifier = 2, NeedlessVerifier = 3, WrongVerifier = 4 } of "a refused use of a code");
+
+/// The 32 bytes of the token's SHA-256; or 31 zeros, which no token's hash has, and the reason.
+impl Encoding for CodeUse {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Token(hash) => hash.encode(out),
+            Self::Refused(error) => {
+                out.extend([0; 31]);
+                error.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let hash = B256::decode(input)?;
+        match hash.0.split_last() {
+            Some((reason, zeros)) if zeros.iter().all(|byte| *byte == 0) => {
+                RedemptionError::decode(&mut [*reason].as_slice()).map(Self::Refused)
+            }
+            _ => Ok(Self::Token(hash)),
+        }
+    }
+}
 
 /// An access token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -370,6 +419,25 @@ mod tests {
 
     fn ids(keys: &SigningKeys) -> Vec<&str> {
         keys.keys.iter().map(|key| key.id.as_str()).collect()
+    }
+
+    /// Records of before have the hash of the token, or zeros.
+    #[test]
+    fn the_use_of_a_code_is_stored_as_a_hash_or_as_a_reason_behind_zeros() {
+        let (hash, zeros) = (B256::repeat_byte(7), |last: u8| B256::with_last_byte(last));
+        for (stored, expected) in [
+            (hash, Ok(CodeUse::Token(hash))),
+            (zeros(0), Ok(CodeUse::Refused(RedemptionError::Unknown))),
+            (zeros(1), Ok(CodeUse::Refused(RedemptionError::RedirectUri))),
+            (zeros(2), Ok(CodeUse::Refused(RedemptionError::NoVerifier))),
+            (zeros(3), Ok(CodeUse::Refused(RedemptionError::NeedlessVerifier))),
+            (zeros(4), Ok(CodeUse::Refused(RedemptionError::WrongVerifier))),
+            (zeros(5), Err(DecodeError::UnknownTag { kind: "a refused use of a code", tag: 5 })),
+        ] {
+            let found = crate::encoding::decode::<CodeUse>(stored.as_slice());
+            assert_eq!(found, expected, "{stored}");
+            assert!(found.is_err() || crate::encoding::encode(&found.expect("a use")) == stored.as_slice(), "{stored}");
+        }
     }
 
     #[test]

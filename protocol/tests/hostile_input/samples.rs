@@ -35,7 +35,7 @@ use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest, WalletFailure};
 use selfsame_protocol::sign_in::records::{
-    AccessToken, AuthorizationCode, BrowserSession, ClientSession, SigningKey, SigningKeys,
+    AccessToken, AuthorizationCode, BrowserSession, ClientSession, CodeUse, RedemptionError, SigningKey, SigningKeys,
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
 use selfsame_protocol::sign_in::transaction::{
@@ -202,6 +202,11 @@ mapped! {
         Just(Self::Refused),
         prop::sample::select(WalletFailure::ALL.to_vec()).prop_map(Self::Failed),
     ],
+    // No token's hash begins with 31 zeros.
+    CodeUse = prop_oneof![
+        any::<[u8; 32]>().prop_map(|hash| Self::Token(B256::from(hash))),
+        RedemptionError::any().prop_map(Self::Refused),
+    ],
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
     ResponseType = prop::sample::select(Self::SUPPORTED.to_vec())
         .prop_map(|text| Self::parse(text).expect("supported")),
@@ -266,6 +271,9 @@ one_of! {
     LegacyIdentifier: Self::ALL;
     VerificationLevel: [Self::Orb, Self::Device];
     CrossDevice: [Self::Allow, Self::Deny];
+    RedemptionError: [
+        Self::Unknown, Self::RedirectUri, Self::NoVerifier, Self::NeedlessVerifier, Self::WrongVerifier,
+    ];
     ResponseMode: [Self::Query, Self::Fragment, Self::FormPost];
 }
 
