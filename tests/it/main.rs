@@ -30,6 +30,7 @@ mod crash;
 mod differences;
 mod disk;
 mod documents;
+mod error_pages;
 mod fairness;
 mod fake_contracts;
 mod fake_node;

@@ -120,6 +120,11 @@ async fn answer(
         client: Arc::clone(&client),
         audit: audit.clone(),
     };
+    let error_page = target.interface.error_page(&request);
+    let page = |response| match &error_page {
+        Some(page) => page(response),
+        None => response,
+    };
     let handled = match is_within_limits {
         true => handle(target, route, request, request_timeout).await,
         false => {
@@ -137,13 +142,13 @@ async fn answer(
     };
     // The status does not show a timeout: an interface may answer it with another status than 504.
     let is_interrupted = matches!(handled, Err(Rejection::Timeout));
-    let mut response = handled.unwrap_or_else(target.interface.reject);
+    let mut response = page(handled.unwrap_or_else(target.interface.reject));
     if method == Method::HEAD {
         leave_out_body(&mut response);
     }
     let length = response.body().exact_length().unwrap_or_default();
     if !exchange.take_answer(usize::try_from(length).unwrap_or(usize::MAX)) {
-        response = (target.interface.reject)(Rejection::Unavailable { retry_after: RetryAfter::SOON });
+        response = page((target.interface.reject)(Rejection::Unavailable { retry_after: RetryAfter::SOON }));
     }
 
     let status = response.status();

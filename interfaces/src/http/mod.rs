@@ -43,7 +43,8 @@
 //!    through [`Request::read_body`], which is counted, so that neither a large nor a slow body
 //!    costs more than the limits allow. A panic becomes [`Rejection::Internal`].
 //! 5. An error of the interface, or a [`Rejection`], is logged with its reason and rendered by the
-//!    interface ([`InterfaceError`]).
+//!    interface ([`InterfaceError`]), for a browser as a page where the interface has pages
+//!    ([`Router::error_pages`]).
 //! 6. A large answer takes room among the answers that their clients have not taken, or is replaced
 //!    by a 503 (`load.rs`). The answer gets its CORS headers and `X-Request-Id`, is counted and
 //!    logged, and is sent; with HTTP/1.1 in the order of the requests. Its request is in flight
@@ -86,6 +87,6 @@ pub use response::{
     AllowedOrigins, Body, Cors, DEPRECATED_SINCE, DEPRECATION_ENDS, ErrorBody, ErrorCodes, InterfaceError, Rejection,
     Response, content, empty, exists, json, reject, stream, written_json,
 };
-pub use router::{Before, RouteError, Router, Routes, Site};
+pub use router::{Before, ErrorPage, RouteError, Router, Routes, Site};
 pub use server::{Server, SharedConnections, descriptor_limit, most_connections, raise_descriptor_limit};
 pub use tls::{Certificate, TlsError};

@@ -47,12 +47,17 @@ pub struct Router<S, E> {
 /// What happens before a handler: nothing, or something that it waits for, or a rejection.
 pub type Before = Result<Option<BoxFuture<'static, Result<(), Rejection>>>, Rejection>;
 
+/// Makes a page of an answer that is an error, for a browser; see [`Router::error_pages`].
+pub type ErrorPage = Box<dyn Fn(Response) -> Response + Send + Sync>;
+
 /// The routes of one interface: a finished [`Router`], its types erased.
 pub struct Routes {
     pub(super) name: &'static str,
     pub(super) cors: Option<Cors>,
     /// Renders a rejection in this interface's style.
     pub(super) reject: fn(Rejection) -> Response,
+    /// See [`Router::error_pages`].
+    error_page: Option<Box<dyn Fn(&Request) -> Option<ErrorPage> + Send + Sync>>,
     routes: Vec<(&'static str, Route)>,
     /// Whether clients call the interface by HTTPS; see [`Routes::called_by_https`].
     pub(super) is_https: bool,
@@ -84,6 +89,7 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
             name,
             cors: None,
             reject,
+            error_page: None,
             routes: Vec::new(),
             is_https: false,
             is_called_directly: false,
@@ -97,6 +103,15 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// What the routes that are added later do before their handlers.
     pub fn before(mut self, before: fn(&Arc<S>, &Request) -> Before) -> Self {
         self.before = Some(before);
+        self
+    }
+
+    /// What becomes of errors for the browser that sent a request: `page` keeps what it needs of the
+    /// request, before a handler takes it; `None` for a client that is no browser. What `page`
+    /// returns gets every answer of the interface, also those for unknown paths.
+    pub fn error_pages(mut self, page: fn(&Arc<S>, &Request) -> Option<ErrorPage>) -> Self {
+        let state = Arc::clone(&self.state);
+        self.routes.error_page = Some(Box::new(move |request| page(&state, request)));
         self
     }
 
@@ -210,6 +225,11 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
 }
 
 impl Routes {
+    /// What becomes of errors for the client that sends a request.
+    pub(super) fn error_page(&self, request: &Request) -> Option<ErrorPage> {
+        self.error_page.as_ref().and_then(|page| page(request))
+    }
+
     /// Says whether clients call the interface by HTTPS. Its answers then tell browsers never to
     /// call it otherwise (RFC 6797).
     pub fn called_by_https(mut self, is_https: bool) -> Self {

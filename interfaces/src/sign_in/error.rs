@@ -1,6 +1,7 @@
 //! The errors of sign-in and its answers to them, and the sources that are slowed down.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -10,10 +11,12 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use serde_json::json;
 
-use super::SignIn;
+use super::browser::accepts_html;
+use super::page::{self, Frame};
+use super::{RESERVED, SignIn};
 use crate::event_streams::StreamError;
 use crate::http::json as json_response;
-use crate::http::{InterfaceError, Rejection, Response, challenge};
+use crate::http::{ErrorPage, InterfaceError, Rejection, Request, Response, challenge};
 
 /// A request that was not answered with success.
 #[derive(Debug, thiserror::Error)]
@@ -132,27 +135,32 @@ impl InterfaceError for SignInEndpointError {
     }
 
     fn into_response(self) -> Response {
-        match &self {
-            Self::Http(Rejection::Unavailable { .. } | Rejection::Timeout) => {
-                unavailable(&self.to_client_error(), RetryAfter::SOON)
-            }
-            // The interface has its own code for a content type, with status 400 instead of 415.
-            Self::Http(Rejection::UnsupportedMediaType(_)) => answer(&self.to_client_error()),
-            Self::Http(rejection) => rejection.respond(&self.to_client_error().body()),
+        let shown = match &self {
             Self::Failed(SignInError::TooMany(TooManyRequests { retry_after })) => {
-                let rejection = Rejection::TooManyRequests { retry_after: *retry_after };
-                rejection.respond(&SignInRejection::new(ErrorKind::RateLimited, rejection.to_string()).body())
+                let detail = Rejection::TooManyRequests { retry_after: *retry_after }.to_string();
+                SignInRejection::new(ErrorKind::RateLimited, detail)
             }
-            Self::Failed(SignInError::Unavailable { retry_after, .. }) => {
-                unavailable(&self.to_client_error(), *retry_after)
+            _ => self.to_client_error(),
+        };
+        let mut response = match &self {
+            Self::Http(Rejection::Unavailable { .. } | Rejection::Timeout) => unavailable(&shown, RetryAfter::SOON),
+            // The interface has its own code for a content type, with status 400 instead of 415.
+            Self::Http(Rejection::UnsupportedMediaType(_)) => answer(&shown),
+            Self::Http(rejection) => rejection.respond(&shown.body()),
+            Self::Failed(SignInError::TooMany(TooManyRequests { retry_after })) => {
+                Rejection::TooManyRequests { retry_after: *retry_after }.respond(&shown.body())
             }
+            Self::Failed(SignInError::Unavailable { retry_after, .. }) => unavailable(&shown, *retry_after),
             Self::Inactive(rejection) => {
                 let mut body = json!(rejection.body());
                 body["active"] = false.into();
                 challenged(json_response(StatusCode::UNAUTHORIZED, &body), challenge::ACCESS_TOKEN_INVALID)
             }
-            Self::Unreadable(_) | Self::Failed(_) => answer(&self.to_client_error()),
-        }
+            Self::Unreadable(_) | Self::Failed(_) => answer(&shown),
+        };
+        // For the page that a browser gets in place of the answer.
+        response.extensions_mut().insert(shown);
+        response
     }
 }
 
@@ -196,6 +204,37 @@ fn answer(rejection: &SignInRejection) -> Response {
 fn challenged(mut response: Response, challenge: &'static str) -> Response {
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     response
+}
+
+/// The paths where a client that accepts pages is a browser only when it says that it navigates:
+/// the servers of applications call them, some by libraries that accept `text/html` before all else
+/// and read errors as JSON.
+fn is_for_servers(path: &str) -> bool {
+    RESERVED.contains(&path) || path == "/application/events"
+}
+
+/// What a browser gets in place of an error: a page with the same status and headers, in the
+/// language of the request. A program gets the error.
+pub fn error_page(sign_in: &Arc<SignIn>, request: &Request) -> Option<ErrorPage> {
+    let navigates = || request.headers().get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
+    if !accepts_html(request) || (is_for_servers(request.path()) && !navigates()) {
+        return None;
+    }
+    let Frame { words, wished, .. } = sign_in.frame(request);
+    let sign_in = Arc::clone(sign_in);
+    Some(Box::new(move |mut response| {
+        let Some(shown) = response.extensions_mut().remove::<SignInRejection>() else { return response };
+        let frame = sign_in.frame_of(words, wished);
+        let mut page = match response.status() {
+            StatusCode::NOT_FOUND => page::not_found(&frame),
+            // What was wrong with the request, for the people who run the application.
+            status => page::failed(&frame, status, status.is_client_error().then_some(&shown)),
+        };
+        for (name, value) in response.headers() {
+            page.headers_mut().entry(name).or_insert_with(|| value.clone());
+        }
+        page
+    }))
 }
 
 // Counts what sources guess: credentials, and codes and tokens without credentials; failures past

@@ -71,6 +71,7 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
     let router = Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), state);
     let router = if has_front_page { router.route(get.clone(), "/", pages::front) } else { router };
     router
+        .error_pages(error::error_page)
         .open_to_all(&[
             "/.well-known/openid-configuration",
             "/.well-known/oauth-authorization-server",
@@ -165,13 +166,13 @@ impl SignIn {
     pub fn frame_in(&self, request: &Request, ui_locales: Option<&str>) -> Frame<'_> {
         let accepted = request.list(&ACCEPT_LANGUAGE).collect::<Vec<_>>().join(",");
         let language = Language::choose(ui_locales, Some(&accepted));
-        Frame {
-            root: self.root(),
-            issuer: &self.handle.provider().issuer,
-            appearance: &self.appearance,
-            words: Words::of(language),
-            wished: ui_locales.map(|_| language),
-        }
+        self.frame_of(Words::of(language), ui_locales.map(|_| language))
+    }
+
+    /// The same in a language that is chosen: `wished` when the request named it in `ui_locales`.
+    pub fn frame_of(&self, words: &'static Words, wished: Option<Language>) -> Frame<'_> {
+        let (root, issuer) = (self.root(), &*self.handle.provider().issuer);
+        Frame { root, issuer, appearance: &self.appearance, words, wished }
     }
 
     /// The address of a transaction's proof request.
@@ -218,7 +219,8 @@ impl SignIn {
         title = "Sign-in",
         version = "0.1.4",
         description = "An OpenID Connect provider where the login is a proof of personhood. Applications find the addresses in the \
-            discovery document. Under `/authorize/{transaction}` are the endpoints of authenticators, and of browsers that wait."
+            discovery document. Under `/authorize/{transaction}` are the endpoints of authenticators, and of browsers that wait. \
+            A browser (`Accept: text/html`, not `application/json`) gets each error as a page, with the same status and headers."
     ),
     paths(
         token::discovery,

@@ -13,7 +13,7 @@ use selfsame_protocol::sign_in::response::ErrorBody;
 
 use super::SignIn;
 use super::bridged::unavailable;
-use super::browser::accepts_html;
+use super::browser::{accepts_html, refuse_fetch_ahead};
 use super::error::SignInEndpointError;
 use super::page::{self, Asked, Shown};
 use crate::http::{Rejection, Request, Response};
@@ -63,6 +63,7 @@ const LONGEST_RETURN_TO: usize = 1024;
     ),
 )]
 pub async fn connect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
     let frame = sign_in.frame(&request);
     if let Err(TooManyRequests { retry_after }) = sign_in.handle.charge_source(request.source()) {
         return Ok(page::too_many(&frame, retry_after, None));

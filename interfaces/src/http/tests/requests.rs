@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::HeaderValue;
+use bytes::Bytes;
+use hyper::header::{ACCEPT, HeaderValue};
 use hyper::{Method, StatusCode};
 use tokio::io::AsyncWriteExt;
 
-use super::harness::{ECHO_LIMIT, HttpTestServer, get, log_of, post, request};
+use super::harness::{ECHO_LIMIT, HttpTestServer, TestApp, TestGatewayError, get, log_of, post, request};
 use crate::http::{
-    AllowedOrigins, Cors, InterfaceError, Limits, Metrics, Rejection, Request, Response, RouteError, Router, Site, json,
+    AllowedOrigins, Body, Cors, ErrorPage, InterfaceError, Limits, Metrics, Rejection, Request, Response, RouteError,
+    Router, Site, json,
 };
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -227,6 +229,47 @@ async fn a_panic_is_an_internal_error_and_the_connection_survives() {
     let mut client = server.connect().await;
     client.request(&get("/panic")).await.check_error(500, "internal_server_error");
     assert_eq!(client.request(&get("/hello")).await.status, 200);
+}
+
+/// A page of an error, for a browser.
+fn page_of_error(_: &Arc<TestApp>, request: &Request) -> Option<ErrorPage> {
+    let is_browser = request.list(&ACCEPT).any(|range| range == "text/html");
+    is_browser.then(|| -> ErrorPage {
+        Box::new(|mut response| {
+            if !response.status().is_success() {
+                *response.body_mut() = Body::from(Bytes::from_static(b"a page"));
+            }
+            response
+        })
+    })
+}
+
+#[tokio::test]
+async fn an_interface_makes_pages_of_all_its_errors() {
+    let limits = Limits { request_timeout: Duration::from_millis(200), ..Limits::default() };
+    let interfaces =
+        |gateway: Router<TestApp, TestGatewayError>| vec![gateway.error_pages(page_of_error).into(), other().into()];
+    let server = HttpTestServer::start_with(limits, interfaces).await;
+    for (method, path, lines, status) in [
+        ("GET", "/nowhere", "", 404),
+        ("PUT", "/hello", "", 405),
+        ("GET", "/panic", "", 500),
+        ("GET", "/forever", "", 504),
+        ("POST", "/echo", "content-length: 1000000\r\n", 413),
+        ("POST", "/echo", "content-type: text/plain\r\ncontent-length: 0\r\n", 415),
+        ("GET", "/hello", "transfer-encoding: gzip, chunked\r\n", 400),
+        ("GET", "/hello", "", 200),
+    ] {
+        let json = server.request(&request(method, path, lines)).await;
+        let page = server.request(&request(method, path, &format!("accept: text/html\r\n{lines}"))).await;
+        assert_eq!((json.status, page.status), (status, status), "{method} {path}");
+        assert_eq!(page.body == "a page", status != 200, "{method} {path}: {}", page.body);
+        assert!(json.body != "a page" && page.header("allow") == json.header("allow"), "{method} {path}");
+        assert_eq!(page.header("connection"), json.header("connection"), "{method} {path}");
+    }
+    // The errors of another interface at the address stay as they are.
+    let other = server.request(&request("PUT", "/compat/a", "accept: text/html\r\n")).await;
+    assert_eq!((other.status, &*other.body), (405, "\"bare\""));
 }
 
 #[tokio::test]

@@ -134,9 +134,8 @@ pub fn not_found(frame: &Frame<'_>) -> Response {
 }
 
 /// The page for a person whose request was not answered with success, for a reason that is not a
-/// sign-in's own. `problem` is the key of the text that says why; `None` takes the text for the
-/// status.
-pub fn failed(frame: &Frame<'_>, status: StatusCode, problem: Option<&str>) -> Response {
+/// sign-in's own. With `error` it says what was wrong with the request.
+pub fn failed(frame: &Frame<'_>, status: StatusCode, error: Option<&SignInRejection>) -> Response {
     let words = frame.words;
     let (title, text) = match status {
         StatusCode::TOO_MANY_REQUESTS => ("wait-title", "wait"),
@@ -150,7 +149,8 @@ pub fn failed(frame: &Frame<'_>, status: StatusCode, problem: Option<&str>) -> R
     let body = html! {
         main {
             h1 { (title) }
-            p { (words.say(problem.unwrap_or(text))) }
+            p { (words.say(text)) }
+            @if let Some(error) = error { (details(frame, error)) }
         }
     };
     frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
