@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use reqwest::Response;
-use reqwest::header::SET_COOKIE;
+use reqwest::header::{ACCEPT, SET_COOKIE};
 use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::sign_in::{AuthorizationRequest, Parameters};
 use selfsame_wallet::sign_in::SignInSession;
 
+use crate::certification::browser::posted_form;
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, OTHER_APP, SignInTestClient, accept_current_proofs, add_other_app, current_proof, pair,
     parameters, two_applications,
@@ -106,6 +107,70 @@ async fn sessions_of_an_https_issuer_are_host_cookies_and_hold_several_clients()
     client.daemon.clock.advance(Duration::from_secs(12 * 3600));
     assert_eq!(client.browse_silently(&[("prompt", "none")], &renewed).await["error"], "login_required");
     assert!(client.browse_silently(&other, &renewed).await.contains_key("code"));
+    client.stop().await;
+}
+
+/// Signs Alice in to both applications in one browser; returns its session cookie.
+async fn sign_in_to_both(client: &SignInTestClient, other: &[(&str, &str)]) -> String {
+    let one = sign_in_behind_https(client, "alice", &[("response_type", "id_token")], "").await;
+    let one = pair(set_cookies(&one).first().cloned());
+    pair(set_cookies(&sign_in_behind_https(client, "alice", other, &one).await).first().cloned())
+}
+
+#[tokio::test]
+async fn a_person_signs_out_of_one_application_alone() {
+    let client = behind_https().await;
+    let other = [("client_id", OTHER_APP), ("response_type", "id_token")];
+    let session = sign_in_to_both(&client, &other).await;
+    let is_known = async |application: &str| {
+        let silent = [("client_id", application), ("response_type", "id_token"), ("prompt", "none")];
+        client.browse_silently(&silent, &session).await.contains_key("id_token")
+    };
+    let url = client.daemon.sign_in("/session");
+    let page = client.http.get(&url).header("Cookie", &session).send().await.expect("an answer");
+    let (_, fields) = posted_form(&page.text().await.expect("text"));
+    let confirmation = ("confirmation", &*fields["confirmation"]);
+    let post = async |form: &[(&str, &str)]| {
+        let request = client.http.post(&url).header(ACCEPT, "text/html").header("Cookie", &session);
+        request.form(form).send().await.expect("an answer")
+    };
+    for (form, status) in [
+        (&[("confirmation", "x"), ("application", APP)][..], 200),
+        (&[("application", APP)], 200),
+        (&[confirmation, ("application", "app_unknown")], 200),
+        (&[confirmation, ("application", APP), ("application", APP)], 400),
+    ] {
+        let answer = post(form).await;
+        assert_eq!((answer.status().as_u16(), set_cookies(&answer).len()), (status, 0), "{form:?}");
+        assert!(is_known(APP).await && is_known(OTHER_APP).await, "{form:?}");
+    }
+    // The session goes on, with its cookie, for the other application.
+    let one = post(&[confirmation, ("application", APP)]).await;
+    assert_eq!((one.status().as_u16(), set_cookies(&one).len()), (200, 0));
+    assert!(one.text().await.expect("text").contains("<form"), "the page shows what is left");
+    assert!(!is_known(APP).await && is_known(OTHER_APP).await);
+    // The button in another tab.
+    assert_eq!(set_cookies(&post(&[confirmation, ("application", APP)]).await).len(), 0);
+    assert!(is_known(OTHER_APP).await);
+    let last = post(&[confirmation, ("application", OTHER_APP)]).await;
+    assert!(set_cookies(&last)[0].contains("Max-Age=0"), "{last:?}");
+    assert!(!is_known(OTHER_APP).await);
+    client.stop().await;
+}
+
+/// The page says that it ended the other ones, too.
+#[tokio::test]
+async fn an_application_that_signs_a_person_out_ends_all_sign_ins_and_the_page_says_so() {
+    let client = behind_https().await;
+    let other = [("client_id", OTHER_APP), ("response_type", "id_token")];
+    let session = sign_in_to_both(&client, &other).await;
+    let hint = client.browse_silently(&other, &session).await["id_token"].clone();
+    let url = client.daemon.sign_in(&format!("/logout?id_token_hint={hint}"));
+    let out = client.http.get(url).header(ACCEPT, "text/html").header("Cookie", &session).send().await;
+    let text = out.expect("an answer").text().await.expect("text");
+    assert!(text.contains("This browser is signed in nowhere through this service"), "{text}");
+    let silent = [("response_type", "id_token"), ("prompt", "none")];
+    assert_eq!(client.browse_silently(&silent, &session).await["error"], "login_required");
     client.stop().await;
 }
 

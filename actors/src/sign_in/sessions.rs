@@ -118,6 +118,33 @@ impl SignInHandle {
         Ok(())
     }
 
+    /// Ends what a browser's session holds for one client. Returns whether it still holds a sign-in
+    /// to another one; otherwise the session has ended. Access tokens of the client stay valid
+    /// until they expire.
+    pub async fn end_session_at(&self, session: &str, client_id: &str) -> Result<bool, SignInError> {
+        let key = session_key(session);
+        while let Some(ReadRecord { value, stored }) = self.stored_session(session)? {
+            let mut left = self.live_sign_ins(value, self.state.clock.unix_seconds());
+            left.clients.retain(|known| known.client_id != client_id);
+            let has_others = !left.clients.is_empty();
+            let change = match has_others {
+                true => write(key, Some(&stored), &self.seal_session(&left, session)?, stored.expires_at),
+                false => RecordWrite { key, before: Some(stored), after: None },
+            };
+            if self.state.write(vec![change]).await? == Decision::Written {
+                return Ok(has_others);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Encrypts a session for the holder of `secret`.
+    fn seal_session(&self, session: &BrowserSession, secret: &str) -> Result<SealedSession, SignInError> {
+        let mut nonce = [0; 12];
+        self.state.random.fill(&mut nonce);
+        SealedSession::seal(session, secret, nonce).map_err(|error| SignInError::unavailable(error.to_string()))
+    }
+
     /// The sign-ins of a browser's session that have not ended, and the session's record; `None`
     /// without a session.
     fn session(&self, session: &str) -> Result<Option<ReadRecord<BrowserSession>>, StoreError> {
@@ -182,10 +209,7 @@ impl SignInHandle {
             kept = if is_own { value } else { value.only_same_person(&known) };
         }
         let secret = self.state.new_secret();
-        let mut nonce = [0; 12];
-        self.state.random.fill(&mut nonce);
-        let sealed = SealedSession::seal(&kept.with(known), &secret, nonce);
-        let sealed = sealed.map_err(|error| SignInError::unavailable(error.to_string()))?;
+        let sealed = self.seal_session(&kept.with(known), &secret)?;
         writes.push(write(session_key(&secret), None, &sealed, now.plus(lifetime)));
         Ok(Some(secret))
     }

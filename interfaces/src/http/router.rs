@@ -50,6 +50,9 @@ pub type Before = Result<Option<BoxFuture<'static, Result<(), Rejection>>>, Reje
 /// Makes a page of an answer that is an error, for a browser; see [`Router::error_pages`].
 pub type ErrorPage = Box<dyn Fn(Response) -> Response + Send + Sync>;
 
+/// Says whether a request is a browser's, which gets its errors as pages.
+type MakeErrorPage = Box<dyn Fn(&Request) -> Option<ErrorPage> + Send + Sync>;
+
 /// The routes of one interface: a finished [`Router`], its types erased.
 pub struct Routes {
     pub(super) name: &'static str,
@@ -57,7 +60,7 @@ pub struct Routes {
     /// Renders a rejection in this interface's style.
     pub(super) reject: fn(Rejection) -> Response,
     /// See [`Router::error_pages`].
-    error_page: Option<Box<dyn Fn(&Request) -> Option<ErrorPage> + Send + Sync>>,
+    error_page: Option<MakeErrorPage>,
     routes: Vec<(&'static str, Route)>,
     /// Whether clients call the interface by HTTPS; see [`Routes::called_by_https`].
     pub(super) is_https: bool,

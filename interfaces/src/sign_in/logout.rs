@@ -31,6 +31,9 @@ use crate::http::{Request, Response, empty};
 /// The field of a page's form that shows that the form is of this browser's session.
 const CONFIRMATION: &str = "confirmation";
 
+/// The field of a form that ends the sign-in to one application alone.
+const APPLICATION: &str = "application";
+
 /// The parameters that the page's form repeats.
 const REPEATED: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
 
@@ -107,6 +110,15 @@ async fn end_sessions(sign_in: &SignIn, request: &Request) -> Result<(), SignInE
     Ok(())
 }
 
+/// Ends the browser's sign-ins to one application. Returns whether others are left.
+async fn end_sessions_at(sign_in: &SignIn, request: &Request, application: &str) -> Result<bool, SignInError> {
+    let mut has_others = false;
+    for secret in session_secrets(sign_in, request) {
+        has_others |= sign_in.handle.end_session_at(secret, application).await?;
+    }
+    Ok(has_others)
+}
+
 /// The secret of the browser's session and the sign-ins in it; `None` when there are none.
 async fn live_session<'r>(
     sign_in: &SignIn,
@@ -124,6 +136,7 @@ async fn live_session<'r>(
     responses((status = 200, description = "The page", content_type = "text/html", body = String)),
 )]
 pub async fn session(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
     render_session(&sign_in, &request).await
 }
 
@@ -133,27 +146,41 @@ async fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response,
     Ok(page::session(&sign_in.frame(request), &sign_ins, &confirmation(secret)))
 }
 
-/// End the session, from the button of that page
+/// End the session, or the sign-in to one application, from the buttons of that page
 #[utoipa::path(
     post, path = "/session", tag = "sign-in", operation_id = "end_session", security(("sessionCookie" = []), ()),
     request_body(content = Confirmation, content_type = "application/x-www-form-urlencoded"),
     responses(
-        (status = 200, description = "A page: the session has ended, or the present state", content_type = "text/html", body = String),
+        (status = 200, description = "A page: the session has ended, or the state after the request", content_type = "text/html", body = String),
         (status = 400, description = "`invalid_content_type`, `invalid_request`", body = ErrorBody),
         (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
     ),
 )]
 pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
     if let Some(limited) = charge(&sign_in, &request)? {
         return Ok(limited);
     }
-    let form = read_form(&mut request, &[CONFIRMATION]).await?;
-    let Some((secret, _)) = live_session(&sign_in, &request).await? else {
+    let form = read_form(&mut request, &[CONFIRMATION, APPLICATION]).await?;
+    let Some((secret, sign_ins)) = live_session(&sign_in, &request).await? else {
         request.audit().outcome("no_session");
         return render_session(&sign_in, &request).await;
     };
     if is_confirmed(&sign_in, &request, &form, secret) {
-        end_sessions(&sign_in, &request).await?;
+        match form.get(APPLICATION) {
+            None => end_sessions(&sign_in, &request).await?,
+            Some(application) if sign_ins.iter().any(|known| known.client_id == application) => {
+                request.audit().client(application);
+                if end_sessions_at(&sign_in, &request, application).await? {
+                    return render_session(&sign_in, &request).await;
+                }
+            }
+            // Another tab has ended it: the person sees the present state.
+            Some(_) => {
+                request.audit().outcome("no_session");
+                return render_session(&sign_in, &request).await;
+            }
+        }
         return Ok(signed_out(&sign_in, &request, &form, None));
     }
     // The form is of another session, or of another site: the person sees the present state.

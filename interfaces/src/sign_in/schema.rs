@@ -413,4 +413,6 @@ pub struct Confirmation {
     /// A value of the page, which other sites cannot know. Without it nothing ends, and the page is
     /// shown again.
     confirmation: Option<String>,
+    /// The id of the application to sign out of; without it the browser is signed out everywhere.
+    application: Option<String>,
 }

@@ -207,6 +207,18 @@ mapped! {
         any::<[u8; 32]>().prop_map(|hash| Self::Token(B256::from(hash))),
         RedemptionError::any().prop_map(Self::Refused),
     ],
+    ShortId = any::<[u8; 10]>().prop_map(Self),
+    Transaction = ((ShortId::any(), KeptRequest::any(), [(); 3].map(|()| B256::any()), Initiator::any()),
+        any::<[u8; 3]>(), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
+        (Option::<Answer>::any(), Option::<B256>::any(), Option::<DigitCheck>::any(), Option::<SealedResponse>::any()))
+        .prop_map(|(first, [challenges, extensions, refused], (ends_at, opened_at, opened), last)| {
+            let (short_id, request, [secret_hash, signal, challenge_seed], initiator) = first;
+            let (answer, return_hash, digits, response) = last;
+            Self {
+                short_id, request, secret_hash, signal, challenge_seed, challenges, initiator, ends_at, extensions,
+                opened_at, opened, refused, answer, return_hash, digits, response,
+            }
+        }),
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
     ResponseType = prop::sample::select(Self::SUPPORTED.to_vec())
         .prop_map(|text| Self::parse(text).expect("supported")),
@@ -332,10 +344,6 @@ fields! {
     KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
     Initiator { network, user_agent, time }
     OpenedRequest { request, signed }
-    Transaction {
-        short_id, request, secret_hash, signal, challenge_seed, challenges, initiator, ends_at, extensions, opened_at, opened,
-        refused, answer, return_hash, digits, response,
-    }
     DigitCheck { expected, wrong }
     SealedResponse { given_at, code_hash, is_error, nonce, ciphertext }
     AuthorizationCode { client_id, redirect_uri, person, scopes, nonce, code_challenge, valid_until, used_for }
