@@ -10,8 +10,8 @@ use selfsame_wallet::sign_in::SignInSession;
 
 use crate::certification::browser::posted_form;
 use crate::sign_in_client::{
-    APP, CALLBACK, CHALLENGE, OTHER_APP, SignInTestClient, accept_current_proofs, add_other_app, current_proof, pair,
-    parameters, two_applications,
+    APP, CALLBACK, CHALLENGE, Form, OTHER_APP, SignInTestClient, accept_current_proofs, add_other_app, current_proof,
+    pair, parameters, two_applications,
 };
 
 /// A cookie of the attacker's own session, planted in the victim's browser before she signs in
