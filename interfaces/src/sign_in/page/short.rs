@@ -62,6 +62,8 @@ pub fn short(frame: &Frame<'_>, page: &ShortPage<'_>) -> Response {
                 @if !page.is_here {
                     p.warning { (words.say("short-warning")) }
                     (begun(frame, page))
+                } @else if frame.authenticator().is_none() {
+                    p.quiet { (words.say("authenticator-hint")) }
                 }
                 @match &page.address {
                     Some(text) => { (address(frame, text, false)) }
@@ -69,6 +71,11 @@ pub fn short(frame: &Frame<'_>, page: &ShortPage<'_>) -> Response {
                 }
             } @else {
                 p { (words.say(closed(page))) }
+                @if page.is_denied {
+                    @if let Some(beginning) = page.application.beginning() {
+                        p.onward { a href=(beginning) rel="noreferrer" { (words.say("begin-again-here")) } }
+                    }
+                }
             }
             @if page.is_here {
                 p.quiet { a href=(page.sign_in_page) { (words.say("short-back")) } }

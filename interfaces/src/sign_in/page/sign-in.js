@@ -5,7 +5,8 @@ const main = document.querySelector("main");
 const texts = main.dataset;
 const base = texts.transaction;
 const byId = (id) => document.getElementById(id);
-const [offline, goOn, moreTime, countdown, ending] = ["offline", "continue", "more-time", "countdown", "ending"].map(byId);
+const [offline, moreTime, countdown, ending] = ["offline", "more-time", "countdown", "ending"].map(byId);
+const goOn = byId("continue").firstElementChild;
 
 const ANSWER_LIMIT = 8_000;
 const CONTINUE_AFTER = 45_000;

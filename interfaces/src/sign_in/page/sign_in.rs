@@ -126,6 +126,16 @@ fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
     html! {
         div.way data-for=(asking) hidden[hides(asking)] { (open_button(frame, page.short_link)) }
         p #progress role="status" aria-live="polite" { (status(words, page.state)) }
+        div.time data-for=(asking) hidden[hides(asking)] {
+            p.quiet #countdown tabindex="-1" {
+                (words.say_with("minutes-left", &[("minutes", &page.minutes_left().to_string())]))
+            }
+            p #ending role="status" aria-live="polite" {}
+            // Only without scripts it stands there from the beginning.
+            form #more-time method="post" action=(at("/more-time")) hidden[page.extensions_left == 0] {
+                button.plain type="submit" { (words.say("more-time")) }
+            }
+        }
         p #offline role="status" aria-live="polite" {}
         p.quiet data-for="here" hidden[hides("here")] { (words.say("here-hint")) }
         p.quiet data-for="over" hidden[hides("over")] { (words.say("over-hint")) }
@@ -140,18 +150,8 @@ fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
                 }
             }
         }
-        div.time data-for=(asking) hidden[hides(asking)] {
-            p.quiet #countdown tabindex="-1" {
-                (words.say_with("minutes-left", &[("minutes", &page.minutes_left().to_string())]))
-            }
-            p #ending role="status" aria-live="polite" {}
-            // Only without scripts it stands there from the beginning.
-            form #more-time method="post" action=(at("/more-time")) hidden[page.extensions_left == 0] {
-                button.plain type="submit" { (words.say("more-time")) }
-            }
-        }
-        div data-for="waiting opened refused answered" hidden[hides(asking)] {
-            p #continue { a href=(at("/complete")) { (words.say("continue-when-answered")) } }
+        p #continue data-for="waiting opened refused answered" hidden[hides(asking)] {
+            a href=(at("/complete")) { (words.say("continue-when-answered")) }
         }
         form #new-code method="post" action=(at("/new-code")) data-for="over" hidden[hides("over")] {
             button type="submit" { (words.say("new-code")) }

@@ -9,7 +9,7 @@ begin-again = Retournez à l’application pour recommencer.
 to-application = Retour à { $application }
 
 sign-in-title = Se connecter à { $application }
-sign-in-purpose = Montrez que vous êtes une vraie personne, sans dire qui vous êtes. L’application reçoit :
+sign-in-purpose = Montrez que vous êtes une vraie personne, sans dire qui vous êtes. L’application reçoit :
 receives-identifier = un identifiant pour vous, toujours le même et utilisé nulle part ailleurs
 receives-level = la manière dont il a été vérifié que vous êtes une personne
 receives-nothing-else = Elle ne reçoit ni votre nom, ni votre adresse électronique, ni rien d’autre sur vous.
@@ -72,15 +72,15 @@ browser-unknown = un navigateur inconnu
 
 address-title = Ouvrez ceci dans votre authentificateur
 address-purpose = Cette adresse est pour l’application qui peut prouver que vous êtes une personne. Aucune ne l’a ouverte sur cet appareil.
-address-copy = Copiez l’adresse dans l’application sur cet appareil :
-address-copy-or-scan = Copiez l’adresse dans l’application sur cet appareil, ou scannez son code avec l’application sur un autre appareil :
+address-copy = Copiez l’adresse dans l’application sur cet appareil :
+address-copy-or-scan = Copiez l’adresse dans l’application sur cet appareil, ou scannez son code avec l’application sur un autre appareil :
 copy = Copier l’adresse
 copied = Copiée
 copy-failed = Le navigateur ne l’a pas copiée. Copiez à la main l’adresse sélectionnée.
 
 connect-title = Répondez dans votre authentificateur
 connect-asks = { $application } vous demande de prouver que vous êtes une personne.
-connect-purpose = Motif indiqué : « { $purpose } »
+connect-purpose = Motif indiqué : « { $purpose } »
 connect-unchecked = C’est la page d’où vous venez qui a fait cette demande, et elle n’est pas vérifiée ici. Ne répondez que si vous avez ouvert cette page vous-même.
 connect-hidden = Une application vous demande de prouver que vous êtes une personne. Votre authentificateur montre ce qu’elle demande exactement.
 connect-elsewhere = La demande est conservée par { $host }, qui n’appartient pas à ce service.
@@ -114,31 +114,31 @@ not-found-title = Il n’y a pas de page ici
 not-found = L’adresse est peut-être incomplète, ou vient d’une connexion qui est terminée.
 failed-title = Cela n’a pas fonctionné
 failed-busy = Le service est occupé ou redémarre. Rechargez la page dans un instant.
-failed-here = Une panne s’est produite dans ce service. Revenez en arrière et réessayez ; si cela persiste, prévenez ceux qui le gèrent.
+failed-here = Une panne s’est produite dans ce service. Revenez en arrière et réessayez ; si cela persiste, prévenez ceux qui le gèrent.
 failed-request = Le service ne peut pas lire ce que le navigateur a envoyé. Revenez en arrière et recommencez.
 details = Détails pour les responsables de l’application
 details-problem = Ce qui ne va pas
 details-parameter = Paramètre
 details-code = Code d’erreur
 
-sign-out-title = Se déconnecter ?
+sign-out-title = Se déconnecter ?
 sign-out-effect = Ce navigateur devra ensuite donner une nouvelle preuve à chaque application où vous vous êtes connecté ici.
 sign-out = Se déconnecter
 sign-out-elsewhere = Un autre site vous a envoyé ici pour vous déconnecter. Continuez seulement si vous le voulez.
 signed-out-title = Vous êtes déconnecté
-signed-out = Ce navigateur n’est plus connecté nulle part par ce service. Une application peut avoir sa propre connexion ; déconnectez-vous là aussi.
+signed-out = Ce navigateur n’est plus connecté nulle part par ce service. Une application peut avoir sa propre connexion ; déconnectez-vous là aussi.
 not-signed-out-title = Vous n’êtes pas déconnecté
 not-signed-out = L’application qui vous a envoyé ici a fait une erreur.
 sign-out-here = Se déconnecter sur cette page
 
 sessions-title = Où ce navigateur est connecté
 sessions-none = Nulle part. Chaque application doit demander une preuve.
-sessions-some = Ces applications obtiennent une réponse de ce navigateur sans vous le demander :
+sessions-some = Ces applications obtiennent une réponse de ce navigateur sans vous le demander :
 session-since = Vous avez donné une preuve le { $time }
 sign-out-everywhere = Se déconnecter partout
 
 return-title = Retour à l’application
 return-hint = Si rien ne se passe, continuez avec le bouton.
 front-title = Connexion pour les personnes
-front-purpose = Des applications vous envoient ici pour vous connecter : vous montrez que vous êtes une vraie personne, sans dire qui vous êtes.
+front-purpose = Des applications vous envoient ici pour vous connecter : vous montrez que vous êtes une vraie personne, sans dire qui vous êtes.
 front-begin = Il n’y a rien à faire sur cette page. Commencez dans l’application que vous voulez utiliser.
