@@ -314,6 +314,28 @@ mod tests {
         assert!(unknown.contains("begin again") && !unknown.contains("It began"), "{unknown}");
     }
 
+    /// Of its own requests the service can say more than of those that any page can make.
+    #[tokio::test]
+    async fn the_page_of_a_connector_uri_knows_the_services_own_requests() {
+        let appearance = Appearance::default();
+        for language in Language::ALL {
+            for is_own in [true, false] {
+                let asked = Asked {
+                    application: "Example library".to_owned(),
+                    description: "Sign in there".to_owned(),
+                    action: String::new(),
+                    is_own,
+                };
+                let frame = frame(&appearance, language);
+                let html = text(connect(&frame, "https://id.example/connect?t=wld", &super::Shown::Asked(asked))).await;
+                let is_described = !is_own || language == Language::English;
+                assert_eq!(html.contains("Sign in there"), is_described, "{language:?}, own {is_own}: {html}");
+                let warning = frame.words.say(if is_own { "connect-own" } else { "connect-unchecked" });
+                assert!(html.contains(&*warning), "{language:?}, own {is_own}: {html}");
+            }
+        }
+    }
+
     #[tokio::test]
     async fn pages_about_failures_name_no_details() {
         let appearance = Appearance::default();

@@ -114,6 +114,7 @@ fn shown(sign_in: &SignIn, asked: &BridgeRequest, is_own: bool) -> Asked {
             .unwrap_or_else(|| to_printable(&asked.app_id)),
         description: to_printable(&asked.action_description),
         action: to_printable(&asked.action),
+        is_own,
     }
 }
 

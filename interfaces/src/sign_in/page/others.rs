@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
 use maud::{Markup, PreEscaped, html};
 use selfsame_actors::SessionSignIn;
+use selfsame_protocol::sign_in::Language;
 use selfsame_protocol::sign_in::response::SignInRejection;
 use selfsame_protocol::time::UnixSeconds;
 use sha2::{Digest, Sha256};
@@ -61,6 +62,8 @@ pub struct Asked {
     pub description: String,
     /// The action; empty for a sign-in and for sessions.
     pub action: String,
+    /// Whether it belongs to a sign-in at this service.
+    pub is_own: bool,
 }
 
 /// What this service knows of the request of a connector URI.
@@ -84,9 +87,11 @@ pub fn connect(frame: &Frame<'_>, uri: &str, shown: &Shown) -> Response {
         main {
             h1 { (title) }
             @match shown {
-                Shown::Asked(Asked { application, description, action }) => {
+                Shown::Asked(Asked { application, description, action, is_own }) => {
                     p { (words.say_with("connect-asks", &[("application", application)])) }
-                    @if !description.is_empty() {
+                    // The service describes its own in English, for authenticators.
+                    @if *is_own && words.language != Language::English {
+                    } @else if !description.is_empty() {
                         p { (words.say_with("connect-purpose", &[("purpose", description)])) }
                     } @else if !action.is_empty() {
                         p { (words.say_with("connect-purpose", &[("purpose", action)])) }
@@ -98,7 +103,11 @@ pub fn connect(frame: &Frame<'_>, uri: &str, shown: &Shown) -> Response {
                     p { (words.say_with("connect-elsewhere", &[("host", host)])) }
                 }
             }
-            p.quiet { (words.say("connect-unchecked")) }
+            @if matches!(shown, Shown::Asked(Asked { is_own: true, .. })) {
+                p.quiet { (words.say("connect-own")) }
+            } @else {
+                p.quiet { (words.say("connect-unchecked")) }
+            }
             (address(frame, uri, true))
         }
         script src={ (frame.root) "/sign-in-address.js" } defer {}

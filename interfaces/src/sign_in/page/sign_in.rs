@@ -85,10 +85,15 @@ pub fn sign_in(frame: &Frame<'_>, page: &SignInPage<'_>) -> Response {
                 }
                 h1 { (title) }
                 div.receives data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] {
-                    (receives(frame, page.scopes))
+                    (receives(frame))
                 }
             }
             section.answer { (answer(frame, page)) }
+            // Last, so that a phone shows its button without scrolling.
+            p.quiet.not-received data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] {
+                (words.say("receives-nothing-else"))
+                @if page.scopes.email || page.scopes.profile { " " (words.say("receives-stand-ins")) }
+            }
         }
         script src={ (root) "/sign-in.js" } defer {}
     };
@@ -97,18 +102,14 @@ pub fn sign_in(frame: &Frame<'_>, page: &SignInPage<'_>) -> Response {
     own_form(frame.respond(StatusCode::OK, &title, &body, &policy))
 }
 
-/// What the application receives, and what it does not.
-fn receives(frame: &Frame<'_>, scopes: Scopes) -> Markup {
+/// What the person shows, and what the application receives.
+fn receives(frame: &Frame<'_>) -> Markup {
     let words = frame.words;
     html! {
         p { (words.say("sign-in-purpose")) }
         ul {
             li { (words.say("receives-identifier")) }
             li { (words.say("receives-level")) }
-        }
-        p.quiet {
-            (words.say("receives-nothing-else"))
-            @if scopes.email || scopes.profile { " " (words.say("receives-stand-ins")) }
         }
         @if frame.authenticator().is_none() { p.quiet { (words.say("authenticator-hint")) } }
     }
