@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 
 import { startBrowser } from "./browser.mjs";
 import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
-import { authorizationUrl, PKCE, requestUrl } from "./pages.mjs";
+import { authorizationUrl, PKCE, walletLink } from "./pages.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "selfsame-keys-"));
 const keyFile = join(folder, "rp.key");
@@ -71,8 +71,8 @@ async function back(page) {
 }
 
 browserTest("the page goes on by itself once the wallet has answered over the bridge", async (page, daemon) => {
-  const uri = await requestUrl(page);
-  assert.match(uri, /\/connect\?t=wld&i=[0-9a-f-]{36}&k=[^&]+&b=http/);
+  const uri = await walletLink(page);
+  assert.match(uri, /\/connect\?t=wld&i=[0-9a-f-]{36}&k=[^&]+&return_to=http[^&]+&b=http/);
   const printed = daemon.answerRequest(uri, "--yes", "--as-public-wallet");
   assert.match(printed, /^"app_staging_5e1f5a3e000000000000000000000001" asks for a proof$/m);
   assert.match(printed, /^described as "Sign in to Example application \(localhost:3000\)"$/m);
@@ -80,7 +80,7 @@ browserTest("the page goes on by itself once the wallet has answered over the br
 });
 
 browserTest("a person who opens the link sees what it asks, and can still answer", async (page, daemon) => {
-  const uri = await requestUrl(page);
+  const uri = await walletLink(page);
   const phone = await browser.newPage();
   await phone.goto(uri);
   await phone.getByText("Sign in to Example application (localhost:3000)").waitFor();
@@ -93,6 +93,6 @@ browserTest("a person who opens the link sees what it asks, and can still answer
 });
 
 browserTest("a refusal in the wallet goes to the application", async (page, daemon) => {
-  daemon.answerRequest(await requestUrl(page), "--refuse");
+  daemon.answerRequest(await walletLink(page), "--refuse");
   assert.equal((await back(page)).get("error"), "access_denied");
 });

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 
 import { startBrowser } from "./browser.mjs";
 import { register, reservedPort, start } from "./daemon.mjs";
-import { authorizationUrl as authorizationUrlOf, PKCE } from "./pages.mjs";
+import { authorizationUrl as authorizationUrlOf, PKCE, requestUrl, shortLink } from "./pages.mjs";
 
 const PORT = await reservedPort();
 const APPLICATION = new URL(`http://localhost:${PORT}`);
@@ -87,13 +87,6 @@ async function begin(page) {
 const sameDevice = (page) => page.getByRole("link", { name: "Use the authenticator on this device" });
 const goOn = (page) => page.getByRole("link", { name: "Continue once you have answered" });
 
-// The link of the page to the request for an authenticator.
-async function requestUrl(page) {
-  const url = await sameDevice(page).getAttribute("href");
-  assert.equal(new URL(url).host, daemon.issuer.host);
-  return url;
-}
-
 // The parameters that the application gets when the browser returns.
 async function back(page) {
   await page.waitForURL((url) => url.href.startsWith(CALLBACK));
@@ -162,7 +155,7 @@ browserTest("a cancelled sign-in is posted to the application", {}, async (page)
   assert.deepEqual([fields.get("error"), fields.get("state")], ["access_denied", "mine"]);
 });
 
-browserTest("another tab of a cancelled sign-in says that it is over", {}, async (page) => {
+browserTest("another tab of a cancelled sign-in says that it is done", {}, async (page) => {
   await begin(page);
   const other = await page.context().newPage();
   // The cookie of the transaction goes with it, the page is the same.
@@ -172,7 +165,7 @@ browserTest("another tab of a cancelled sign-in says that it is over", {}, async
   await other.goto(new URL(`${base}/copy`, daemon.issuer).href);
   await page.getByRole("button", { name: "Cancel" }).click();
   await back(page);
-  await other.getByText("This sign-in is over.").waitFor();
+  await other.getByText("This sign-in is done.").waitFor();
 });
 
 browserTest("form_post posts itself", {}, async (page) => {
@@ -215,10 +208,79 @@ browserTest("without scripts a link goes on", { javaScriptEnabled: false }, asyn
 browserTest("a wallet on the same device goes on at its return URL", {}, async (page) => {
   await begin(page);
   const returnUrl = daemon.answerOnSameDevice(await requestUrl(page));
-  await page.getByText("Your authenticator opens the way back to the application.").waitFor();
+  await page.getByText("Go on where it opened the way back.").waitFor();
   const opened = await page.context().newPage();
   await opened.goto(returnUrl);
   assert.match((await claims(opened)).sub, /^0x[0-9a-f]{64}$/);
+  await page.getByText("This sign-in is done. You can close this page.").waitFor();
+  assert.equal(await page.locator("figure:visible, #countdown:visible, button:visible").count(), 0);
+});
+
+// A link or a code that came from another screen: the authenticator shows digits.
+for (const javaScriptEnabled of [true, false]) {
+  const scripts = javaScriptEnabled ? "with" : "without";
+  browserTest(`an answer from another screen needs the digits there, ${scripts} scripts`, { javaScriptEnabled }, async (page) => {
+    await begin(page);
+    const digits = /\b[0-9]{3}\b/.exec(daemon.answer(await shortLink(page)))[0];
+    if (!javaScriptEnabled) await page.reload();
+    await page.getByLabel("Type the three digits that it shows").fill(digits === "111" ? "222" : "111");
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByText("It shows other digits.").waitFor();
+    await page.getByLabel("Type the three digits that it shows").fill(digits);
+    await page.keyboard.press("Enter");
+    assert.match((await claims(page)).sub, /^0x[0-9a-f]{64}$/);
+  });
+}
+
+browserTest("a page that is loaded again stays in its sign-in", {}, async (page) => {
+  await begin(page);
+  const url = await requestUrl(page);
+  await page.reload();
+  assert.equal(await requestUrl(page), url);
+  daemon.answer(url);
+  assert.match((await claims(page)).sub, /^0x[0-9a-f]{64}$/);
+});
+
+// The network was gone without a word, as when a phone slept.
+browserTest("a page whose stream died goes on when it is seen again", {}, async (page) => {
+  await page.addInitScript(() => {
+    globalThis.EventSource = class extends EventTarget {
+      close() {}
+    };
+  });
+  await begin(page);
+  daemon.answer(await requestUrl(page));
+  await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  assert.match((await claims(page)).sub, /^0x[0-9a-f]{64}$/);
+});
+
+browserTest("a person gets more time before the end, and goes back after it", {}, async (page) => {
+  await page.clock.install();
+  await begin(page);
+  const first = await requestUrl(page);
+  assert.equal(await page.getByRole("button", { name: "More time" }).count(), 0);
+  // Only the clock of the page goes on.
+  await page.clock.fastForward("04:10");
+  await page.getByText("One minute is left.").waitFor();
+  const extended = page.waitForResponse((response) => response.url().endsWith("/more-time"));
+  await page.getByRole("button", { name: "More time" }).click();
+  const { extensions_left } = await (await extended).json();
+  assert.equal(extensions_left, 1);
+  await page.clock.fastForward("15:00");
+  await page.getByText("This sign-in is over.").waitFor();
+  assert.equal(await page.locator("figure:visible, #countdown:visible, a.button:visible").count(), 0);
+  await page.getByRole("button", { name: "Back to Example application" }).click();
+  assert.equal((await back(page)).get("error"), "access_denied");
+  assert.throws(() => daemon.answer(first));
+});
+
+browserTest("another browser is told where the sign-in began", {}, async (page) => {
+  await begin(page);
+  const address = page.url();
+  await page.context().clearCookies();
+  await page.goto(address);
+  await page.getByRole("heading", { name: "This sign-in began in another browser" }).waitFor();
+  await page.getByText(/^It began \d+ min ago in Chrome on Linux, in the network 127\.0\.0\.0\/24\.$/).waitFor();
 });
 
 browserTest("the page says when an authenticator has opened the request", {}, async (page) => {
@@ -230,9 +292,9 @@ browserTest("the page says when an authenticator has opened the request", {}, as
 browserTest("the page says it in the person's language", { locale: "de-AT" }, async (page) => {
   await begin(page);
   await page.getByRole("heading", { name: "Anmelden bei Example application" }).waitFor();
-  await fetch(await page.locator("a.button").getAttribute("href"), { headers: { accept: "application/json" } });
+  await fetch(await requestUrl(page), { headers: { accept: "application/json" } });
   await page.getByText("hat die Anfrage geöffnet").waitFor();
-  await page.getByText(/^Diese Seite gilt noch \d:\d\d Minuten\.$/).waitFor();
+  await page.getByText(/^Diese Seite gilt bis \d\d:\d\d Uhr\.$/).waitFor();
   await page.goto(authorizationUrl({ ui_locales: "xx fr-CA de" }));
   await page.getByRole("heading", { name: "Se connecter à Example application" }).waitFor();
   // The pages that follow keep the language that the application named.

@@ -69,9 +69,24 @@ const ALL_SCOPES = { scope: "openid email profile" };
 const challenge = createHash("sha256").update("a".repeat(43)).digest("base64url");
 export const PKCE = { code_challenge: challenge, code_challenge_method: "S256" };
 
-// The link of the page to the request for an authenticator.
+// The address of the proof request of the sign-in whose page is open.
 export async function requestUrl(page) {
-  return page.locator("a.button").getAttribute("href");
+  const base = await page.locator("main").getAttribute("data-transaction");
+  return new URL(`${base}/request`, page.url()).href;
+}
+
+// The short link, which the code and the button of the page carry.
+export async function shortLink(page) {
+  return page.locator("main.sign-in a.button").getAttribute("href");
+}
+
+// The link that opens an authenticator, from the short page in the browser that began the sign-in.
+export async function walletLink(page) {
+  const other = await page.context().newPage();
+  await other.goto(await shortLink(page));
+  const link = await other.locator("a.button").getAttribute("href");
+  await other.close();
+  return link;
 }
 
 // Opens each page in a browser. `plain` is a daemon without settings, `named` one of `startNamed`,
@@ -82,21 +97,69 @@ export function everyPage({ plain, named, limited, signedIn }) {
   // The connector URI of a sign-in over the bridge.
   const connectorUri = async (page) => {
     await begin(page, named, { client_id: BRIDGED_APP, ...PKCE });
-    return new URL(await requestUrl(page));
+    return new URL(await walletLink(page));
   };
   const withSession = (page) => page.context().addCookies(signedIn);
   return {
     "sign-in": (page) => begin(page, plain),
     "sign-in-named": (page) => begin(page, named, { client_id: NAMED_APP, ...PKCE }),
     "sign-in-same-device": (page) => begin(page, named, { client_id: DENYING_APP, ...PKCE }),
+    done: async (page) => {
+      await begin(page, plain);
+      const address = page.url();
+      await page.route(CALLBACK + "*", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Received</h1>" }));
+      await page.getByRole("button").last().click();
+      await page.getByRole("heading", { name: "Received" }).waitFor();
+      await page.goto(address);
+    },
+    digits: async (page) => {
+      await begin(page, plain);
+      plain.answer(await shortLink(page));
+      await page.locator("#typed").waitFor();
+    },
+    "digits-wrong": async (page) => {
+      await begin(page, plain);
+      const digits = /[0-9]{3}(?= |$)/.exec(plain.answer(await shortLink(page)));
+      await page.locator("#typed").fill(digits?.[0] === "111" ? "222" : "111");
+      await page.locator("#digits button").click();
+      await page.locator("#wrong").waitFor();
+    },
+    over: async (page) => {
+      await begin(page, plain);
+      plain.answer(await shortLink(page));
+      const wrong = ["111", "222", "333", "444"];
+      for (const digits of wrong) {
+        await page.locator("#typed").fill(digits);
+        await page.locator("#digits button").click();
+        await page.waitForLoadState();
+        if ((await page.locator("main").getAttribute("data-state")) === "over") break;
+      }
+    },
+    // No link to an authenticator is configured: an address to copy.
     address: async (page) => {
       await begin(page, plain);
-      await page.goto(await requestUrl(page));
+      await page.goto(await shortLink(page));
     },
-    "address-same-device": async (page) => {
+    "short-here": async (page) => {
       await begin(page, named, { client_id: DENYING_APP, ...PKCE });
-      const base = await page.locator("main").getAttribute("data-transaction");
-      await page.goto(at(named, `${base}/request`));
+      await page.goto(await shortLink(page));
+    },
+    "short-there": async (page) => {
+      await begin(page, named, { client_id: BRIDGED_APP, ...PKCE });
+      const link = await shortLink(page);
+      await page.context().clearCookies();
+      await page.goto(link);
+    },
+    "short-denied": async (page) => {
+      await begin(page, named, { client_id: DENYING_APP, ...PKCE });
+      const link = await shortLink(page);
+      await page.context().clearCookies();
+      await page.goto(link);
+    },
+    elsewhere: async (page) => {
+      await begin(page, plain);
+      await page.context().clearCookies();
+      await page.reload();
     },
     "sign-in-bridge": (page) => begin(page, named, { client_id: BRIDGED_APP, ...PKCE }),
     connect: async (page) => page.goto((await connectorUri(page)).href),
@@ -118,7 +181,6 @@ export function everyPage({ plain, named, limited, signedIn }) {
       const complete = await page.locator("main").getAttribute("data-complete");
       await page.goto(at(plain, complete));
     },
-    over: (page) => page.goto(at(plain, `/authorize/${"0".repeat(32)}/complete`)),
     wait: async (page) => {
       await begin(page, limited);
       await begin(page, limited);

@@ -139,25 +139,60 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
+// The Web Content Accessibility Guidelines 2.2, criteria 1.4.4 and 2.4.11.
+for (const locale of LANGUAGES) {
+  test(`text of twice the size covers nothing, and its words stay whole: ${locale}`, async () => {
+    for (const name of ["sign-in", "sign-in-named", "over", "short-there"]) {
+      await visit({ ...SMALL_PHONE, locale }, async (page) => {
+        await pages[name](page);
+        const wrong = await page.evaluate(() => {
+          document.documentElement.style.fontSize = "200%";
+          const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+          const found = [];
+          while (texts.nextNode()) {
+            const { textContent, parentElement } = texts.currentNode;
+            // A QR code has no words; addresses and Japanese break anywhere.
+            if (parentElement.closest("svg, dd, code, script, :lang(ja)") || !parentElement.checkVisibility()) continue;
+            for (const { index, 0: word } of textContent.matchAll(/[^\s-]+/g)) {
+              const range = document.createRange();
+              range.setStart(texts.currentNode, index);
+              range.setEnd(texts.currentNode, index + word.length);
+              if (new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1) found.push(word);
+            }
+          }
+          for (const element of document.querySelectorAll("body *")) {
+            if (["sticky", "fixed"].includes(getComputedStyle(element).position)) found.push(element.outerHTML);
+          }
+          if (document.documentElement.scrollWidth > innerWidth) found.push("wider than the screen");
+          return found;
+        });
+        assert.deepEqual(wrong, [], name);
+      });
+    }
+  });
+}
+
 test("the address can be copied, by hand where there are no scripts", async () => {
   await visit(DESKTOP, async (page) => {
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await pages.address(page);
     await page.getByRole("button", { name: "Copy the address" }).click();
     await page.getByText("Copied").waitFor();
-    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url());
+    const address = await page.locator("#address").textContent();
+    assert.match(address, /\/request#here$/);
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), address);
   });
   await visit(DESKTOP, async (page) => {
     await page.addInitScript(() => (navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"))));
     await pages.address(page);
     await page.getByRole("button", { name: "Copy the address" }).click();
     await page.getByText("Copy the marked address by hand.").waitFor();
-    assert.equal(await page.evaluate(() => String(getSelection())), page.url());
+    assert.equal(await page.evaluate(() => String(getSelection())), await page.locator("#address").textContent());
   });
   await visit({ ...DESKTOP, javaScriptEnabled: false }, async (page) => {
     await pages.address(page);
     assert.equal(await page.locator("button:visible").count(), 0);
-    await page.locator("figure svg").waitFor();
+    await page.locator("#address").waitFor();
   });
 });
 
@@ -178,6 +213,8 @@ test("a page names its host and who runs it, in the colours of the operator", as
     }
     const images = await page.locator("img").evaluateAll((images) => images.map((image) => image.naturalWidth));
     assert.deepEqual(images, [40, 40]);
+    // A large screen has a link in place of the button.
+    await page.setViewportSize(PHONE.viewport);
     const button = await page.locator("a.button").evaluate((button) => getComputedStyle(button).backgroundColor);
     assert.equal(button, "rgb(91, 63, 214)");
   });

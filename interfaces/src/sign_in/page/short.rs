@@ -176,7 +176,7 @@ pub fn elsewhere(
 
 /// Where and when a sign-in began.
 fn began(words: &'static Words, initiator: &Initiator, now: UnixSeconds) -> std::borrow::Cow<'static, str> {
-    let minutes = (now.since(initiator.time) / 60).to_string();
+    let minutes = (now.since(initiator.time) / 60).max(1).to_string();
     let browser = browser(words, &initiator.user_agent);
     let variables = [("browser", &*browser), ("minutes", &*minutes), ("network", &*initiator.network)];
     match initiator.network.is_empty() {
