@@ -9,6 +9,9 @@ const [offline, moreTime, countdown, ending] = ["offline", "more-time", "countdo
 const goOn = byId("continue").firstElementChild;
 
 const ANSWER_LIMIT = 8_000;
+// The limits of the questions of a check. The first ones may go over connections that died while the device slept, without a word;
+// the last one leaves time to a slow network.
+const CHECK_LIMITS = [2_000, 2_000, 4_000, ANSWER_LIMIT];
 const CONTINUE_AFTER = 45_000;
 const ENDING = 60_000;
 // A stream without a sign of life for so long is dead: the service sends one every 15 s.
@@ -99,10 +102,10 @@ let heard = Date.now();
 let isPolling = false;
 
 // Asks how far the sign-in is. The answer is held back for `wait` seconds while nothing changes. Returns after how many seconds to
-// ask again.
-async function ask(wait = 0) {
+// ask again; nothing when there was no answer.
+async function ask(wait = 0, limit = ANSWER_LIMIT) {
   try {
-    const signal = AbortSignal.timeout?.(ANSWER_LIMIT + wait * 1000);
+    const signal = AbortSignal.timeout?.(limit + wait * 1000);
     const answer = await fetch(`${base}/progress?wait=${wait}`, { cache: "no-store", signal });
     if (answer.ok) take(await answer.json());
     else if (answer.status === 404) take({ state: "over" });
@@ -110,8 +113,7 @@ async function ask(wait = 0) {
     return answer.ok ? 1 : Number(answer.headers.get("retry-after")) || 3;
   } catch {
     // The sign-in continues when a connection breaks.
-    sayOffline();
-    return 3;
+    return undefined;
   }
 }
 
@@ -120,7 +122,7 @@ async function poll() {
   isPolling = true;
   while (!isOneOf("over", "done", "answered")) {
     // An answer that returns at once causes no busy loop.
-    const pause = await ask(25);
+    const pause = (await ask(25)) ?? (sayOffline(), 3);
     await new Promise((resolve) => setTimeout(resolve, pause * 1000));
   }
   isPolling = false;
@@ -146,7 +148,13 @@ function listen() {
 // A stream can die without a word: the phone slept, or the network changed. So the page does not trust it.
 async function check(isLost) {
   if (isOneOf("done", "answered")) return;
-  await ask();
+  let isAnswered = false;
+  for (const limit of CHECK_LIMITS) {
+    isAnswered = (await ask(0, limit)) !== undefined;
+    if (isAnswered || !navigator.onLine) break;
+    isLost = true;
+  }
+  if (!isAnswered) sayOffline();
   if (isLost || Date.now() - heard > SILENCE / 2) listen();
 }
 
