@@ -108,8 +108,12 @@ for (const name of PROXIES) {
     test("a whole sign-in passes, with the longest state and nonce", async () => {
       // Each character is escaped, so that the address of the request has 12 KiB for them.
       await signIn(proxy, wallet, SIGN_IN, "/".repeat(2048), "/".repeat(2048));
+      // A person opens the short page, and the page of the sign-in in a browser where it did not begin.
+      const { short_url, transaction } = await begin(proxy);
+      const page = async (url) => (await call(proxy, url, { headers: { accept: "text/html" } })).status;
+      assert.deepEqual([await page(short_url), await page(`${SIGN_IN}/authorize/${transaction}`)], [200, 404]);
       assert.equal(proxy.accessLog().includes("%2F%2F"), false, "queries are not logged");
-      const ids = /\/(authorize|request|response|status|receipt)\/(?!:id)[^/\s"]+/;
+      const ids = /\/(authorize|s|request|response|status|receipt)\/(?!:id)[^/\s"]+/;
       assert.doesNotMatch(proxy.accessLog(), ids, "ids are not logged");
     });
 

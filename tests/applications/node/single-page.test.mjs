@@ -11,6 +11,7 @@ import { after, before, describe, test } from "node:test";
 import { makeCertificates } from "../../proxies/tls.mjs";
 import { startBrowser } from "../../relying_parties/node/browser.mjs";
 import { register, reservedPort, start } from "../../relying_parties/node/daemon.mjs";
+import { requestUrl } from "../../relying_parties/node/pages.mjs";
 import { copyOf, run } from "./applications.mjs";
 import { startFront } from "./front.mjs";
 
@@ -37,7 +38,7 @@ function copyWith(settings) {
 // Signs in at the application's page; returns the subject.
 async function signIn(page, daemon) {
   await page.getByRole("button", { name: "Sign in" }).click();
-  daemon.answer(await page.locator("a.button").getAttribute("href"));
+  daemon.answer(await requestUrl(page));
   await page.getByText(/^You are 0x[0-9a-f]{64}\.$/).waitFor();
   return /0x[0-9a-f]{64}/.exec(await page.getByRole("status").textContent())[0];
 }
@@ -93,7 +94,7 @@ describe("on this machine", () => {
   test("a refusal is shown", () =>
     withPage(async (page) => {
       await page.getByRole("button", { name: "Sign in" }).click();
-      daemon.refuse(await page.locator("a.button").getAttribute("href"));
+      daemon.refuse(await requestUrl(page));
       await page.getByText(/^access_denied: /).waitFor();
       await page.getByRole("button", { name: "Sign in" }).waitFor();
     }));

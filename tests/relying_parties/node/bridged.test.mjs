@@ -1,4 +1,4 @@
-// People sign in with Chromium and a wallet that knows only the message bridge: the page shows a
+// People sign in with Chromium and a wallet that knows only the message bridge: the short page has a
 // connector URI, as a page that is made with the public client kit does.
 
 import assert from "node:assert/strict";
@@ -9,7 +9,7 @@ import { after, before, test } from "node:test";
 
 import { startBrowser } from "./browser.mjs";
 import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
-import { authorizationUrl, PKCE, walletLink } from "./pages.mjs";
+import { authorizationUrl, PKCE, walletLinks } from "./pages.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "selfsame-keys-"));
 const keyFile = join(folder, "rp.key");
@@ -64,6 +64,15 @@ function browserTest(name, scenario) {
   }
 }
 
+// The link of the short page to the wallet, as another device shows it.
+async function connectorUri(page) {
+  const elsewhere = await browser.newContext();
+  const [uri, ...others] = await walletLinks(page, elsewhere);
+  await elsewhere.close();
+  assert.deepEqual(others, []);
+  return uri;
+}
+
 // The parameters that the application gets when the browser returns.
 async function back(page) {
   await page.getByRole("heading", { name: "Received" }).waitFor();
@@ -71,8 +80,8 @@ async function back(page) {
 }
 
 browserTest("the page goes on by itself once the wallet has answered over the bridge", async (page, daemon) => {
-  const uri = await walletLink(page);
-  assert.match(uri, /\/connect\?t=wld&i=[0-9a-f-]{36}&k=[^&]+&return_to=http[^&]+&b=http/);
+  const uri = await connectorUri(page);
+  assert.match(uri, /\/connect\?t=wld&i=[0-9a-f-]{36}&k=[^&]+&b=http/);
   const printed = daemon.answerRequest(uri, "--yes", "--as-public-wallet");
   assert.match(printed, /^"app_staging_5e1f5a3e000000000000000000000001" asks for a proof$/m);
   assert.match(printed, /^described as "Sign in to Example application \(localhost:3000\)"$/m);
@@ -80,7 +89,7 @@ browserTest("the page goes on by itself once the wallet has answered over the br
 });
 
 browserTest("a person who opens the link sees what it asks, and can still answer", async (page, daemon) => {
-  const uri = await walletLink(page);
+  const uri = await connectorUri(page);
   const phone = await browser.newPage();
   await phone.goto(uri);
   await phone.getByText("Sign in to Example application (localhost:3000)").waitFor();
@@ -93,6 +102,6 @@ browserTest("a person who opens the link sees what it asks, and can still answer
 });
 
 browserTest("a refusal in the wallet goes to the application", async (page, daemon) => {
-  daemon.answerRequest(await walletLink(page), "--refuse");
+  daemon.answerRequest(await connectorUri(page), "--refuse");
   assert.equal((await back(page)).get("error"), "access_denied");
 });

@@ -85,6 +85,25 @@ export async function start({ config = "", isShared = false, folder = mkdtempSyn
       const words = ["sign-in", "--yes", "--same-device", String(url), "--operator", urls.operator, "--data", data];
       return run(...words).trim().split("this device: ").at(-1);
     },
+    // The wallet is on another device, where it scanned the code of the page or opened the short page:
+    // returns the digits that it shows.
+    answerElsewhere(url) {
+      withAccount();
+      const printed = run("sign-in", "--yes", String(url), "--operator", urls.operator, "--data", data);
+      return /^Type (\d{3}) on the screen where you began$/m.exec(printed)[1];
+    },
+    // Answers the proof request with a proof that does not hold. Returns the status of the answer.
+    async answerWrongly(requestUrl) {
+      withAccount();
+      const headers = { accept: "application/json" };
+      const { app_id, action, signal, answer_url } = await (await fetch(requestUrl, { headers })).json();
+      const words = ["prove", "--no-guard", "--app", app_id, "--action", action, "--signal", signal];
+      const proof = run(...words, "--operator", urls.operator, "--data", data);
+      // Another nullifier than the one that was proved.
+      const body = proof.replace(/"(nullifier\w*)": *"0x(.)/, (_, name, digit) => `"${name}":"0x${digit === "1" ? 2 : 1}`);
+      const answer = await fetch(answer_url, { method: "POST", headers: { "content-type": "application/json" }, body });
+      return answer.status;
+    },
     refuse(url) {
       return run("sign-in", String(url), "--refuse", "--operator", urls.operator, "--data", data).trim().split("\n").at(-1);
     },

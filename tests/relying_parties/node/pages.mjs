@@ -1,5 +1,6 @@
 // Every page that end users see at sign-in, for the tests and the pictures of all of them.
 
+import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 
@@ -17,8 +18,14 @@ const BRIDGED_APP = "app_staging_5e1f5a3e00000000000000000000000c";
 
 const logo = fileURLToPath(new URL("logo.svg", import.meta.url));
 
-// A service with a name, a logo, links and a colour of its own.
-const CONFIG = `
+// Sign-ins that the tests keep in a state.
+const LASTING = `
+[sign_in]
+transaction_lifetime = "1h"
+`;
+
+// A service with a name, a logo, links, a colour and an authenticator of its own.
+const CONFIG = `${LASTING}
 [sign_in.page]
 service_name = "Example Identity"
 contact = "mailto:help@example.org"
@@ -27,12 +34,22 @@ terms_url = "https://example.org/terms"
 logo_file = ${JSON.stringify(logo)}
 accent_colour = "#5b3fd6"
 
+[sign_in.page.authenticator]
+name = "Example Wallet"
+logo_file = ${JSON.stringify(logo)}
+get_url = "https://wallet.example/get"
+help_url = "https://wallet.example/help"
+
 [[apps]]
 id = "${NAMED_APP}"
 name = "${LONG_NAME}"
 public = true
 redirect_uris = ["${CALLBACK}"]
 logo_file = ${JSON.stringify(logo)}
+home_url = "https://participate.example/"
+initiate_login_uri = "https://participate.example/login"
+fallback_url = "https://participate.example/desk"
+wallet_link = "wallet://open?request={request}"
 
 [[apps]]
 id = "${DENYING_APP}"
@@ -54,6 +71,8 @@ wallet_link = "bridge"
 // A second sign-in of a source is one too many.
 const LIMITED = `limits.sign_ins_per_source = { requests = 1, window = "1h" }`;
 
+export const startPlain = () => start({ config: LASTING });
+
 export const startNamed = () => start({ config: CONFIG });
 
 export const startLimited = () => start({ config: LIMITED });
@@ -66,102 +85,149 @@ export function authorizationUrl(daemon, more) {
 }
 
 const ALL_SCOPES = { scope: "openid email profile" };
-const challenge = createHash("sha256").update("a".repeat(43)).digest("base64url");
+export const VERIFIER = "a".repeat(43);
+const challenge = createHash("sha256").update(VERIFIER).digest("base64url");
 export const PKCE = { code_challenge: challenge, code_challenge_method: "S256" };
 
-// The address of the proof request of the sign-in whose page is open.
+// The path of the sign-in that the page shows.
+export const transactionOf = (page) => page.locator("main[data-transaction]").getAttribute("data-transaction");
+
+// The address of the proof request. A wallet that is given it says nothing of the device that it is on.
 export async function requestUrl(page) {
-  const base = await page.locator("main").getAttribute("data-transaction");
-  return new URL(`${base}/request`, page.url()).href;
+  return new URL(`${await transactionOf(page)}/request`, page.url()).href;
 }
 
-// The short link, which the code and the button of the page carry.
-export async function shortLink(page) {
-  return page.locator("main.sign-in a.button").getAttribute("href");
+// The address of the short page, which the code and the button of the page carry.
+export const shortLink = (page) => page.locator(".way a.button").getAttribute("href");
+
+// The links of the short page to wallets, in the browser that the page is in, or in another one.
+export async function walletLinks(page, context = page.context()) {
+  const opened = await context.newPage();
+  await opened.goto(await shortLink(page));
+  const links = await opened.locator(".offers a").evaluateAll((links) => links.map((link) => link.getAttribute("href")));
+  await opened.close();
+  return links;
 }
 
-// The link that opens an authenticator, from the short page in the browser that began the sign-in.
-export async function walletLink(page) {
-  const other = await page.context().newPage();
-  await other.goto(await shortLink(page));
-  const link = await other.locator("a.button").getAttribute("href");
-  await other.close();
-  return link;
+// What comes to the callback of the applications.
+const received = (context) =>
+  context.route(CALLBACK + "*", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Received</h1>" }));
+
+// Begins a sign-in in a browser of its own, does something to it, and returns where it is and the cookies
+// of its browser.
+async function prepare(browser, daemon, more, change = async () => {}) {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await received(context);
+  await page.goto(authorizationUrl(daemon, { ...ALL_SCOPES, ...more }));
+  const seen = { path: await transactionOf(page), request: await requestUrl(page), short: await shortLink(page) };
+  await change(page, seen);
+  const cookies = await context.cookies();
+  await context.close();
+  return { ...seen, cookies };
 }
 
-// Opens each page in a browser. `plain` is a daemon without settings, `named` one of `startNamed`,
-// `limited` one of `startLimited`; `signedIn` are the cookies of a browser that is signed in.
-export function everyPage({ plain, named, limited, signedIn }) {
+// Ends a sign-in by three wrong tries of the digits.
+const typeWrongly = (daemon) => async (page, { path, short }) => {
+  const digits = Number(daemon.answerElsewhere(short));
+  for (const by of [1, 2, 3]) {
+    const typed = String((digits + by) % 1000).padStart(3, "0");
+    await page.goto(new URL(`${path}/complete?digits=${typed}`, daemon.issuer).href);
+  }
+};
+
+const asWallet = { headers: { accept: "application/json" } };
+
+// A sign-in in each of its states, and the cookies of a browser that is signed in. `plain` is a daemon of
+// `startPlain`, `named` one of `startNamed`.
+export async function everySignIn(browser, { plain, named }) {
+  const isNamed = { client_id: NAMED_APP, ...PKCE };
+  const opened = (_, { request }) => fetch(request, asWallet);
+  const sameDevice = async (page, seen) => (seen.returnUrl = plain.answerOnSameDevice(seen.request));
+  const done = async (page, { request }) => {
+    plain.answer(request);
+    await page.getByRole("heading", { name: "Received" }).waitFor();
+  };
+  const signedIn = await prepare(browser, plain, {}, done);
+  const withCredential = { client_id: BRIDGED_APP, ...PKCE };
+  return {
+    signedIn: signedIn.cookies.filter(({ name }) => name.endsWith("selfsame_session")),
+    waiting: await prepare(browser, plain, {}),
+    opened: await prepare(browser, plain, {}, opened),
+    refused: await prepare(browser, plain, {}, (page, { request }) => plain.answerWrongly(request)),
+    digits: await prepare(browser, plain, {}, async (page, { short }) => plain.answerElsewhere(short)),
+    here: await prepare(browser, plain, {}, sameDevice),
+    over: await prepare(browser, plain, {}, typeWrongly(plain)),
+    done: await prepare(browser, plain, {}, done),
+    named: await prepare(browser, named, isNamed),
+    "named-over": await prepare(browser, named, isNamed, typeWrongly(named)),
+    denying: await prepare(browser, named, { client_id: DENYING_APP, ...PKCE }),
+    bridged: await prepare(browser, named, withCredential),
+    "no-proof": await prepare(browser, named, withCredential, async (page) => {
+      const [uri] = await walletLinks(page);
+      // A wallet without the credential says so.
+      assert.throws(() => named.answerRequest(uri, "--yes", "--as-public-wallet", "--credential", "passport"));
+    }),
+  };
+}
+
+// Opens each page in a browser. `plain` is a daemon of `startPlain`, `named` one of `startNamed`,
+// `limited` one of `startLimited`; `signIns` are those of `everySignIn`.
+export function everyPage({ plain, named, limited, signIns }) {
   const at = (daemon, path) => new URL(path, daemon.issuer).href;
   const begin = (page, daemon, more) => page.goto(authorizationUrl(daemon, { ...ALL_SCOPES, ...more }));
+  const { signedIn } = signIns;
+  const withSession = (page) => page.context().addCookies(signedIn);
+  // The page of a sign-in, or what is behind its path, in the browser where it began, and in another one.
+  const here = (name, daemon = plain, more = "") => async (page) => {
+    await page.context().addCookies(signIns[name].cookies);
+    await page.goto(at(daemon, signIns[name].path + more));
+  };
+  const elsewhere = (name, daemon) => (page) => page.goto(at(daemon, signIns[name].path));
+  const short = (name, isHere = false) => async (page) => {
+    if (isHere) await page.context().addCookies(signIns[name].cookies);
+    await page.goto(signIns[name].short);
+  };
   // The connector URI of a sign-in over the bridge.
   const connectorUri = async (page) => {
-    await begin(page, named, { client_id: BRIDGED_APP, ...PKCE });
-    return new URL(await walletLink(page));
+    await short("bridged")(page);
+    return new URL(await page.locator(".offers a").getAttribute("href"));
   };
-  const withSession = (page) => page.context().addCookies(signedIn);
   return {
     "sign-in": (page) => begin(page, plain),
     "sign-in-named": (page) => begin(page, named, { client_id: NAMED_APP, ...PKCE }),
     "sign-in-same-device": (page) => begin(page, named, { client_id: DENYING_APP, ...PKCE }),
-    done: async (page) => {
-      await begin(page, plain);
-      const address = page.url();
-      await page.route(CALLBACK + "*", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Received</h1>" }));
-      await page.getByRole("button").last().click();
-      await page.getByRole("heading", { name: "Received" }).waitFor();
-      await page.goto(address);
-    },
-    digits: async (page) => {
-      await begin(page, plain);
-      plain.answer(await shortLink(page));
-      await page.locator("#typed").waitFor();
-    },
-    "digits-wrong": async (page) => {
-      await begin(page, plain);
-      const digits = /[0-9]{3}(?= |$)/.exec(plain.answer(await shortLink(page)));
-      await page.locator("#typed").fill(digits?.[0] === "111" ? "222" : "111");
-      await page.locator("#digits button").click();
-      await page.locator("#wrong").waitFor();
-    },
-    over: async (page) => {
-      await begin(page, plain);
-      plain.answer(await shortLink(page));
-      const wrong = ["111", "222", "333", "444"];
-      for (const digits of wrong) {
-        await page.locator("#typed").fill(digits);
-        await page.locator("#digits button").click();
-        await page.waitForLoadState();
-        if ((await page.locator("main").getAttribute("data-state")) === "over") break;
-      }
-    },
-    // No link to an authenticator is configured: an address to copy.
-    address: async (page) => {
-      await begin(page, plain);
-      await page.goto(await shortLink(page));
-    },
-    "short-here": async (page) => {
-      await begin(page, named, { client_id: DENYING_APP, ...PKCE });
-      await page.goto(await shortLink(page));
-    },
-    "short-there": async (page) => {
-      await begin(page, named, { client_id: BRIDGED_APP, ...PKCE });
-      const link = await shortLink(page);
-      await page.context().clearCookies();
-      await page.goto(link);
-    },
-    "short-denied": async (page) => {
-      await begin(page, named, { client_id: DENYING_APP, ...PKCE });
-      const link = await shortLink(page);
-      await page.context().clearCookies();
-      await page.goto(link);
-    },
-    elsewhere: async (page) => {
-      await begin(page, plain);
-      await page.context().clearCookies();
-      await page.reload();
-    },
     "sign-in-bridge": (page) => begin(page, named, { client_id: BRIDGED_APP, ...PKCE }),
+    "sign-in-opened": here("opened"),
+    "sign-in-refused": here("refused"),
+    "sign-in-digits": here("digits"),
+    "sign-in-digits-wrong": here("digits", plain, "/complete?digits=12"),
+    "sign-in-here": here("here"),
+    "sign-in-over": here("over"),
+    "sign-in-over-named": here("named-over", named),
+    "sign-in-done": here("done"),
+    "sign-in-ending": async (page) => {
+      await page.clock.install();
+      await begin(page, plain);
+      await page.clock.fastForward(59 * 60_000 + 5_000);
+      await page.locator("#ending:not(:empty)").waitFor();
+    },
+    "sign-in-offline": async (page) => {
+      await begin(page, plain);
+      await page.context().setOffline(true);
+      await page.locator("#offline:not(:empty)").waitFor();
+    },
+    "short-here": short("named", true),
+    short: short("named"),
+    "short-bridge": short("bridged"),
+    "short-address": short("waiting"),
+    "short-address-here": short("waiting", true),
+    "short-denied": short("denying"),
+    "short-digits": short("digits"),
+    "short-over": short("over"),
+    "short-done-here": short("done", true),
+    elsewhere: elsewhere("waiting", plain),
+    "elsewhere-named": elsewhere("named", named),
     connect: async (page) => page.goto((await connectorUri(page)).href),
     "connect-elsewhere": async (page) => {
       const uri = await connectorUri(page);
@@ -174,17 +240,18 @@ export function everyPage({ plain, named, limited, signedIn }) {
       await page.goto(uri.href);
     },
     "connect-incomplete": (page) => page.goto(at(plain, "/connect")),
-    "unknown-code": (page) => page.goto(at(plain, `/authorize/${"0".repeat(32)}/request`)),
+    "unknown-code": (page) => page.goto(at(plain, `/authorize/${"0".repeat(32)}`)),
+    "unknown-short": (page) => page.goto(at(plain, `/s/${"a".repeat(16)}`)),
     "cannot-begin": (page) => begin(page, plain, { redirect_uri: "https://elsewhere.example/callback" }),
-    "not-answered": async (page) => {
-      await begin(page, plain);
-      const complete = await page.locator("main").getAttribute("data-complete");
-      await page.goto(at(plain, complete));
-    },
+    "cannot-begin-named": (page) => begin(page, named, { client_id: NAMED_APP, redirect_uri: "https://elsewhere.example/" }),
+    "not-answered": here("waiting", plain, "/complete"),
+    "not-returned": here("here", plain, "/complete"),
+    "no-proof": here("no-proof", named, "/complete"),
     wait: async (page) => {
       await begin(page, limited);
       await begin(page, limited);
     },
+    "not-found": (page) => page.goto(at(plain, "/nowhere")),
     "sign-out": async (page) => {
       await withSession(page);
       await page.goto(at(plain, "/logout"));
@@ -214,17 +281,4 @@ export function everyPage({ plain, named, limited, signedIn }) {
       await begin(page, plain, { response_mode: "form_post", prompt: "none" });
     },
   };
-}
-
-// The cookies of a browser that has signed in at a daemon.
-export async function signIn(browser, daemon) {
-  const context = await browser.newContext();
-  const page = await context.newPage();
-  await page.route(CALLBACK + "*", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Received</h1>" }));
-  await page.goto(authorizationUrl(daemon));
-  daemon.answer(await requestUrl(page));
-  await page.getByRole("heading", { name: "Received" }).waitFor();
-  const cookies = await context.cookies();
-  await context.close();
-  return cookies.filter(({ name }) => name.endsWith("selfsame_session"));
 }

@@ -1,26 +1,27 @@
-// Makes a picture of every page that end users see at sign-in, on a phone and on a desktop, light
-// and dark: `DAEMON=… node pictures.mjs FOLDER [LANGUAGE]`.
+// Makes a picture of every page that end users see at sign-in, in each of its states, on two phones and on
+// a desktop, light and dark: `DAEMON=… node pictures.mjs FOLDER [LANGUAGE]`.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
 import { startBrowser } from "./browser.mjs";
-import { start } from "./daemon.mjs";
-import { everyPage, signIn, startLimited, startNamed } from "./pages.mjs";
+import { everyPage, everySignIn, startLimited, startNamed, startPlain } from "./pages.mjs";
 
+const phone = { hasTouch: true, isMobile: true, deviceScaleFactor: 2 };
 const DEVICES = {
-  phone: { viewport: { width: 375, height: 667 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 },
-  desktop: { viewport: { width: 1280, height: 800 } },
+  "360x640": { ...phone, viewport: { width: 360, height: 640 } },
+  "390x844": { ...phone, viewport: { width: 390, height: 844 } },
+  "1440x900": { viewport: { width: 1440, height: 900 } },
 };
 
 const [folder, locale = "en"] = process.argv.slice(2);
 if (!folder) throw new Error("name the folder for the pictures");
 mkdirSync(folder, { recursive: true });
 
-const daemons = { plain: await start(), named: await startNamed(), limited: await startLimited() };
+const daemons = { plain: await startPlain(), named: await startNamed(), limited: await startLimited() };
 const browser = await startBrowser();
 try {
-  const pages = everyPage({ ...daemons, signedIn: await signIn(browser, daemons.plain) });
+  const pages = everyPage({ ...daemons, signIns: await everySignIn(browser, daemons) });
   for (const [name, open] of Object.entries(pages)) {
     for (const [device, options] of Object.entries(DEVICES)) {
       for (const colorScheme of ["light", "dark"]) {
