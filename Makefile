@@ -34,7 +34,7 @@ export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
 .PHONY: run build cluster test test-all test-gate test-rust outer-suites lint checks features docs \
 	test-relying-parties test-bridge test-applications test-published-client test-webhooks test-proxies \
-	test-contract test-wallets test-monitoring test-models test-embedder test-chain test-cluster \
+	test-contract test-wallets test-monitoring pictures test-models test-embedder test-chain test-cluster \
 	daemon-under-test node-packages python-packages prerequisites torture torture-cluster torture-load \
 	bench bench-large dist package-test container
 
@@ -159,6 +159,14 @@ test-relying-parties: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	$(STEP) relying-parties -- node --test tests/relying_parties/node/*.test.mjs
 	$(STEP) authlib -- $(PYTHON) tests/relying_parties/python/test_authlib.py
+
+# Makes a picture of every page that end users see at sign-in, in each of its states, on two phones
+# and on a desktop, light and dark, in the folder PICTURES=… (PICTURE_LANGUAGE=en).
+PICTURES ?= $(BUILD_OUTPUT)/pictures
+PICTURE_LANGUAGE ?= en
+pictures: $(SUITE_NEEDS)
+	scripts/prerequisites.sh browser
+	node tests/relying_parties/node/pictures.mjs $(PICTURES) $(PICTURE_LANGUAGE)
 
 # Runs pages' client kits with the wallet behind the message bridge.
 test-bridge: $(SUITE_NEEDS)

@@ -1,5 +1,5 @@
-// People sign in with Chromium and a wallet that knows only the message bridge: the short page has a
-// connector URI, as a page that is made with the public client kit does.
+// People sign in with Chromium and a wallet that knows only the message bridge: the short page has
+// a connector URI, as a page that is made with the public client kit does.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -85,8 +85,8 @@ export async function start({ config = "", isShared = false, folder = mkdtempSyn
       const words = ["sign-in", "--yes", "--same-device", String(url), "--operator", urls.operator, "--data", data];
       return run(...words).trim().split("this device: ").at(-1);
     },
-    // The wallet is on another device, where it scanned the code of the page or opened the short page:
-    // returns the digits that it shows.
+    // The wallet is on another device, where it scanned the code of the page or opened the short
+    // page: returns the digits that it shows.
     answerElsewhere(url) {
       withAccount();
       const printed = run("sign-in", "--yes", String(url), "--operator", urls.operator, "--data", data);

@@ -1,6 +1,6 @@
-// The network between a browser and a daemon, with what happens to it on the way: it goes silent, or
-// loses an answer. It runs in a thread of its own, because a test waits for the wallet, which calls
-// through it.
+// The network between a browser and a daemon, with what happens to it on the way: it goes silent,
+// or loses an answer. It runs in a thread of its own, because a test waits for the wallet, which
+// calls through it.
 
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
@@ -21,8 +21,8 @@ export async function startNetwork() {
     to: (address) => tell({ port: new URL(address).port, host: new URL(address).hostname }),
     // Nothing passes any more on the connections that are open, and nobody is told. New ones work.
     silence: () => tell({ silence: true }),
-    // The answer to the next request whose first line contains `text` is thrown away, and its connection
-    // is reset.
+    // The answer to the next request whose first line contains `text` is thrown away, and its
+    // connection is reset.
     loseAnswer: (text) => tell({ lose: text }),
     // How many requests had a first line that contains `text`.
     count: (text) => tell({ count: text }),

@@ -92,7 +92,8 @@ export const PKCE = { code_challenge: challenge, code_challenge_method: "S256" }
 // The path of the sign-in that the page shows.
 export const transactionOf = (page) => page.locator("main[data-transaction]").getAttribute("data-transaction");
 
-// The address of the proof request. A wallet that is given it says nothing of the device that it is on.
+// The address of the proof request. A wallet that is given it says nothing of the device that it is
+// on.
 export async function requestUrl(page) {
   return new URL(`${await transactionOf(page)}/request`, page.url()).href;
 }
@@ -113,8 +114,8 @@ export async function walletLinks(page, context = page.context()) {
 const received = (context) =>
   context.route(CALLBACK + "*", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Received</h1>" }));
 
-// Begins a sign-in in a browser of its own, does something to it, and returns where it is and the cookies
-// of its browser.
+// Begins a sign-in in a browser of its own, does something to it, and returns where it is and the
+// cookies of its browser.
 async function prepare(browser, daemon, more, change = async () => {}) {
   const context = await browser.newContext();
   const page = await context.newPage();
@@ -138,8 +139,8 @@ const typeWrongly = (daemon) => async (page, { path, short }) => {
 
 const asWallet = { headers: { accept: "application/json" } };
 
-// A sign-in in each of its states, and the cookies of a browser that is signed in. `plain` is a daemon of
-// `startPlain`, `named` one of `startNamed`.
+// A sign-in in each of its states, and the cookies of a browser that is signed in. `plain` is a
+// daemon of `startPlain`, `named` one of `startNamed`.
 export async function everySignIn(browser, { plain, named }) {
   const isNamed = { client_id: NAMED_APP, ...PKCE };
   const opened = (_, { request }) => fetch(request, asWallet);
@@ -178,7 +179,8 @@ export function everyPage({ plain, named, limited, signIns }) {
   const begin = (page, daemon, more) => page.goto(authorizationUrl(daemon, { ...ALL_SCOPES, ...more }));
   const { signedIn } = signIns;
   const withSession = (page) => page.context().addCookies(signedIn);
-  // The page of a sign-in, or what is behind its path, in the browser where it began, and in another one.
+  // The page of a sign-in, or what is behind its path, in the browser where it began, and in
+  // another one.
   const here = (name, daemon = plain, more = "") => async (page) => {
     await page.context().addCookies(signIns[name].cookies);
     await page.goto(at(daemon, signIns[name].path + more));

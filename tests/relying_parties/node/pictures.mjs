@@ -1,5 +1,5 @@
-// Makes a picture of every page that end users see at sign-in, in each of its states, on two phones and on
-// a desktop, light and dark: `DAEMON=… node pictures.mjs FOLDER [LANGUAGE]`.
+// Makes a picture of every page that end users see at sign-in, in each of its states, on two phones
+// and on a desktop, light and dark: `DAEMON=… node pictures.mjs FOLDER [LANGUAGE]`.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

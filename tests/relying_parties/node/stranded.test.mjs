@@ -1,5 +1,5 @@
-// A sign-in strands nobody, whatever a person does and whatever happens on the way: a phone sleeps, a
-// tab is discarded, the network changes, an answer is lost, it is too late, the link is opened
+// A sign-in strands nobody, whatever a person does and whatever happens on the way: a phone sleeps,
+// a tab is discarded, the network changes, an answer is lost, it is too late, the link is opened
 // elsewhere. In Chromium, through a network with faults.
 //
 // With the variable LONG=1 also waits of half a minute are tested.
@@ -199,7 +199,8 @@ strandedTest("a page that fetches the sign-out ahead signs nobody out", {}, asyn
   const url = `${network.origin}/logout?${query}`;
   const rules = JSON.stringify({ prerender: [{ source: "list", urls: [url], eagerness: "immediate" }] });
   const link = `<a href="${url.replaceAll("&", "&amp;")}">Sign out</a>`;
-  // After the answer Chromium fetches no other page ahead for a while, so there is one kind of rules.
+  // After the answer Chromium fetches no other page ahead for a while, so there is one kind of
+  // rules.
   const pages = {
     prerender: `<script type="speculationrules">${rules}</script>`,
     link: `<link rel="prefetch" href="${url.replaceAll("&", "&amp;")}">`,
