@@ -253,7 +253,6 @@ export function everyPage({ plain, named, limited, signIns }) {
       await begin(page, limited);
       await begin(page, limited);
     },
-    "not-found": (page) => page.goto(at(plain, "/nowhere")),
     "sign-out": async (page) => {
       await withSession(page);
       await page.goto(at(plain, "/logout"));
