@@ -242,7 +242,16 @@ pub fn session(frame: &Frame<'_>, sign_ins: &[SessionSignIn], confirmation: &str
                 dl.sessions {
                     @for known in sign_ins {
                         dt { (known.client_name) }
-                        dd { (time(known.auth_time, since)) }
+                        dd {
+                            (time(known.auth_time, since))
+                            form method="post" action=(frame.path("/session")) {
+                                input type="hidden" name="confirmation" value=(confirmation);
+                                input type="hidden" name="application" value=(known.client_id);
+                                button.plain type="submit"
+                                    aria-label=(words.say_with("sign-out-of", &[("application", &known.client_name)]))
+                                { (words.say("sign-out")) }
+                            }
+                        }
                     }
                 }
                 form method="post" action=(frame.path("/session")) {

@@ -136,6 +136,7 @@ sessions-title = Wo dieser Browser angemeldet ist
 sessions-none = Nirgends. Jede Anwendung muss um einen Beweis bitten.
 sessions-some = Diese Anwendungen bekommen von diesem Browser eine Antwort, ohne dass Sie gefragt werden:
 session-since = Ihr Beweis ist vom { $time }
+sign-out-of = Bei { $application } abmelden
 sign-out-everywhere = Überall abmelden
 
 return-title = Zurück zur Anwendung

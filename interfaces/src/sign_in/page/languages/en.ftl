@@ -155,6 +155,7 @@ sessions-title = Where this browser is signed in
 sessions-none = Nowhere. Every application has to ask for a proof.
 sessions-some = These applications get an answer from this browser without asking you:
 session-since = You gave a proof on { $time }
+sign-out-of = Sign out of { $application }
 sign-out-everywhere = Sign out everywhere
 
 ## The way back, and the front page

@@ -136,6 +136,7 @@ sessions-title = Dónde tiene sesión este navegador
 sessions-none = En ningún sitio. Cada aplicación debe pedir una prueba.
 sessions-some = Estas aplicaciones obtienen una respuesta de este navegador sin preguntarle:
 session-since = Dio una prueba el { $time }
+sign-out-of = Cerrar la sesión en { $application }
 sign-out-everywhere = Cerrar todas las sesiones
 
 return-title = De vuelta a la aplicación

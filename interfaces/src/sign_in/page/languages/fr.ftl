@@ -136,6 +136,7 @@ sessions-title = Où ce navigateur est connecté
 sessions-none = Nulle part. Chaque application doit demander une preuve.
 sessions-some = Ces applications obtiennent une réponse de ce navigateur sans vous le demander :
 session-since = Vous avez donné une preuve le { $time }
+sign-out-of = Se déconnecter de { $application }
 sign-out-everywhere = Se déconnecter partout
 
 return-title = Retour à l’application

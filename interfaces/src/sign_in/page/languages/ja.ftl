@@ -136,6 +136,7 @@ sessions-title = このブラウザーのサインイン先
 sessions-none = ありません。どのアプリケーションにも証明が必要です。
 sessions-some = 次のアプリケーションは、確認なしでこのブラウザーから回答を受け取ります：
 session-since = 証明した日時：{ $time }
+sign-out-of = { $application } からサインアウト
 sign-out-everywhere = すべてからサインアウト
 
 return-title = アプリケーションに戻る

@@ -136,6 +136,7 @@ sessions-title = Onde este navegador está conectado
 sessions-none = Em nenhum lugar. Cada aplicativo precisa pedir uma prova.
 sessions-some = Estes aplicativos recebem uma resposta deste navegador sem perguntar a você:
 session-since = Você deu uma prova em { $time }
+sign-out-of = Sair de { $application }
 sign-out-everywhere = Sair de todos
 
 return-title = De volta ao aplicativo
