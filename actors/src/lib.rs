@@ -108,6 +108,7 @@ pub use selfsame_protocol::sign_in::transaction::{Progress, ShortId, Transaction
 pub use selfsame_storage as storage;
 pub use selfsame_storage::{CollectedMetrics, Counter, Histogram, HistogramSnapshot, Metrics, Samples};
 pub use sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn};
+pub use sign_in::completion::{CompletedTransaction, Shown};
 pub use sign_in::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings, SignInStatistics};
 pub use sign_in::keys::revoke_stored_keys;
 pub use sign_in::records::{InvalidTransactionId, IssuedItem, TOKEN_LIFETIME, TransactionId};
@@ -117,9 +118,7 @@ pub use sign_in::sign_in_actor::{
 };
 pub use sign_in::signing_keys::{JwkParameters, KeyState, PublicJwk, SigningError};
 pub use sign_in::tokens::{LiveToken, TokenResponse};
-pub use sign_in::transactions::{
-    AnswerBinding, CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest, Shown, TransactionView,
-};
+pub use sign_in::transactions::{AnswerBinding, LEGACY_ROOT_AGE, NewTransaction, ProofRequest, TransactionView};
 pub use supervision::health::ActorHealth;
 pub use supervision::leadership::{Election, ElectionError, Leadership};
 pub use supervision::replication::{LeadError, ReplicaStatus};

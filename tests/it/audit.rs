@@ -237,7 +237,7 @@ async fn a_sign_in_leaves_one_event_for_each_step() {
         ("complete", http.get(of("complete")).bearer_auth(&secret), "sign_in_completed", "success", about.clone()),
         ("stranger", cancel("x"), "sign_in_answered", "refused", about_cancelled.clone()),
         ("cancel", cancel(cancelled_secret), "sign_in_answered", "cancelled_by_person", about_cancelled.clone()),
-        ("cancel-2", cancel(cancelled_secret), "sign_in_answered", "refused", about_cancelled),
+        ("cancel-2", cancel(cancelled_secret), "sign_in_answered", "cancelled_by_person", about_cancelled),
         ("page", authorize("page", &[]), "sign_in_begun", "success", json!({"client": DEV_APP})),
         (
             "unknown",

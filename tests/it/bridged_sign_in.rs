@@ -184,6 +184,29 @@ async fn await_refusals(http: &reqwest::Client, metrics: &str, expected: (usize,
     .await;
 }
 
+/// Begins a sign-in in a browser at `issuer`, up to the short page. Returns the transaction's
+/// cookie, the path of its page, and the text of the short page.
+async fn short_page(http: &reqwest::Client, issuer: &str, url: reqwest::Url) -> (String, String, String) {
+    let begun = http.get(url).header(ACCEPT, "text/html").send().await.expect("an answer");
+    let cookie = begun.headers().get("set-cookie").map(|cookie| cookie.to_str().expect("text").to_owned());
+    let cookie = crate::sign_in_client::pair(cookie);
+    let show = async |url: &str| {
+        let request = http.get(url).header(ACCEPT, "text/html").header("Cookie", &cookie);
+        request.send().await.expect("an answer").text().await.expect("text")
+    };
+    let base = begun.headers()[LOCATION].to_str().expect("text").to_owned();
+    let text = show(&short_link(&show(&format!("{issuer}{base}")).await)).await;
+    (cookie, base, text)
+}
+
+/// The same, with the connector URI that the short page offers in place of its text.
+async fn offered(http: &reqwest::Client, issuer: &str, url: reqwest::Url) -> (String, String, String) {
+    let (cookie, base, text) = short_page(http, issuer, url).await;
+    let link = text.split("href=\"").find(|rest| rest.contains("/connect?t=wld")).expect("a link");
+    let link = link.split('"').next().expect("an end").replace("&amp;", "&");
+    (cookie, base, link)
+}
+
 /// The short address in the page of a sign-in.
 fn short_link(page: &str) -> String {
     let link = page.split("href=\"").find(|rest| rest.split('"').next().is_some_and(|link| link.contains("/s/")));
@@ -209,7 +232,8 @@ async fn connector_uris_have_the_base_of_the_wallets_vendor() {
         config.sign_in.connector_base = Some(base.parse().expect("a base"));
     })
     .await;
-    let page = client.client.browse(&[], "").await.text().await.expect("text");
+    let short = short_link(&client.client.browse(&[], "").await.text().await.expect("text"));
+    let page = client.client.get(&short, "text/html").await.text().await.expect("text");
     let link = page.split("href=\"").find(|rest| rest.starts_with(base)).expect("a link");
     let link = link.split('"').next().expect("the end of the link").replace("&amp;", "&");
     let wallet = BridgeClient::new(bridge::parse(&link).expect("a connector URI")).expect("a client");
@@ -388,18 +412,7 @@ async fn a_refusal_is_not_lost_when_the_store_fails() {
     ];
     let url = reqwest::Url::parse_with_params(&format!("{}/authorize", process.sign_in), parameters).expect("a URL");
     let http = crate::sign_in_client::browser();
-    let begun = http.get(url).header("accept", "text/html").send().await.expect("an answer");
-    let cookie = crate::sign_in_client::pair(
-        begun.headers().get("set-cookie").map(|cookie| cookie.to_str().expect("text").to_owned()),
-    );
-    let show = async |url: &str| {
-        let request = http.get(url).header("accept", "text/html").header("Cookie", &cookie);
-        request.send().await.expect("an answer").text().await.expect("text")
-    };
-    let base = begun.headers()[LOCATION].to_str().expect("text").to_owned();
-    let text = show(&short_link(&show(&format!("{}{base}", process.sign_in)).await)).await;
-    let link = text.split("href=\"").find(|rest| rest.contains("/connect?t=wld")).expect("a link");
-    let link = link.split('"').next().expect("an end").replace("&amp;", "&");
+    let (cookie, base, link) = offered(&http, &process.sign_in, url).await;
     let wallet = BridgeClient::new(bridge::parse(&link).expect("a connector URI")).expect("a client");
     wallet.answer(&json!({"error_code": "user_rejected"}), &mut random()).await.expect("handed over");
     let get = async |path: &str| {
@@ -450,7 +463,11 @@ async fn messages_of_others_and_wrong_proofs_do_not_end_a_sign_in() {
     for _ in 0..5 {
         client.hand_over(&wallet, &answer).await;
     }
-    assert_eq!(client.state_after(&other, &opened).await, json!({"state": "answered"}));
+    until("the end of the sign-in", async || {
+        let state = client.state_after(&other, &opened).await;
+        if state == json!({"state": "answered"}) { Ok(()) } else { Err(state) }
+    })
+    .await;
     assert_eq!(client.complete(&other).await["error"], "access_denied");
     client.client.stop().await;
 }
@@ -560,7 +577,10 @@ async fn the_page_of_a_connector_uri_names_an_application_only_when_its_party_ha
 async fn the_page_of_a_connector_uri_bounds_what_is_copied_into_it() {
     let client = BridgedClient::start(ProofKind::Current).await;
     let page = client.page().await;
-    let with = |length: usize| format!("{}&return_to=https%3A%2F%2Fa.example%2F{}", page.link, "x".repeat(length));
+    // The wallet on the browser's own device goes back to the page of the sign-in.
+    let (link, own) = page.link.split_once("&return_to=").expect("a way back");
+    assert!(own.contains("%2Fauthorize%2F"), "{own}");
+    let with = |length: usize| format!("{link}&return_to=https%3A%2F%2Fa.example%2F{}", "x".repeat(length));
     let shown = client.client.get(&with(100), "text/html").await;
     assert_eq!(shown.status(), StatusCode::OK);
     assert!(shown.text().await.expect("text").contains("<svg"), "a code of usual length is drawn");
@@ -607,9 +627,10 @@ async fn a_fetch_ahead_makes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_of_a_connector_uri_counts_against_the_limit_of_its_source() {
     let limit = |config: &mut Config| {
-        config.limits.sign_ins_per_source = Some(RateLimit { requests: 3, window: TimeSpan::from_secs(60) });
+        config.limits.sign_ins_per_source = Some(RateLimit { requests: 4, window: TimeSpan::from_secs(60) });
     };
     let client = BridgedClient::start_with(ProofKind::Current, limit).await;
+    // The sign-in and its short page count, too.
     let page = client.page().await;
     let status = async || client.client.get(&page.link, "text/html").await.status();
     assert_eq!((status().await, status().await), (StatusCode::OK, StatusCode::OK));
@@ -669,14 +690,8 @@ async fn the_wallet_signs_in_over_a_bridge_only_as_a_public_one() {
         ("answer", &["--yes"], not_here),
         ("sign-in", &["--yes"], not_here),
     ] {
-        let page = http.get(url.clone()).header("accept", "text/html").send().await.expect("an answer");
-        let cookie = crate::sign_in_client::pair(
-            page.headers().get("set-cookie").map(|cookie| cookie.to_str().expect("text").to_owned()),
-        );
-        let text = page.text().await.expect("text");
-        let link = text.split("href=\"").find(|rest| rest.contains("/connect?t=wld")).expect("a link");
-        let link = link.split('"').next().expect("an end").replace("&amp;", "&");
-        let path = text.split("data-complete=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a path");
+        let (cookie, base, link) = offered(&http, &process.sign_in, url.clone()).await;
+        let path = &format!("{base}/complete");
         let operator = process.operator.clone();
         let data = data.display().to_string();
         let of_daemon = ["--wallet", &wallet, "--operator", &operator, "--data", &data];

@@ -142,7 +142,8 @@ async fn a_proof_request_says_what_began_it_and_is_signed() {
     let client = start(CrossDevice::Allow).await;
     let agent = format!("Browser/1 (X; Y) {}", "w".repeat(500));
     let page = client.http.get(client.authorization_url(&[])).header(ACCEPT, "text/html").header(USER_AGENT, &agent);
-    let (cookie, base) = client.transaction_of_page(&page.send().await.expect("an answer"));
+    let page = client.show_page(page.send().await.expect("an answer")).await;
+    let (cookie, base) = client.transaction_of_page(&page);
     let begun = BegunSignIn { base, cookie };
     // A browser that opens the address for authenticators does not count.
     client.get(&format!("{}/request", begun.base), "text/html").await;
@@ -150,9 +151,10 @@ async fn a_proof_request_says_what_began_it_and_is_signed() {
     events = events.header(ACCEPT, "text/event-stream");
     let mut events = events.send().await.expect("an answer");
     let mut next = async || events.chunk().await.expect("read").expect("an event");
-    assert_eq!(next().await, "data: {\"state\":\"waiting\"}\n\n");
+    let waiting = format!("\"expires_at\":{},\"extensions_left\":2", client.now() + 300);
+    assert_eq!(next().await, format!("data: {{{waiting},\"state\":\"waiting\"}}\n\n"));
     let asked = SignInAnswer::of(client.get(&format!("{}/request", begun.base), "*/*").await).await.body;
-    assert_eq!(next().await, "data: {\"opened\":true,\"state\":\"waiting\"}\n\n");
+    assert_eq!(next().await, format!("data: {{{waiting},\"opened\":true,\"state\":\"waiting\"}}\n\n"));
     assert_eq!(asked["redirect_host"], "localhost:3000");
     assert_eq!(asked["cross_device"], "allow");
     assert_eq!(
@@ -418,7 +420,7 @@ async fn pages_lead_only_where_the_sign_in_goes_on() {
     let page = short_page(&client, &begun, "").await;
     assert!(page.contains("only from the device on which you sign in") && !page.contains("/request"), "{page}");
     let page = short_page(&client, &begun, &begun.cookie).await;
-    assert!(page.contains("Open this in your authenticator") && !page.contains("scan"), "{page}");
+    assert!(page.contains(&format!(">{}/request#here<", begun.base)) && !page.contains("<svg"), "{page}");
     let browse = async |path: &str| {
         let request = client.http.get(format!("{}{path}", begun.base)).header(ACCEPT, "text/html");
         let page = request.header("Cookie", &begun.cookie).send().await.expect("an answer");

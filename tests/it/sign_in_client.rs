@@ -242,9 +242,15 @@ impl SignInTestClient {
         (cookie.to_owned(), self.daemon.sign_in(&format!("/authorize/{id}")))
     }
 
-    pub async fn browse(&self, changes: &[(&str, &str)], session: &str) -> Response {
+    /// The answer to the browser that an application sends here.
+    pub async fn authorize(&self, changes: &[(&str, &str)], cookies: &str) -> Response {
         let request = self.http.get(self.authorization_url(changes)).header(ACCEPT, "text/html");
-        self.show_page(request.header("Cookie", session).send().await.expect("an answer")).await
+        request.header("Cookie", cookies).send().await.expect("an answer")
+    }
+
+    /// The same, at the page of the sign-in that begins.
+    pub async fn browse(&self, changes: &[(&str, &str)], session: &str) -> Response {
+        self.show_page(self.authorize(changes, session).await).await
     }
 
     /// Follows an answer to the page of the sign-in that began, which then has the cookie that the

@@ -259,8 +259,7 @@ async fn a_browser_gets_a_page_where_nothing_is_under_way() {
         assert!(!header(&head, "content-length").is_empty());
     }
     let posted = client.send(client.http.post(&root).header(ACCEPT, BROWSER)).await;
-    posted.expect_error(405, "method_not_allowed", "invalid_request");
-    assert_eq!(posted.header(ALLOW), "GET, HEAD");
+    assert_eq!((posted.status, posted.header(ALLOW)), (405, "GET, HEAD"), "a page: {posted:?}");
     client.stop().await;
 }
 
@@ -428,7 +427,9 @@ async fn pages_name_who_runs_them() {
     .await;
     let host = client.issuer().replace("http://", "");
     let begun = begin(&client, &[]).await;
-    for path in [client.authorization_url(&[]), format!("{}/request", begun.base), client.daemon.sign_in("/session")] {
+    let short = client.get(&format!("{}/request", begun.base), BROWSER).await;
+    let short = client.daemon.sign_in(header(&short, LOCATION));
+    for path in [client.authorization_url(&[]), short, client.daemon.sign_in("/session")] {
         let text = client.show_page(client.get(&path, BROWSER).await).await.text().await.expect("text");
         for part in [
             "<strong>Example &lt;Identity&gt;</strong>",
@@ -442,7 +443,7 @@ async fn pages_name_who_runs_them() {
             assert!(text.contains(part), "{path}: {part}: {text}");
         }
         let logo_of_app = format!("src=\"/sign-in-logo/{APP}\"");
-        assert_eq!(text.contains(&logo_of_app), path.contains("response_type"), "{path}: {text}");
+        assert_eq!(text.contains(&logo_of_app), !path.contains("/session"), "{path}: {text}");
     }
     let file = async |path: &str| client.get(&client.daemon.sign_in(path), "*/*").await;
     for (path, content_type, content) in [

@@ -248,8 +248,8 @@ impl SignInHandle {
         self.watch(id, seen, deadline).await
     }
 
-    /// The same as [`SignInHandle::follow`] for the service's own tasks, which have no secret of the
-    /// transaction. A front-end answers no client with it.
+    /// The same as [`SignInHandle::follow`] for the service's own tasks, which have no secret of
+    /// the transaction. A front-end answers no client with it.
     pub async fn watch(&self, id: TransactionId, seen: Progress, deadline: Instant) -> Result<Progress, SignInError> {
         let progress = || -> Result<Progress, SignInError> {
             let read = self.state.get::<Transaction>(&id.key())?;

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | [`handle`] | settings; why a step fails; the handle, and what concerns the provider as a whole |
 //! | [`authorization`] | the beginning of a sign-in, its binding to a browser, and its progress |
-//! | [`transactions`] | answers of persons, and the completed transaction |
+//! | [`transactions`] | transactions: begun, given more time, answered |
+//! | [`completion`] | their end: the response that is given out, and cancelling |
 //! | [`sessions`] | browser sessions |
 //! | [`tokens`] | codes and tokens |
 //! | [`records`] | the keys of records, and the records and settings that the session registry and the handle share |
@@ -19,6 +20,7 @@
 //! | [`sign_in_actor`] | the handle as an actor, for other actors |
 
 pub(crate) mod authorization;
+pub(crate) mod completion;
 pub(crate) mod handle;
 pub(crate) mod keys;
 #[cfg(test)]

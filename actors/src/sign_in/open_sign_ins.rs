@@ -19,8 +19,8 @@ use super::records::TransactionId;
 use crate::support::source_limits::{RateLimiter, SourceRateLimiter, TooManyRequests};
 
 /// The sign-ins that were begun within a transaction's lifetime: all of them, and those of each
-/// source address. Their number is limited because each has a record, which is kept for an hour after
-/// its end, and any client can begin one.
+/// source address. Their number is limited because each has a record, which is kept for an hour
+/// after its end, and any client can begin one.
 pub(super) struct OpenSignIns {
     /// How long a sign-in counts as open, even after it was completed: the lifetime of a
     /// transaction.
@@ -76,9 +76,9 @@ impl OpenSignIns {
 
 // The sign-ins that no person has answered yet, to count those that end so.
 //
-// The transactions that were begun since the start are listed here until they are answered. When the
-// time of one is over, its record says whether an answer came first, or whether it was given more
-// time.
+// The transactions that were begun since the start are listed here until they are answered. When
+// the time of one is over, its record says whether an answer came first, or whether it was given
+// more time.
 
 /// The unanswered sign-ins that were begun since the start.
 #[derive(Default)]
@@ -232,8 +232,8 @@ mod tests {
                 unanswered.add(id, EXPIRES_AT);
             }
             // The second is answered, and the list does not know it, as when the write of an answer
-            // reports an error although it is durable. The fourth got more time from another replica,
-            // and the fifth is gone.
+            // reports an error although it is durable. The fourth got more time from another
+            // replica, and the fifth is gone.
             store(&records, two, &Transaction { answer: Some(Answer::Refused), ..transaction() });
             unanswered.remove(three, EXPIRES_AT);
             store(&records, four, &Transaction { ends_at: EXPIRES_AT.plus(300), ..transaction() });

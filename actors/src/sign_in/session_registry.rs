@@ -95,8 +95,8 @@ const SWEEP_BATCH: usize = 2000;
 
 impl SignInState {
     /// Counts the sign-ins that ended unanswered, and deletes at most [`SWEEP_BATCH`] records that
-    /// expired before `now`, whatever they are. When sign-in's records are not in the store, deletes
-    /// as many of the store's too, even when the former cannot be deleted.
+    /// expired before `now`, whatever they are. When sign-in's records are not in the store,
+    /// deletes as many of the store's too, even when the former cannot be deleted.
     fn delete_expired(&self, now: UnixSeconds) -> Result<usize, StoreError> {
         let in_store = self.also_swept.as_ref().map_or(Ok(0), |records| records.expire(now, SWEEP_BATCH));
         let ended = self.unanswered.count_ended(self.records.as_ref(), now, SWEEP_BATCH)?;

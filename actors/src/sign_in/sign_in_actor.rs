@@ -14,12 +14,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::authorization::{Authorization, AuthorizationError, AuthorizationOrigin};
+use super::completion::{CompletedTransaction, Shown};
 use super::handle::{SignInError, SignInHandle};
 use super::records::{IssuedItem, TransactionId};
 use super::sessions::SessionCookie;
 use super::signing_keys::PublicJwk;
 use super::tokens::{LiveToken, TokenResponse};
-use super::transactions::{AnswerBinding, CompletedTransaction, ProofRequest, Shown};
+use super::transactions::{AnswerBinding, ProofRequest};
 use crate::support::source_limits::TooManyRequests;
 
 /// The longest wait for the progress of a transaction.

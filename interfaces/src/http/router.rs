@@ -109,8 +109,8 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
         self
     }
 
-    /// What becomes of errors for the browser that sent a request: `page` keeps what it needs of the
-    /// request, before a handler takes it; `None` for a client that is no browser. What `page`
+    /// What becomes of errors for the browser that sent a request: `page` keeps what it needs of
+    /// the request, before a handler takes it; `None` for a client that is no browser. What `page`
     /// returns gets every answer of the interface, also those for unknown paths.
     pub fn error_pages(mut self, page: fn(&Arc<S>, &Request) -> Option<ErrorPage>) -> Self {
         let state = Arc::clone(&self.state);

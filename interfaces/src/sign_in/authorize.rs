@@ -22,8 +22,8 @@ use crate::http::{AuditNotes, Request, Response, json};
 
 /// Begin a sign-in
 ///
-/// Checks an authorization request, stores it as a transaction, and sends the browser to its page, or
-/// to that of an open one for the same request; a program gets JSON instead.
+/// Checks an authorization request, stores it as a transaction, and sends the browser to its page,
+/// or to that of an open one for the same request; a program gets JSON instead.
 #[utoipa::path(
     get, path = "/authorize", tag = "sign-in", operation_id = "authorize",
     params(AuthorizationParameters),

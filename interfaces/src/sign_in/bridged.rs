@@ -2,14 +2,14 @@
 //! put on this service's own bridge, as one of the public client kits, and the answer that comes
 //! back there is judged as any other.
 //!
-//! Each time that a person opens the short page of the sign-in, where the wallets are, it has a request
-//! of its own there, and a task that waits for the answers. The request is an entry of the service's own
-//! ([`selfsame_protocol::bridge::entries`]): only this task gets what is handed in there, and no
-//! client can put another request in its place. Each time that it is fetched it is made anew, with
-//! another of the sign-in's challenges, signed and encrypted at that moment: the nodes behind
-//! authenticators take a nonce once and no request that is minutes old. When the bridge loses it,
-//! because its actor has restarted, the task puts it there again, under the same id and key, so
-//! that the code on the page stays good.
+//! Each time that a person opens the short page of the sign-in, where the wallets are, it has a
+//! request of its own there, and a task that waits for the answers. The request is an entry of the
+//! service's own ([`selfsame_protocol::bridge::entries`]): only this task gets what is handed in
+//! there, and no client can put another request in its place. Each time that it is fetched it is
+//! made anew, with another of the sign-in's challenges, signed and encrypted at that moment: the
+//! nodes behind authenticators take a nonce once and no request that is minutes old. When the
+//! bridge loses it, because its actor has restarted, the task puts it there again, under the same
+//! id and key, so that the code on the page stays good.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -181,8 +181,9 @@ pub fn is_same_origin(sign_in: &SignIn, request: &Request) -> bool {
 //
 // When the issuer is https and at the root of its host, the names have the prefix `__Host-`: a
 // browser takes such a cookie only from this host over https, so neither a sibling host nor the
-// network can plant one. A transaction's cookie has the transaction's id in its name: the short page
-// and the authorization endpoint, at other paths, know by it that the browser began the sign-in.
+// network can plant one. A transaction's cookie has the transaction's id in its name: the short
+// page and the authorization endpoint, at other paths, know by it that the browser began the
+// sign-in.
 //
 // A browser can send several cookies of one name, of different paths or of a parent domain, in
 // either order. So each of them is tried.
@@ -251,8 +252,8 @@ pub fn transaction_secrets<'r>(sign_in: &SignIn, request: &'r Request, id: Trans
     cookies_named(request, &transaction_name(sign_in, id))
 }
 
-/// The transactions of a browser's cookies with their secrets, the oldest first: browsers send cookies
-/// of one path in the order in which they got them (RFC 6265, section 5.4).
+/// The transactions of a browser's cookies with their secrets, the oldest first: browsers send
+/// cookies of one path in the order in which they got them (RFC 6265, section 5.4).
 pub fn transactions(sign_in: &SignIn, request: &Request) -> Vec<(TransactionId, String)> {
     let prefix = transaction_prefix(sign_in);
     let transaction =
@@ -260,9 +261,9 @@ pub fn transactions(sign_in: &SignIn, request: &Request) -> Vec<(TransactionId, 
     request.cookies().filter_map(transaction).collect()
 }
 
-/// Gives a browser the secret of a transaction, for as long as the transaction can be kept: it is of
-/// use after the end, too. Each transaction has a cookie of its own, so that several can be under way
-/// in one browser; those in `known` that are too many are removed, the oldest first.
+/// Gives a browser the secret of a transaction, for as long as the transaction can be kept: it is
+/// of use after the end, too. Each transaction has a cookie of its own, so that several can be
+/// under way in one browser; those in `known` that are too many are removed, the oldest first.
 pub fn set_transaction(
     sign_in: &SignIn,
     response: &mut Response,

@@ -1,8 +1,8 @@
 //! What a person's browser does with a sign-in under way: its page, the short page with the
 //! authenticators, more time, a new code, the completion and the cancelling.
 //!
-//! The cookie of the transaction decides what a browser sees and may do. A browser without it learns
-//! where the sign-in began, and how to begin anew, and nothing of it is carried over.
+//! The cookie of the transaction decides what a browser sees and may do. A browser without it
+//! learns where the sign-in began, and how to begin anew, and nothing of it is carried over.
 
 use std::sync::Arc;
 
@@ -107,8 +107,8 @@ impl Seen {
 
 /// The page of a sign-in
 ///
-/// Shows the code and the button for an authenticator, how far the sign-in is, and what a person can
-/// do then. An answered sign-in goes on by itself.
+/// Shows the code and the button for an authenticator, how far the sign-in is, and what a person
+/// can do then. An answered sign-in goes on by itself.
 #[utoipa::path(
     get, path = "/authorize/{transaction}", tag = "sign-in", operation_id = "sign_in_page",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
@@ -156,9 +156,9 @@ fn unknown(sign_in: &SignIn, request: &Request, error: SignInEndpointError) -> R
 /// The short page of a sign-in
 ///
 /// Offers the authenticators. In the browser that began the sign-in it is on the person's device;
-/// elsewhere it shows what began the sign-in, and the authenticator that it opens shows digits, which
-/// the person types where the sign-in began. To an authenticator that scanned the address it says
-/// where the proof request is.
+/// elsewhere it shows what began the sign-in, and the authenticator that it opens shows digits,
+/// which the person types where the sign-in began. To an authenticator that scanned the address it
+/// says where the proof request is.
 #[utoipa::path(
     get, path = "/s/{short_id}", tag = "sign-in", operation_id = "short_page",
     params(("short_id" = String, Path, description = "The short id of the sign-in", pattern = "^[a-z2-7]{16}$", example = "n5wwk3lfon2gcy3u")),
@@ -226,8 +226,8 @@ enum Offered {
     Address(String),
 }
 
-/// The authenticator of a sign-in, for a person who opened the short page. On the message bridge each
-/// opening has a request of its own.
+/// The authenticator of a sign-in, for a person who opened the short page. On the message bridge
+/// each opening has a request of its own.
 async fn offer(
     sign_in: &SignIn,
     request: &Request,
@@ -261,9 +261,9 @@ async fn offer(
 
 /// Complete the sign-in
 ///
-/// Sends the browser back to the application. The same secret gets the same response again until the
-/// code in it was used or has expired, because browsers repeat a request whose answer was lost. When
-/// the authenticator gave no proof, a person is told why first, on a page that leads on with
+/// Sends the browser back to the application. The same secret gets the same response again until
+/// the code in it was used or has expired, because browsers repeat a request whose answer was lost.
+/// When the authenticator gave no proof, a person is told why first, on a page that leads on with
 /// `onward`. Only a failed completion is counted against its source: there are no more successful
 /// ones than sign-ins, which are counted.
 #[utoipa::path(
@@ -384,9 +384,9 @@ async fn problem(
 /// What a rejection names when another site sent a form.
 const ORIGIN: &str = "Origin";
 
-/// A form of the sign-in's page: the transaction, and its secret. Like the forms of the other pages,
-/// it counts only when no other site sent it; the transaction's cookie is `SameSite=Lax`, so a form of
-/// another site comes without it.
+/// A form of the sign-in's page: the transaction, and its secret. Like the forms of the other
+/// pages, it counts only when no other site sent it; the transaction's cookie is `SameSite=Lax`, so
+/// a form of another site comes without it.
 async fn form(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, String), SignInEndpointError> {
     sign_in.handle.charge_source(request.source())?;
     let id = transaction_id(request)?;
@@ -401,8 +401,8 @@ async fn form(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, Str
 
 /// Cancel a sign-in, on its page
 ///
-/// Ends it, also after its time, and sends the browser back to the application with `access_denied`,
-/// the same again to the same secret.
+/// Ends it, also after its time, and sends the browser back to the application with
+/// `access_denied`, the same again to the same secret.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/cancel", tag = "sign-in", operation_id = "cancel",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),

@@ -165,8 +165,8 @@ pub struct SignInProof {
     protocol_version: String,
     /// How the authenticator got the request.
     mode: Option<Mode>,
-    /// Whether the authenticator shows three digits, which the person types where the sign-in began:
-    /// it was opened from the short page on another device. Not with `same_device`.
+    /// Whether the authenticator shows three digits, which the person types where the sign-in
+    /// began: it was opened from the short page on another device. Not with `same_device`.
     digits: Option<bool>,
     /// The entry, as at the verification endpoint.
     #[schema(value_type = Vec<Object>, min_items = 1, max_items = 1)]

@@ -105,8 +105,9 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
 /// Answer the proof request
 ///
 /// A verification request with exactly one proof, or the person's refusal. An authenticator on the
-/// browser's own device gets the address that it has to open there, and one that was opened from the
-/// short page on another device the digits that it has to show. Scripts of every origin may answer.
+/// browser's own device gets the address that it has to open there, and one that was opened from
+/// the short page on another device the digits that it has to show. Scripts of every origin may
+/// answer.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/proof", tag = "sign-in", operation_id = "answer_proof_request",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
@@ -151,8 +152,8 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
 
 /// The progress of the sign-in
 ///
-/// For clients that cannot follow the events, or do not trust them. The answer is held back while the
-/// state does not change, for `wait` seconds.
+/// For clients that cannot follow the events, or do not trust them. The answer is held back while
+/// the state does not change, for `wait` seconds.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/progress", tag = "sign-in", operation_id = "progress",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("wait" = Option<u64>, Query, description = "How long to hold the answer back, in seconds: at most 60, otherwise 25")),
@@ -252,10 +253,10 @@ pub(super) fn state(progress: Progress) -> Value {
 
 /// The progress of the sign-in, as a stream
 ///
-/// Sends events with `{"state": …}`: one at once, and one when the state changes; every 15 seconds an
-/// event `alive`, which tells a script that the stream still comes through. The state of the last
-/// event is `answered` or `over`, unless the stream ends for its time or the shutdown. An answer that
-/// needs more than the secret is not the last one.
+/// Sends events with `{"state": …}`: one at once, and one when the state changes; every 15 seconds
+/// an event `alive`, which tells a script that the stream still comes through. The state of the
+/// last event is `answered` or `over`, unless the stream ends for its time or the shutdown. An
+/// answer that needs more than the secret is not the last one.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/events", tag = "sign-in", operation_id = "events",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),

@@ -68,8 +68,8 @@ impl SealedSession {
     }
 }
 
-/// Encrypts a text for the holder of `secret`, who alone can read it. `purpose` is what the text is:
-/// no other use of the secret gives the same key (RFC 5869, section 3.2). `nonce` is random.
+/// Encrypts a text for the holder of `secret`, who alone can read it. `purpose` is what the text
+/// is: no other use of the secret gives the same key (RFC 5869, section 3.2). `nonce` is random.
 ///
 /// # Errors
 /// [`SealError`].

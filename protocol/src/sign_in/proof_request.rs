@@ -146,8 +146,8 @@ impl Initiator {
     }
 }
 
-/// How the authenticator got a proof request, and what ties its answer to the browser that began the
-/// sign-in.
+/// How the authenticator got a proof request, and what ties its answer to the browser that began
+/// the sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerMode {
     /// It opened a link on the device where the browser is, and opens the return URL there.

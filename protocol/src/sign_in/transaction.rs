@@ -16,8 +16,8 @@ use crate::verification::ProofKind;
 use crate::verification::identity::hash_to_field;
 use crate::{B256, U256, encode_fields};
 
-/// How long a transaction is kept after its end, in seconds: the browser that began it can cancel it
-/// then, so that the application hears of it, or begin again with the same request.
+/// How long a transaction is kept after its end, in seconds: the browser that began it can cancel
+/// it then, so that the application hears of it, or begin again with the same request.
 pub const KEPT_AFTER_END: u64 = 3600;
 
 /// How often the time of a transaction can be extended.
@@ -30,8 +30,8 @@ pub const MOST_REFUSED: u8 = 8;
 /// The most different wrong digits. With the last of them the transaction is over.
 pub const MOST_WRONG_DIGITS: usize = 3;
 
-/// An authorization request under way. It waits for a person, is answered, and its response is given
-/// out, again to the same secret as long as that can be of use.
+/// An authorization request under way. It waits for a person, is answered, and its response is
+/// given out, again to the same secret as long as that can be of use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     /// What the short address of the sign-in has in place of the transaction's id.
@@ -66,8 +66,8 @@ pub struct Transaction {
     /// SHA-256 of the secret in the return URL, when the answer came from the browser's own device.
     /// The response is then given out only to a caller with both secrets.
     pub return_hash: Option<B256>,
-    /// The digits that the wallet shows, when it asked for some. The response is then given out only
-    /// to a caller who types them.
+    /// The digits that the wallet shows, when it asked for some. The response is then given out
+    /// only to a caller who types them.
     pub digits: Option<DigitCheck>,
     /// The response, once it was given out.
     pub response: Option<SealedResponse>,
@@ -77,9 +77,9 @@ encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_s
 
 /// The longest record of a transaction, in bytes, for an application whose redirect URI, name and
 /// host have at most 512 bytes together: `state` and `nonce` are as long as they may be, an
-/// authenticator has got the request in its signed form, and the response was given out. Each change
-/// writes it anew; a client that fetches the request as often as it can causes [`MOST_CHALLENGES`]
-/// changes, and one that sends proofs [`MOST_REFUSED`].
+/// authenticator has got the request in its signed form, and the response was given out. Each
+/// change writes it anew; a client that fetches the request as often as it can causes
+/// [`MOST_CHALLENGES`] changes, and one that sends proofs [`MOST_REFUSED`].
 pub const LONGEST_TRANSACTION: usize = 18 * 1024;
 
 /// The most challenges of a transaction. A request for a current proof is given out with a fresh
@@ -175,8 +175,8 @@ impl Encoding for Answer {
 
 // What the short address of a sign-in has in place of its transaction's id.
 
-/// 80 random bits, written as 16 lower-case letters and digits (base32, RFC 4648): short enough for a
-/// code that every camera reads, and to be typed.
+/// 80 random bits, written as 16 lower-case letters and digits (base32, RFC 4648): short enough for
+/// a code that every camera reads, and to be typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShortId(pub [u8; 10]);
 

@@ -91,10 +91,7 @@ async fn the_audit_trail_names_the_failure_of_a_wallet() {
         ];
         let url = format!("{}/authorize", process.sign_in);
         let url = reqwest::Url::parse_with_params(&url, parameters).expect("a URL");
-        let page = http.get(url).header(ACCEPT, "text/html").send().await.expect("an answer");
-        let text = page.text().await.expect("text");
-        let link = text.split("href=\"").find(|rest| rest.contains("/connect?t=wld")).expect("a link");
-        let link = link.split('"').next().expect("an end").replace("&amp;", "&");
+        let (_, _, link) = super::offered(&http, &process.sign_in, url).await;
         let connector = selfsame_wallet::bridge::parse(&link).expect("a connector URI");
         let wallet = selfsame_wallet::bridge::BridgeClient::new(connector).expect("a client");
         wallet.answer(&json!({"error": code}), &mut random()).await.expect("handed over");

@@ -172,9 +172,7 @@ async fn memory_of_pages(variables: &[(&str, &str)]) -> (u64, u64) {
     let url = reqwest::Url::parse_with_params(&url, parameters).expect("a URL");
     let begin = async |count: u64| {
         for _ in 0..count {
-            let page = http.get(url.clone()).header("accept", "text/html").send().await.expect("an answer");
-            assert_eq!(page.status(), StatusCode::OK);
-            page.bytes().await.expect("the page");
+            super::short_page(&http, &process.sign_in, url.clone()).await;
         }
     };
     // The parts that every first page makes, and the allocator's own.

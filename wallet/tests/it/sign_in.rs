@@ -79,8 +79,8 @@ impl Issuer {
     }
 
     /// Signs in by a link, in which `SERVICE` stands for the issuer's address and `ENCODED` for the
-    /// request's in percent-encoding. Returns `mode` and `digits` of the answer that was posted, and
-    /// the lines of the output behind the request's description.
+    /// request's in percent-encoding. Returns `mode` and `digits` of the answer that was posted,
+    /// and the lines of the output behind the request's description.
     async fn sign_in(&mut self, link: &str, options: &str) -> ([Value; 2], Vec<String>) {
         let encoded = format!("{}/authorize/t/request", self.cli.service).replace(':', "%3A").replace('/', "%2F");
         let link = link.replace("ENCODED", &encoded);
@@ -143,8 +143,8 @@ async fn the_fragment_of_a_link_decides_how_the_wallet_answers() {
     }
 }
 
-/// A service of before the digits takes the answer and gives none; one that gives out something else
-/// is not believed.
+/// A service of before the digits takes the answer and gives none; one that gives out something
+/// else is not believed.
 #[tokio::test]
 async fn a_service_without_digits_needs_none() {
     let mut older = Issuer::answering(json!({"success": true})).await;

@@ -1,5 +1,6 @@
 //! The pages about what went wrong. They say it in the person's language, with a control that leads
-//! on; the technical detail, for the people who run the application, stands apart and is in English.
+//! on; the technical detail, for the people who run the application, stands apart and is in
+//! English.
 
 use hyper::StatusCode;
 use hyper::header::RETRY_AFTER;

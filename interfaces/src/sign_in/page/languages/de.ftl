@@ -70,7 +70,6 @@ begin-again-here = Hier neu beginnen
 browser-on-system = { $browser } auf { $system }
 browser-unknown = einem unbekannten Browser
 
-address-title = Öffnen Sie dies in Ihrem Authenticator
 address-purpose = Diese Adresse ist für die App, die beweisen kann, dass Sie ein Mensch sind. Auf diesem Gerät hat keine solche App sie geöffnet.
 address-copy = Kopieren Sie die Adresse in die App auf diesem Gerät:
 address-copy-or-scan = Kopieren Sie die Adresse in die App auf diesem Gerät, oder scannen Sie den Code mit der App auf einem anderen Gerät:

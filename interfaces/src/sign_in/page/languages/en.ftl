@@ -81,7 +81,6 @@ browser-unknown = an unknown browser
 
 ## The page at the address for authenticators
 
-address-title = Open this in your authenticator
 address-purpose = This address is for the app that can prove that you are a person. No such app opened it on this device.
 address-copy = Copy the address into the app on this device:
 address-copy-or-scan = Copy the address into the app on this device, or scan its code with the app on another device:

@@ -70,7 +70,6 @@ begin-again-here = Empezar de nuevo aquí
 browser-on-system = { $browser } en { $system }
 browser-unknown = un navegador desconocido
 
-address-title = Abra esto en su autenticador
 address-purpose = Esta dirección es para la aplicación que puede demostrar que usted es una persona. Ninguna la abrió en este dispositivo.
 address-copy = Copie la dirección en la aplicación de este dispositivo:
 address-copy-or-scan = Copie la dirección en la aplicación de este dispositivo, o escanee su código con la aplicación en otro dispositivo:

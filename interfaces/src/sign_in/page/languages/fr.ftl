@@ -70,7 +70,6 @@ begin-again-here = Recommencer ici
 browser-on-system = { $browser } sur { $system }
 browser-unknown = un navigateur inconnu
 
-address-title = Ouvrez ceci dans votre authentificateur
 address-purpose = Cette adresse est pour l’application qui peut prouver que vous êtes une personne. Aucune ne l’a ouverte sur cet appareil.
 address-copy = Copiez l’adresse dans l’application sur cet appareil :
 address-copy-or-scan = Copiez l’adresse dans l’application sur cet appareil, ou scannez son code avec l’application sur un autre appareil :

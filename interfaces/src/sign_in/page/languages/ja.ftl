@@ -70,7 +70,6 @@ begin-again-here = ここで最初からやり直す
 browser-on-system = { $system } の { $browser }
 browser-unknown = 不明なブラウザー
 
-address-title = 認証アプリで開いてください
 address-purpose = このアドレスは、あなたが人であることを証明できるアプリ用です。この端末では、そのようなアプリが開きませんでした。
 address-copy = アドレスをコピーして、この端末のアプリに貼り付けてください：
 address-copy-or-scan = アドレスをコピーしてこの端末のアプリに貼り付けるか、別の端末のアプリでコードを読み取ってください：

@@ -70,7 +70,6 @@ begin-again-here = Começar de novo aqui
 browser-on-system = { $browser } no { $system }
 browser-unknown = um navegador desconhecido
 
-address-title = Abra isto no seu autenticador
 address-purpose = Este endereço é para o aplicativo que pode provar que você é uma pessoa. Nenhum o abriu neste dispositivo.
 address-copy = Copie o endereço para o aplicativo neste dispositivo:
 address-copy-or-scan = Copie o endereço para o aplicativo neste dispositivo, ou leia o código com o aplicativo em outro dispositivo:

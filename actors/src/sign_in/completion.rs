@@ -1,0 +1,239 @@
+//! The end of a transaction: its response is given out, again to the same secret as long as that can
+//! be of use; or the person cancels it.
+
+use std::fmt;
+
+use selfsame_protocol::sign_in::proof_request::WalletFailure;
+use selfsame_protocol::sign_in::records::AuthorizationCode;
+use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, GivenResponse, SealedResponse, Transaction};
+use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError};
+
+use super::authorization::{check_digits, check_return, check_secret};
+use super::handle::{SignInError, SignInHandle};
+use super::records::{IssuedItem, ReadRecord, TransactionId, write};
+use super::session_registry::SessionRegistryMessage;
+use super::sessions::SessionCookie;
+use super::transactions::check_unanswered;
+
+/// What the caller that completes a transaction has, beside its secret.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shown<'a> {
+    /// The secret of the return URL.
+    pub return_secret: Option<&'a str>,
+    /// The digits that the person typed.
+    pub digits: Option<&'a str>,
+}
+
+/// A completed transaction.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CompletedTransaction {
+    /// How the response reaches the application.
+    pub delivery: Delivery,
+    /// The new secret of the browser's session, for its cookie; `None` when the sign-in did not
+    /// change a session.
+    pub new_session: Option<String>,
+}
+
+// Its secrets are not in its debug form, because embedders write it to logs.
+impl fmt::Debug for CompletedTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompletedTransaction").field("delivery", &self.delivery).finish_non_exhaustive()
+    }
+}
+
+impl SignInHandle {
+    /// Why a transaction brought no proof, for a caller that has its secret, while its response was
+    /// not given out; `None` when it brought one, or the person refused.
+    pub async fn failure(&self, id: TransactionId, secret: &str) -> Result<Option<WalletFailure>, SignInError> {
+        self.await_given(IssuedItem::Transaction(id), None).await?;
+        let ReadRecord { value, .. } = self.kept(id)?;
+        check_secret(&value, secret)?;
+        Ok(match value.answer {
+            Some(Answer::Failed(failure)) if value.response.is_none() => Some(failure),
+            _ => None,
+        })
+    }
+
+    /// Ends a transaction for the browser or program that began it, which has the transaction's
+    /// secret, also when its time is over. Returns the response `access_denied` to the application,
+    /// the same again to the same secret: of a cancellation and an answer that race, the first one
+    /// counts. Every answer that comes later is rejected.
+    ///
+    /// # Errors
+    /// The transaction was answered or completed before, or does not exist for this caller.
+    pub async fn cancel(&self, id: TransactionId, secret: &str) -> Result<Delivery, SignInError> {
+        self.await_given(IssuedItem::Transaction(id), None).await?;
+        loop {
+            let ReadRecord { value, stored } = self.kept(id)?;
+            check_secret(&value, secret)?;
+            self.check_redirect_uri(&value)?;
+            if let Some(response) = &value.response {
+                return match response.is_error {
+                    true => Ok(self.respond_again(&value, response, secret)?.delivery),
+                    false => Err(SignInError::no_transaction("it was completed before")),
+                };
+            }
+            check_unanswered(&value)?;
+            let fields = error_fields("access_denied", "the person cancelled the sign-in");
+            let (target, ends_at) = (value.request.target.clone(), value.ends_at);
+            let response = self.seal(&GivenResponse { fields: fields.clone(), new_session: None }, secret)?;
+            let cancelled = Transaction { answer: Some(Answer::Refused), response: Some(response), ..value };
+            if self.write_transaction(id, Some(&stored), &cancelled).await? {
+                self.state.unanswered.remove(id, ends_at);
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                return Ok(target.deliver(fields, &self.provider().issuer));
+            }
+            // An authenticator opened the request, or an answer came first.
+        }
+    }
+
+    /// Returns the response to an answered transaction. Unless the caller is a program, the
+    /// browser's session then holds the person for this client. An answer from the browser's own
+    /// device needs the secret of its return URL too, and one whose wallet asked for digits needs
+    /// those.
+    ///
+    /// The same secret gets the same response again, because browsers and proxies repeat a GET
+    /// whose answer was lost: until the code in it was used or has expired, for the time of a code
+    /// when there is none in it, and an error always.
+    pub async fn complete(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        shown: Shown<'_>,
+        session: SessionCookie<'_>,
+    ) -> Result<CompletedTransaction, SignInError> {
+        self.await_given(IssuedItem::Transaction(id), None).await?;
+        if let SessionCookie::HostOnly(session) | SessionCookie::Plain(session) = session {
+            self.await_given(IssuedItem::Session(session), None).await?;
+        }
+        if self.kept(id)?.value.answer.is_none() {
+            // Another replica may have the answer.
+            self.state.catching_up.find().await.map_err(StoreError::from)?;
+        }
+        let ReadRecord { value, stored } = self.kept(id)?;
+        check_secret(&value, secret)?;
+        self.check_redirect_uri(&value)?;
+        let now = self.state.clock.unix_seconds();
+        let answer = match value.answer {
+            Some(Answer::Proved(person)) if self.state.has_ended(&person) => {
+                return Err(SignInError::no_transaction("the sign-in was ended by the operator"));
+            }
+            Some(answer) => answer,
+            None if now >= value.ends_at => return Err(SignInError::no_transaction("it ended without an answer")),
+            None => {
+                let detail = "this sign-in has not been answered yet; follow the transaction first";
+                return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+            }
+        };
+        check_return(&value, shown.return_secret)?;
+        if let Err(rejection) = check_digits(&value, shown.digits) {
+            self.count_wrong_digits(id, shown.digits.unwrap_or_default()).await?;
+            return Err(rejection.into());
+        }
+        if let Some(response) = &value.response {
+            return self.respond_again(&value, response, secret);
+        }
+        let mut writes = Vec::new();
+        let (mut new_session, mut granted) = (None, None);
+        let expected = value.request.expected_subject.as_deref();
+        let fields = match answer {
+            Answer::Refused => error_fields("access_denied", "the person refused"),
+            Answer::Failed(failure) => error_fields(failure.error(), failure.description()),
+            Answer::Proved(person) if expected.is_some_and(|expected| person.subject() != expected) => {
+                error_fields("login_required", "the person who signed in is not the one that id_token_hint names")
+            }
+            Answer::Proved(person) => {
+                new_session = self.add_session_writes(&value.request, person, session, &mut writes)?;
+                granted = Some(person);
+                self.grant(&value.request, person, &mut writes).await?
+            }
+        };
+        let given = GivenResponse { fields, new_session };
+        let done = Transaction { response: Some(self.seal(&given, secret)?), ..value };
+        writes.push(write(id.key(), Some(&stored), &done, done.kept_until()));
+        match self.state.write(writes).await? {
+            Decision::Written => {
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                if let Some(person) = granted {
+                    self.announce_sign_in(&done.request.client_id, person, false);
+                }
+                let delivery = done.request.target.deliver(given.fields, &self.provider().issuer);
+                Ok(CompletedTransaction { delivery, new_session: given.new_session })
+            }
+            Decision::Changed => match self.kept(id)?.value {
+                // Another request with the same secret completed the transaction.
+                Transaction { response: Some(response), .. } => self.respond_again(&done, &response, secret),
+                // Another tab of the browser changed the session.
+                _ => Err(SignInError::unavailable("this browser is signing in elsewhere at the same time")),
+            },
+        }
+    }
+
+    /// The response that a transaction's caller got before, for the same caller.
+    fn respond_again(
+        &self,
+        transaction: &Transaction,
+        response: &SealedResponse,
+        secret: &str,
+    ) -> Result<CompletedTransaction, SignInError> {
+        let now = self.state.clock.unix_seconds();
+        let is_of_use = match response.code_hash {
+            _ if response.is_error => true,
+            Some(code_hash) => {
+                let key = RecordKey { kind: RecordKind::AuthorizationCode, id: code_hash };
+                let code = self.state.get::<AuthorizationCode>(&key)?;
+                code.is_some_and(|code| code.value.used_for.is_none() && now < code.value.valid_until)
+            }
+            None => now < response.given_at.plus(self.state.settings.code_lifetime.as_secs()),
+        };
+        if !is_of_use {
+            return Err(SignInError::no_transaction("it was completed before"));
+        }
+        let given = response.open(secret).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
+        let delivery = transaction.request.target.deliver(given.fields, &self.provider().issuer);
+        Ok(CompletedTransaction { delivery, new_session: given.new_session })
+    }
+
+    /// A response as it is stored, for the holder of the transaction's secret.
+    fn seal(&self, given: &GivenResponse, secret: &str) -> Result<SealedResponse, SignInError> {
+        let mut nonce = [0; 12];
+        self.state.random.fill(&mut nonce);
+        let sealed = SealedResponse::seal(given, self.state.clock.unix_seconds(), secret, nonce);
+        sealed.map_err(|error| SignInError::unavailable(error.to_string()))
+    }
+
+    /// Counts digits that are not those of the wallet; the last try ends the transaction. A text
+    /// that is not three digits is a slip, and not counted.
+    async fn count_wrong_digits(&self, id: TransactionId, typed: &str) -> Result<(), SignInError> {
+        while DigitCheck::is_try(typed) {
+            let ReadRecord { value, stored } = self.kept(id)?;
+            let counted = value.with_wrong_digits(typed, self.state.clock.unix_seconds());
+            if counted == value {
+                break;
+            }
+            let is_over = counted.digits.is_none();
+            if self.write_transaction(id, Some(&stored), &counted).await? {
+                if is_over {
+                    self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                    return Err(SignInError::no_transaction("the wrong digits were typed three times"));
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the response of a transaction may still be sent: the configuration may have
+    /// changed since the transaction began.
+    pub(super) fn check_redirect_uri(&self, transaction: &Transaction) -> Result<(), SignInError> {
+        match self.client_of(transaction)?.client.redirect_uris.contains(&transaction.request.target.redirect_uri) {
+            true => Ok(()),
+            false => Err(SignInError::no_transaction("its redirect URI is no longer registered")),
+        }
+    }
+}
+
+fn error_fields(code: &str, description: &str) -> Vec<(&'static str, String)> {
+    vec![("error", code.to_owned()), ("error_description", description.to_owned())]
+}
