@@ -100,7 +100,6 @@ pub use registry::batcher::BatchLimits;
 pub use registry::blocks::FollowedBlock;
 pub use registry::handle::{HeightError, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
 pub use registry::head_signer::HeadSigningError;
-pub use registry::registry_actor::{ReadError, RegistryActor, RegistryMessage};
 pub use registry::request_tracker::AdmissionLimits;
 pub use registry::submit::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_protocol as protocol;
@@ -113,17 +112,15 @@ pub use sign_in::handle::{SignInClient, SignInError, SignInHandle, SignInLimits,
 pub use sign_in::keys::revoke_stored_keys;
 pub use sign_in::records::{InvalidTransactionId, IssuedItem, TOKEN_LIFETIME, TransactionId};
 pub use sign_in::sessions::{SessionCookie, SessionPerson, SessionSignIn};
-pub use sign_in::sign_in_actor::{
-    AuthorizationCallError, OwnedSessionCookie, SignInActor, SignInCallError, SignInMessage,
-};
 pub use sign_in::signing_keys::{JwkParameters, KeyState, PublicJwk, SigningError};
 pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{AnswerBinding, LEGACY_ROOT_AGE, NewTransaction, ProofRequest, TransactionView};
 pub use supervision::health::ActorHealth;
 pub use supervision::leadership::{Election, ElectionError, Leadership};
+pub use supervision::messages::{RegistryMessage, ServiceMessage, SignInMessage, VerificationMessage};
 pub use supervision::replication::{LeadError, ReplicaStatus};
 pub use supervision::service::Service;
-pub use supervision::service_actor::{ServiceActor, ServiceChild, ServiceMessage};
+pub use supervision::service_actor::{ServiceActor, ServiceChild};
 pub use supervision::start::{
     ClusterParts, STUCK_AFTER, ServiceError, ServiceParts, Settings, SupervisionSettings, UNREADY_AFTER,
 };
@@ -137,4 +134,3 @@ pub use verification::refusals::VerificationError;
 pub use verification::settings::{
     ConfiguredKey, PairingChecker, ProofChecker, VerificationLimits, VerificationSettings,
 };
-pub use verification::verification_actor::{VerificationActor, VerificationCallError, VerificationMessage};

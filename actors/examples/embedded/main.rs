@@ -13,16 +13,16 @@ use std::error::Error;
 use std::time::Duration;
 
 use application::settings;
-use host::{Host, group};
+use host::Host;
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::protocol::eip712::RegistryDomain;
 use selfsame_actors::protocol::gateway::GatewayRequestState;
 use selfsame_actors::protocol::ids::{Commitment, CompressedKey};
 use selfsame_actors::protocol::registry::{CreateAccount, Operation};
 use selfsame_actors::protocol::{Address, U256};
-use selfsame_actors::ractor::{Actor, ActorRef, Message, call_t, pg};
+use selfsame_actors::ractor::{Actor, ActorRef, call_t, registry};
 use selfsame_actors::storage::{OpenOptions, Store};
-use selfsame_actors::{RegistryMessage, ServiceChild, ServiceEvent, ServiceParts, SupervisionSettings};
+use selfsame_actors::{RegistryMessage, ServiceChild, ServiceEvent, ServiceMessage, ServiceParts, SupervisionSettings};
 
 /// How long the answer to one message may take, in milliseconds.
 const PATIENCE_MS: u64 = 10_000;
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let (red, blue) = (service("red", folder.path())?, service("blue", folder.path())?);
     let (mut red_events, mut blue_events) = (red.subscribe(), blue.subscribe());
-    let services = vec![("red", red.clone()), ("blue", blue.clone())];
+    let services = vec![red.clone(), blue.clone()];
     let (host, hosting) = Actor::spawn(Some("host".to_owned()), Host, services).await?;
     red.running().await;
     blue.running().await;
@@ -49,14 +49,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while red_events.recv().await? != ServiceEvent::Started {}
     println!("red: gave up after {} panics, and was started again", plan.strikes(FaultPoint::BatcherSeal));
 
-    // The other one works, by messages to its actors.
+    // The other one works, by messages to its actor.
     for number in 0..ACCOUNTS {
         let request_id = create("blue", number).await?;
         expect_final("blue", request_id).await?;
     }
     println!("blue: {ACCOUNTS} accounts are final");
-    println!("blue: the proof has nullifier {}", person::verify(&find("blue", "verification").await, 7).await?);
-    println!("blue: {} signed in", person::sign_in(&find("blue", "sign-in").await, 7).await?);
+    println!("blue: the proof has nullifier {}", person::verify(&find("blue").await, 7).await?);
+    println!("blue: {} signed in", person::sign_in(&find("blue").await, 7).await?);
 
     // The same by its handles, and what it told meanwhile.
     let service = blue.running().await;
@@ -95,11 +95,11 @@ fn service(instance: &str, folder: &std::path::Path) -> Result<ServiceChild, Box
     Ok(ServiceChild::new(ServiceParts::new(settings, store)))
 }
 
-/// The actor in front of a part of a service.
-async fn find<M: Message>(instance: &str, part: &str) -> ActorRef<M> {
+/// The actor of a service, by its name.
+async fn find(instance: &str) -> ActorRef<ServiceMessage> {
     loop {
-        if let Some(member) = pg::get_members(&group(instance, part)).pop() {
-            return member.into();
+        if let Some(service) = registry::where_is(format!("{instance}/service")) {
+            return service.into();
         }
         tokio::task::yield_now().await;
     }
@@ -116,16 +116,16 @@ async fn create(instance: &str, number: u64) -> Result<RequestId, Box<dyn Error>
         offchain_signer_commitment: Commitment(U256::from(number + 1)),
     }
     .into();
-    let registry = find(instance, "registry").await;
-    let submit = |reply| RegistryMessage::Submit { submission: Box::new(operation.into()), reply };
-    Ok(call_t!(registry, submit, PATIENCE_MS)??.request_id)
+    let service = find(instance).await;
+    let submit = |reply| RegistryMessage::Submit { submission: Box::new(operation.into()), reply }.into();
+    Ok(call_t!(service, submit, PATIENCE_MS)??.request_id)
 }
 
 /// Waits until a request is final, and checks that it was carried out.
 async fn expect_final(instance: &str, request_id: RequestId) -> Result<(), Box<dyn Error>> {
-    let registry = find(instance, "registry").await;
-    let wait = |reply| RegistryMessage::WaitUntilFinal { request_id, patience: PATIENCE, reply };
-    match call_t!(registry, wait, PATIENCE_MS)??.ok_or("the registry forgot the request")?.status {
+    let service = find(instance).await;
+    let wait = |reply| RegistryMessage::WaitUntilFinal { request_id, patience: PATIENCE, reply }.into();
+    match call_t!(service, wait, PATIENCE_MS)??.ok_or("the registry forgot the request")?.status {
         GatewayRequestState::Finalized { .. } => Ok(()),
         state => Err(format!("{request_id} is {state:?}").into()),
     }

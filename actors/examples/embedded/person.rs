@@ -1,4 +1,4 @@
-//! What a person does, by messages to the actors of a service, on this node or on another one.
+//! What a person does, by messages to the actor of a service.
 
 use std::error::Error;
 use std::time::Duration;
@@ -6,8 +6,11 @@ use std::time::Duration;
 use selfsame_actors::protocol::ids::Nullifier;
 use selfsame_actors::protocol::sign_in::proof_request::AnswerMode;
 use selfsame_actors::protocol::sign_in::response::Delivery;
+use selfsame_actors::protocol::verification::request::VerificationRequest;
 use selfsame_actors::ractor::{ActorRef, call_t};
-use selfsame_actors::{Authorization, AuthorizationOrigin, OwnedSessionCookie, SignInMessage, VerificationMessage};
+use selfsame_actors::{
+    Authorization, AuthorizationOrigin, ServiceMessage, SessionCookie, SignInMessage, VerificationMessage,
+};
 
 use super::application::{APP, CALLBACK, authorization_request, sign_in_answer, verification_request};
 
@@ -18,33 +21,30 @@ const PATIENCE_MS: u64 = 60_000;
 const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
 
 /// Verifies a person's proof for an application, and returns the nullifier.
-pub async fn verify(verification: &ActorRef<VerificationMessage>, person: u64) -> Result<Nullifier, Box<dyn Error>> {
-    let verify = |reply| VerificationMessage::Verify {
-        relying_party: APP.to_owned(),
-        body: Box::new(verification_request(person, "vote", 5)),
-        source: None,
-        patience: PATIENCE,
-        reply,
-    };
-    let verified = call_t!(verification, verify, PATIENCE_MS)??;
+pub async fn verify(service: &ActorRef<ServiceMessage>, person: u64) -> Result<Nullifier, Box<dyn Error>> {
+    let request = Box::new(VerificationRequest::read(&verification_request(person, "vote", 5))?);
+    let (relying_party, source, patience) = (APP.to_owned(), None, PATIENCE);
+    let verify = |reply| VerificationMessage::Verify { relying_party, request, source, patience, reply }.into();
+    let verified = call_t!(service, verify, PATIENCE_MS)??;
     Ok(verified.nullifier.ok_or("a session proof")?.nullifier)
 }
 
 /// Signs a person in to the application, and returns the subject that the application sees.
-pub async fn sign_in(sign_in: &ActorRef<SignInMessage>, person: u64) -> Result<String, Box<dyn Error>> {
-    let (parameters, origin) = (authorization_request(), AuthorizationOrigin::default());
-    let authorize = |reply| SignInMessage::Authorize { parameters, origin, reply };
-    let Authorization::ProofRequested(begun) = call_t!(sign_in, authorize, PATIENCE_MS)?? else {
+pub async fn sign_in(service: &ActorRef<ServiceMessage>, person: u64) -> Result<String, Box<dyn Error>> {
+    let (parameters, origin) = (authorization_request().into_iter().collect(), AuthorizationOrigin::default());
+    let authorize = |reply| SignInMessage::Authorize { parameters, origin, reply }.into();
+    let Authorization::ProofRequested(begun) = call_t!(service, authorize, PATIENCE_MS)?? else {
         return Err("there is no session that could answer".into());
     };
     let transaction = begun.transaction.id;
     let (body, mode) = (Box::new(sign_in_answer(person, &begun.asked.signal)), AnswerMode::CrossDevice);
-    let answer = |reply| SignInMessage::Answer { transaction, body, mode, source: None, reply };
-    call_t!(sign_in, answer, PATIENCE_MS)??;
-    let (secret, session) = (begun.transaction.secret, OwnedSessionCookie::Unwanted);
-    let complete =
-        |reply| SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, session, reply };
-    let code = match call_t!(sign_in, complete, PATIENCE_MS)??.delivery {
+    let answer = |reply| SignInMessage::Answer { transaction, body, mode, source: None, reply }.into();
+    call_t!(service, answer, PATIENCE_MS)??;
+    let (secret, session) = (begun.transaction.secret, SessionCookie::Unwanted);
+    let complete = |reply| {
+        SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, session, reply }.into()
+    };
+    let code = match call_t!(service, complete, PATIENCE_MS)??.delivery {
         Delivery::Redirect { location } => {
             let query = location.split_once('?').ok_or("a redirect without a query")?.1.to_owned();
             let code = query.split('&').find_map(|pair| pair.strip_prefix("code="));
@@ -53,8 +53,8 @@ pub async fn sign_in(sign_in: &ActorRef<SignInMessage>, person: u64) -> Result<S
         Delivery::Post { .. } => return Err("the response type has another mode".into()),
     };
     let (client_id, redirect_uri) = (APP.to_owned(), Some(CALLBACK.to_owned()));
-    let exchange = |reply| SignInMessage::Exchange { client_id, code, redirect_uri, code_verifier: None, reply };
-    let token = call_t!(sign_in, exchange, PATIENCE_MS)??.access_token;
-    let live = call_t!(sign_in, |reply| SignInMessage::LiveToken { token, reply }, PATIENCE_MS)??;
+    let exchange = |reply| SignInMessage::Exchange { client_id, code, redirect_uri, code_verifier: None, reply }.into();
+    let token = call_t!(service, exchange, PATIENCE_MS)??.access_token;
+    let live = call_t!(service, |reply| SignInMessage::LiveToken { token, reply }.into(), PATIENCE_MS)??;
     Ok(live.ok_or("the token is not live")?.token.person.subject())
 }

@@ -12,7 +12,6 @@
 //! | [`blocks`] | the blocks that this service sealed last, the applied blocks as a stream, receipts |
 //! | [`head_signer`] | the registry's key, and the signed head |
 //! | [`handle`] | the registry's handle |
-//! | [`registry_actor`] | the handle as an actor, for other actors |
 
 pub(crate) mod actors;
 pub(crate) mod batcher;
@@ -22,7 +21,6 @@ pub(crate) mod head_signer;
 pub(crate) mod open_requests;
 pub(crate) mod publication;
 pub(crate) mod reader;
-pub(crate) mod registry_actor;
 pub(crate) mod request_tracker;
 pub(crate) mod submit;
 pub(crate) mod tree_maintainer;

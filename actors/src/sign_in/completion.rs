@@ -101,7 +101,7 @@ impl SignInHandle {
         id: TransactionId,
         secret: &str,
         shown: Shown<'_>,
-        session: SessionCookie<'_>,
+        session: &SessionCookie,
     ) -> Result<CompletedTransaction, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
         if let SessionCookie::HostOnly(session) | SessionCookie::Plain(session) = session {

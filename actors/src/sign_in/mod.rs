@@ -17,7 +17,6 @@
 //! | [`session_registry`] | the actor, and the messages to it |
 //! | [`signing_keys`] | keys of each algorithm: loading, publishing and making them |
 //! | [`keys`] | changes of the signing keys: in a running service, in the store of a stopped one |
-//! | [`sign_in_actor`] | the handle as an actor, for other actors |
 
 pub(crate) mod authorization;
 pub(crate) mod completion;
@@ -29,7 +28,6 @@ pub(crate) mod open_sign_ins;
 pub(crate) mod records;
 pub(crate) mod session_registry;
 pub(crate) mod sessions;
-pub(crate) mod sign_in_actor;
 pub(crate) mod signing_keys;
 pub(crate) mod tokens;
 pub(crate) mod transactions;

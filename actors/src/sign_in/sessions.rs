@@ -14,21 +14,21 @@ use super::handle::{SignInError, SignInHandle};
 use super::records::{ReadRecord, session_key, write};
 
 /// The session cookie of the caller that completes a transaction.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum SessionCookie<'a> {
+#[derive(Clone, PartialEq, Eq)]
+pub enum SessionCookie {
     /// The cookie of a browser, which only this service can have set (prefix `__Host-`): its
     /// sign-ins were made in this browser.
-    HostOnly(&'a str),
+    HostOnly(String),
     /// The cookie of a browser, which a sibling host or, over plain HTTP, the network may have
     /// planted: its sign-ins may be another person's.
-    Plain(&'a str),
+    Plain(String),
     /// A browser without a session cookie.
     Missing,
     /// A program, which has no session.
     Unwanted,
 }
 
-impl fmt::Debug for SessionCookie<'_> {
+impl fmt::Debug for SessionCookie {
     /// The name of the variant, without the cookie's secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -180,7 +180,7 @@ impl SignInHandle {
         &self,
         request: &KeptRequest,
         person: Person,
-        session: SessionCookie<'_>,
+        session: &SessionCookie,
         writes: &mut Vec<RecordWrite>,
     ) -> Result<Option<String>, SignInError> {
         let Some(client) = self.client(&request.client_id) else { return Ok(None) };

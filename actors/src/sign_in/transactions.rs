@@ -553,8 +553,8 @@ mod tests {
             ),
             format!("{:?}", AnswerBinding::ReturnUrl(secret())),
             format!("{:?}", AnswerBinding::Digits(secret())),
-            format!("{:?}", SessionCookie::HostOnly(SECRET)),
-            format!("{:?}", SessionCookie::Plain(SECRET)),
+            format!("{:?}", SessionCookie::HostOnly(secret())),
+            format!("{:?}", SessionCookie::Plain(secret())),
             format!(
                 "{:?}",
                 TokenResponse {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::sync::{broadcast, watch};
 
-use super::health::ActorHealth;
+use super::messages::ServiceMessage;
 use super::service::Service;
 use super::start::{ServiceError, ServiceParts};
 use super::supervisor::reason_of_end;
@@ -34,18 +34,6 @@ struct Child {
     service: watch::Sender<Option<Arc<Service>>>,
 }
 
-/// A message to the actor of a service.
-pub enum ServiceMessage {
-    /// Answer with the health of the service's actors.
-    Health(RpcReplyPort<Vec<ActorHealth>>),
-    /// Answer with the failures that keep the service from writing, a sentence each; see
-    /// [`Service::failures`].
-    Failures(RpcReplyPort<Vec<String>>),
-    /// The service ended by itself; see [`Service::failed`]. The actor fails with this error, and
-    /// its supervisor starts it again.
-    Failed(ServiceError),
-}
-
 impl ServiceChild {
     /// A child that is started with these parts, again after each end. Nothing is started yet.
     pub fn new(parts: ServiceParts) -> Self {
@@ -58,7 +46,7 @@ impl ServiceChild {
     }
 
     /// Starts the service as an actor that is linked to `supervisor`. Returns when the service
-    /// runs.
+    /// runs. Other actors call the service by messages to its actor.
     ///
     /// A service of this child that was killed or has failed ends first: its actors, its tasks and
     /// its committing thread. What was handed in to it is durable then, or was refused.
@@ -66,9 +54,8 @@ impl ServiceChild {
     /// # Errors
     /// [`SpawnErr`] with the [`ServiceError`]; no part of the service is left, so a later call can
     /// succeed.
-    pub async fn spawn(&self, supervisor: ActorCell) -> Result<ActorCell, SpawnErr> {
-        let spawned = Actor::spawn_linked(Some(self.name()), ServiceActor, self.clone(), supervisor).await?;
-        Ok(spawned.0.get_cell())
+    pub async fn spawn(&self, supervisor: ActorCell) -> Result<ActorRef<ServiceMessage>, SpawnErr> {
+        Ok(Actor::spawn_linked(Some(self.name()), ServiceActor, self.clone(), supervisor).await?.0)
     }
 
     /// The service that runs now; `None` while none does. What its handles hand in after its end is
@@ -120,7 +107,7 @@ impl ServiceChild {
 
 /// The actor of a service; see [`ServiceChild`].
 ///
-/// It fails when the supervisors of the service gave up or an actor is stuck, so that the
+/// It answers [`ServiceMessage`]s. It fails when the supervisors of the service gave up or an actor is stuck, so that the
 /// embedder's supervisor starts the service again. When it is stopped, it stops the service. When
 /// it is killed, the service's actors are killed with it, and what was handed in to the service
 /// becomes durable.
@@ -166,9 +153,14 @@ impl Actor for ServiceActor {
         message: ServiceMessage,
         state: &mut ServiceActorState,
     ) -> Result<(), ActorProcessingErr> {
+        let service = &state.service;
         match message {
-            ServiceMessage::Health(reply) => drop(reply.send(state.service.actors())),
-            ServiceMessage::Failures(reply) => drop(reply.send(state.service.failures())),
+            // With a handle alone: a service ends whether or not its answers have come.
+            ServiceMessage::Registry(message) => drop(tokio::spawn(message.answer(service.registry()))),
+            ServiceMessage::Verification(message) => drop(tokio::spawn(message.answer(service.verification()))),
+            ServiceMessage::SignIn(message) => drop(tokio::spawn(message.answer(service.sign_in()))),
+            ServiceMessage::Health(reply) => drop(reply.send(service.actors())),
+            ServiceMessage::Failures(reply) => drop(reply.send(service.failures())),
             ServiceMessage::Failed(error) => return Err(error.into()),
         }
         Ok(())

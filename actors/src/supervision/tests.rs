@@ -4,10 +4,10 @@
 mod children;
 mod following;
 mod heads;
+mod messages;
 mod metrics;
 #[cfg(feature = "fault-injection")]
 mod records;
-mod registry_actor;
 mod spans;
 
 use std::collections::HashSet;
@@ -112,12 +112,12 @@ impl SupervisedService {
     async fn stop(self) {
         timeout(PATIENCE, self.service.stop()).await.expect("the service stops");
     }
+}
 
-    /// The ids of all requests in blocks, in block order.
-    fn in_blocks(&self) -> Vec<RequestId> {
-        let block = |height| self.ledger.block(height).expect("the read succeeds").expect("the block exists");
-        (1..=self.ledger.head().height).flat_map(|height| block(height).entries).map(|entry| entry.request_id).collect()
-    }
+/// The ids of all requests in blocks, in block order.
+fn in_blocks(ledger: &EmbeddedLedger) -> Vec<RequestId> {
+    let block = |height| ledger.block(height).expect("the read succeeds").expect("the block exists");
+    (1..=ledger.head().height).flat_map(|height| block(height).entries).map(|entry| entry.request_id).collect()
 }
 
 /// Kills the actor of this name. An actor that is being restarted has no name for a moment.
@@ -219,7 +219,7 @@ async fn kill_under_load(instance: &'static str, actor: &'static str) {
     for request_id in &all {
         expect_finalized(&registry, request_id).await;
     }
-    let in_blocks = running.in_blocks();
+    let in_blocks = in_blocks(&running.ledger);
     assert_eq!(in_blocks.len(), all.len(), "each request is in one block");
     assert_eq!(HashSet::from_iter(in_blocks), all);
     assert_eq!(registry.statistics().accounts, CLIENTS * EACH);

@@ -10,7 +10,6 @@
 //! | [`pool`] | the actors: the pool and its workers; their messages, and what they share with the handle |
 //! | [`roots`] | the roots that proofs may be made against |
 //! | [`recording`] | the record of verified nullifiers, and the event of a request |
-//! | [`verification_actor`] | the handle as an actor, for other actors |
 
 pub(crate) mod handle;
 pub(crate) mod pool;
@@ -21,4 +20,3 @@ pub(crate) mod roots;
 pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
-pub(crate) mod verification_actor;

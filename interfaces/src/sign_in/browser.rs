@@ -202,11 +202,11 @@ const HOST_PREFIX: &str = "__Host-";
 const MOST_TRANSACTIONS: usize = 16;
 
 /// The session cookie of a browser; of several, one whose session has a sign-in.
-pub async fn session_cookie<'r>(sign_in: &SignIn, request: &'r Request) -> Result<SessionCookie<'r>, SignInError> {
+pub async fn session_cookie(sign_in: &SignIn, request: &Request) -> Result<SessionCookie, SignInError> {
     Ok(match live_session_secret(sign_in, request).await? {
         None => SessionCookie::Missing,
-        Some(secret) if sign_in.has_host_cookies() => SessionCookie::HostOnly(secret),
-        Some(secret) => SessionCookie::Plain(secret),
+        Some(secret) if sign_in.has_host_cookies() => SessionCookie::HostOnly(secret.to_owned()),
+        Some(secret) => SessionCookie::Plain(secret.to_owned()),
     })
 }
 

@@ -315,7 +315,7 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
     let digits = digits.as_deref().map(str::trim);
     sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
     let shown = Shown { return_secret: returned.as_deref(), digits };
-    let CompletedTransaction { delivery, new_session } = sign_in.handle.complete(id, &secret, shown, session).await?;
+    let CompletedTransaction { delivery, new_session } = sign_in.handle.complete(id, &secret, shown, &session).await?;
     let mut response = deliver(sign_in, request, delivery);
     if let Some(session) = new_session {
         set_session(sign_in, &mut response, &session);

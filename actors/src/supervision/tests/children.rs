@@ -20,7 +20,7 @@ async fn start_under_supervisor(instance: &'static str, child: &ServiceChild) ->
     let (id, child) = (child.name(), child.clone());
     let spawn_fn = SpawnFn::new(move |supervisor, _| {
         let child = child.clone();
-        async move { child.spawn(supervisor).await }
+        async move { Ok(child.spawn(supervisor).await?.get_cell()) }
     });
     let specs = vec![ChildSpec { id, restart: Restart::Permanent, spawn_fn, backoff_fn: None, reset_after: None }];
     let options = SupervisorOptions {
@@ -126,10 +126,9 @@ async fn a_service_stops_with_its_actor_and_can_be_started_again() {
         let service = running(&child).await;
         assert_eq!(service.registry().statistics().accounts, number);
         create_account(&service, number).await;
-        let asked: ActorRef<ServiceMessage> = actor.clone().into();
-        let failures = asked.call(ServiceMessage::Failures, Some(PATIENCE)).await.expect("the actor runs").unwrap();
+        let failures = actor.call(ServiceMessage::Failures, Some(PATIENCE)).await.expect("the actor runs").unwrap();
         assert_eq!(failures, Vec::<String>::new());
-        let health = asked.call(ServiceMessage::Health, Some(PATIENCE)).await.expect("the actor runs").unwrap();
+        let health = actor.call(ServiceMessage::Health, Some(PATIENCE)).await.expect("the actor runs").unwrap();
         let tracker = health.iter().find(|actor| actor.name == format!("{instance}/registry/request-tracker"));
         assert!(tracker.is_some_and(|actor| actor.is_responsive), "{health:?}");
         actor.stop_and_wait(None, Some(PATIENCE)).await.expect("the actor stops");

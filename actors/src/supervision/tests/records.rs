@@ -158,7 +158,7 @@ async fn sign_in(service: &Service) -> String {
 }
 
 /// Begins a sign-in, answers it and completes it for a caller with this cookie.
-async fn complete(service: &Service, session: SessionCookie<'_>) -> CompletedTransaction {
+async fn complete(service: &Service, session: SessionCookie) -> CompletedTransaction {
     let sign_in = service.sign_in();
     let target = Target { redirect_uri: REDIRECT_URI.to_owned(), mode: ResponseMode::Query, state: None };
     let request = AuthorizationRequest {
@@ -176,7 +176,7 @@ async fn complete(service: &Service, session: SessionCookie<'_>) -> CompletedTra
     let begun = sign_in.begin(request, None, None, None).await.expect("it begins");
     let asked = sign_in.proof_request(begun.id).expect("there is a request");
     sign_in.answer(begun.id, &answer(&asked.signal), AnswerMode::CrossDevice, None).await.expect("the proof holds");
-    sign_in.complete(begun.id, &begun.secret, Shown::default(), session).await.expect("complete")
+    sign_in.complete(begun.id, &begun.secret, Shown::default(), &session).await.expect("complete")
 }
 
 /// The applications of one browser are in its session alone, which only its cookie opens.
@@ -188,7 +188,7 @@ async fn a_browser_session_in_the_store_names_no_application_and_no_person() {
     let parts = ServiceParts::new(settings, store.clone()).records(records.clone()).clock(clock());
     let service = Service::start(parts).await.expect("the service starts");
     let first = complete(&service, SessionCookie::Missing).await.new_session.expect("a session");
-    let second = complete(&service, SessionCookie::HostOnly(&first)).await.new_session.expect("a session");
+    let second = complete(&service, SessionCookie::HostOnly(first.clone())).await.new_session.expect("a session");
     let sessions = records.of_kind(RecordKind::BrowserSession);
     assert_eq!(sessions.len(), 1, "the first session ended with the second");
     let nullifier = U256::from(7).to_be_bytes::<32>();

@@ -5,11 +5,11 @@
 
 #[path = "../../../../actors/examples/embedded/application.rs"]
 mod application;
-mod facades;
 mod host;
 mod kills;
 mod ledger;
 mod memory_ledger;
+mod messages;
 mod supervisor;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +21,14 @@ use selfsame_actors::protocol::ids::{Commitment, CompressedKey};
 use selfsame_actors::protocol::ledger::RequestId;
 use selfsame_actors::protocol::registry::{CreateAccount, Operation};
 use selfsame_actors::protocol::{Address, U256};
+use selfsame_actors::ractor::{Actor, ActorRef, RpcReplyPort, call_t};
 use selfsame_actors::storage::{OpenOptions, Store};
-use selfsame_actors::{RegistryHandle, Service, ServiceParts, Settings, Submission, SubmitError};
+use selfsame_actors::{RegistryHandle, ServiceChild, ServiceMessage, ServiceParts, Settings, Submission, SubmitError};
 use tempfile::TempDir;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep};
+
+use host::{Host, HostMessage};
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
 
@@ -37,11 +41,37 @@ fn new_store() -> (TempDir, Store) {
     (folder, store)
 }
 
-/// A service on a ledger in its own store.
-async fn start_service(settings: Settings) -> (TempDir, Service) {
-    let (folder, store) = new_store();
-    let service = Service::start(ServiceParts::new(settings, store)).await.expect("the service starts");
-    (folder, service)
+/// A service whose actor the test starts, under a supervisor that does not start it again.
+struct Embedded {
+    child: ServiceChild,
+    service: ActorRef<ServiceMessage>,
+    host: ActorRef<HostMessage>,
+    _folder: TempDir,
+}
+
+impl Embedded {
+    async fn start() -> Self {
+        let (folder, store) = new_store();
+        let child = ServiceChild::new(ServiceParts::new(application::settings(&new_instance()), store));
+        let (host, _) = Actor::spawn(None, Host, unbounded_channel().0).await.expect("the supervisor starts");
+        let service = child.spawn(host.get_cell()).await.expect("the service starts");
+        Self { child, service, host, _folder: folder }
+    }
+
+    /// Kills the service, and starts it again.
+    async fn kill(&mut self) {
+        self.service.kill_and_wait(Some(PATIENCE)).await.expect("the actor dies");
+        self.service = self.child.spawn(self.host.get_cell()).await.expect("the service starts again");
+    }
+
+    /// Sends a message and returns its answer.
+    async fn ask<M: Into<ServiceMessage>, R: Send + 'static>(&self, message: impl FnOnce(RpcReplyPort<R>) -> M) -> R {
+        call_t!(self.service, |reply| message(reply).into(), 60_000).expect("an answer")
+    }
+
+    async fn stop(self) {
+        self.service.stop_and_wait(None, Some(PATIENCE)).await.expect("the service stops");
+    }
 }
 
 /// An instance name that no other test uses.

@@ -1,49 +1,48 @@
-//! Verification and sign-in as actors: every message.
+//! Verification and sign-in by messages to the actor of a service: every message.
 
 use std::time::Duration;
 
 use selfsame_actors::protocol::sign_in::SigningAlgorithm;
 use selfsame_actors::protocol::sign_in::proof_request::AnswerMode;
 use selfsame_actors::protocol::sign_in::response::Delivery;
-use selfsame_actors::ractor::{Actor, ActorRef, Message, RpcReplyPort, call_t};
+use selfsame_actors::protocol::verification::request::VerificationRequest;
+use selfsame_actors::ractor::RpcReplyPort;
 use selfsame_actors::{
-    AnswerBinding, Authorization, AuthorizationCallError, AuthorizationOrigin, BegunSignIn, JwkParameters, LiveToken,
-    OwnedSessionCookie, Progress, Service, ServiceEvent, SignInActor, SignInCallError, SignInMessage, TokenResponse,
-    TransactionState, Verification, VerificationActor, VerificationCallError, VerificationMessage,
+    AnswerBinding, Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn, JwkParameters, LiveToken,
+    Progress, ServiceEvent, SessionCookie, SignInError, SignInMessage, TokenResponse, TransactionState, Verification,
+    VerificationError, VerificationMessage,
 };
 
 use super::application::{
-    APP, CALLBACK, ONCE, SECRET, authorization_request, root, settings, sign_in_answer, trusted, verification_request,
+    APP, CALLBACK, ONCE, SECRET, authorization_request, root, sign_in_answer, trusted, verification_request,
 };
-use super::{PATIENCE, new_instance, start_service};
+use super::{Embedded, PATIENCE};
 
-/// Sends a message and returns its answer.
-async fn ask<M: Message, R: Send + 'static>(actor: &ActorRef<M>, message: impl FnOnce(RpcReplyPort<R>) -> M) -> R {
-    call_t!(actor, message, 60_000).expect("an answer")
+type Verified = Result<Verification, VerificationError>;
+
+fn request(person: u64, action: &str, root: u64) -> Box<VerificationRequest> {
+    let body = verification_request(person, action, root);
+    Box::new(VerificationRequest::read(&body).expect("the request is well formed"))
 }
 
-type Verified = Result<Verification, VerificationCallError>;
-
 fn verify(person: u64, action: &str, root: u64) -> impl FnOnce(RpcReplyPort<Verified>) -> VerificationMessage {
-    let body = Box::new(verification_request(person, action, root));
+    let request = request(person, action, root);
     // The longest time that a caller can state.
     let (relying_party, source, patience) = (APP.to_owned(), None, Duration::MAX);
-    move |reply| VerificationMessage::Verify { relying_party, body, source, patience, reply }
+    move |reply| VerificationMessage::Verify { relying_party, request, source, patience, reply }
 }
 
 fn refusal(answer: Verified) -> (&'static str, Option<String>, Option<String>) {
-    match answer {
-        Err(VerificationCallError::Refused(body)) => (body.code, body.attribute, body.app_id),
-        other => panic!("{other:?}"),
-    }
+    let error = answer.expect_err("it is refused");
+    let attribute = error.attribute().map(|attribute| attribute.into_owned());
+    (error.code(), attribute, error.app_id().map(str::to_owned))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proofs_are_verified_by_messages() {
-    let (_folder, service) = start_service(settings(&new_instance())).await;
-    let (actor, _) = Actor::spawn(None, VerificationActor, service.verification()).await.expect("the actor starts");
-    let mut events = service.subscribe();
-    let verified = ask(&actor, verify(1, ONCE, 5)).await.expect("the proof holds");
+    let embedded = Embedded::start().await;
+    let mut events = embedded.child.subscribe();
+    let verified = embedded.ask(verify(1, ONCE, 5)).await.expect("the proof holds");
     let seen = verified.nullifier.expect("it is recorded");
     let recorded = ServiceEvent::NullifierRecorded {
         app_id: APP.to_owned(),
@@ -58,79 +57,66 @@ async fn proofs_are_verified_by_messages() {
     assert!(verified.results[0].success);
 
     let app = Some(APP.to_owned());
-    let again = refusal(ask(&actor, verify(1, ONCE, 5)).await);
+    let again = refusal(embedded.ask(verify(1, ONCE, 5)).await);
     assert_eq!(again, ("max_verifications_reached", Some("action".to_owned()), app.clone()));
-    let unknown = ask(&actor, verify(2, "a", 6)).await;
-    match &unknown {
-        Err(VerificationCallError::Refused(body)) => {
-            let results = body.results.as_ref().expect("each proof has a result");
-            assert_eq!(results[0].code, Some("invalid_merkle_root"));
-        }
-        other => panic!("{other:?}"),
-    }
+    let unknown = embedded.ask(verify(2, "a", 6)).await;
+    let results = unknown.as_ref().expect_err("it is refused").results().expect("each proof has a result");
+    assert_eq!(results[0].code, Some("invalid_merkle_root"));
     assert_eq!(refusal(unknown), ("all_verifications_failed", None, app));
 
     // A root is trusted, and taken back.
     let trust = |reply| VerificationMessage::TrustRoot { root: trusted(root(6)), reply };
-    assert_eq!(ask(&actor, trust).await, Ok(()));
-    assert!(ask(&actor, verify(2, "a", 6)).await.is_ok());
+    embedded.ask(trust).await.expect("it is recorded");
+    assert!(embedded.ask(verify(2, "a", 6)).await.is_ok());
     let remove = |reply| VerificationMessage::RemoveRoot { root: root(6), reply };
-    assert_eq!(ask(&actor, remove).await, Ok(true));
-    assert_eq!(ask(&actor, remove).await, Ok(false));
-    assert!(ask(&actor, verify(3, "a", 6)).await.is_err());
+    assert!(embedded.ask(remove).await.expect("it is recorded"));
+    assert!(!embedded.ask(remove).await.expect("it is recorded"));
+    assert!(embedded.ask(verify(3, "a", 6)).await.is_err());
 
-    // A body that is no request, and a relying party that does not exist.
-    let malformed = |reply| VerificationMessage::Verify {
-        relying_party: APP.to_owned(),
-        body: Box::new(serde_json::json!({ "protocol_version": "3.0" })),
-        source: None,
-        patience: PATIENCE,
-        reply,
-    };
-    assert_eq!(refusal(ask(&actor, malformed).await).0, "validation_error");
+    // A relying party that does not exist, and no time.
     let elsewhere = |reply| VerificationMessage::Verify {
         relying_party: "app_staging_other".to_owned(),
-        body: Box::new(verification_request(1, "a", 5)),
+        request: request(1, "a", 5),
         source: None,
         patience: PATIENCE,
         reply,
     };
-    assert_eq!(refusal(ask(&actor, elsewhere).await), ("app_not_migrated", None, None));
+    assert_eq!(refusal(embedded.ask(elsewhere).await), ("app_not_migrated", None, None));
     let at_once = |reply| VerificationMessage::Verify {
         relying_party: APP.to_owned(),
-        body: Box::new(verification_request(1, "a", 5)),
+        request: request(1, "a", 5),
         source: None,
         patience: Duration::ZERO,
         reply,
     };
-    let late = ask(&actor, at_once).await;
-    assert!(matches!(late, Err(VerificationCallError::Unavailable { .. })), "{late:?}");
-    service.stop_actors().await;
+    let late = embedded.ask(at_once).await;
+    assert!(matches!(late, Err(VerificationError::Unavailable { .. })), "{late:?}");
+    embedded.stop().await;
 }
 
-/// A running service with sign-in as an actor.
+/// A running service, where people sign in by messages.
 struct SignInByMessages {
-    actor: ActorRef<SignInMessage>,
-    service: Service,
-    _folder: tempfile::TempDir,
+    embedded: Embedded,
+    issuer: String,
 }
 
 impl SignInByMessages {
     async fn start() -> Self {
-        let (folder, service) = start_service(settings(&new_instance())).await;
-        let (actor, _) = Actor::spawn(None, SignInActor, service.sign_in()).await.expect("the actor starts");
-        Self { actor, service, _folder: folder }
+        let embedded = Embedded::start().await;
+        let service = embedded.child.running().await;
+        let issuer = service.sign_in().provider().issuer.clone();
+        Self { embedded, issuer }
     }
 
     async fn ask<R: Send + 'static>(&self, message: impl FnOnce(RpcReplyPort<R>) -> SignInMessage) -> R {
-        ask(&self.actor, message).await
+        self.embedded.ask(message).await
     }
 
     async fn authorize(
         &self,
         more: &[(&str, &str)],
         session: Option<&str>,
-    ) -> Result<Authorization, AuthorizationCallError> {
+    ) -> Result<Authorization, AuthorizationError> {
         let mut parameters = authorization_request();
         parameters.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
         parameters.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
@@ -138,6 +124,7 @@ impl SignInByMessages {
             sessions: session.into_iter().map(str::to_owned).collect(),
             ..AuthorizationOrigin::default()
         };
+        let parameters = parameters.into_iter().collect();
         self.ask(|reply| SignInMessage::Authorize { parameters, origin, reply }).await
     }
 
@@ -149,19 +136,19 @@ impl SignInByMessages {
         }
     }
 
-    async fn answer(&self, begun: &BegunSignIn, person: u64) -> Result<AnswerBinding, SignInCallError> {
+    async fn answer(&self, begun: &BegunSignIn, person: u64) -> Result<AnswerBinding, SignInError> {
         let (transaction, mode) = (begun.transaction.id, AnswerMode::CrossDevice);
         let body = Box::new(sign_in_answer(person, &begun.asked.signal));
         self.ask(|reply| SignInMessage::Answer { transaction, body, mode, source: None, reply }).await
     }
 
-    async fn follow(&self, begun: &BegunSignIn, seen: Progress) -> Result<Progress, SignInCallError> {
+    async fn follow(&self, begun: &BegunSignIn, seen: Progress) -> Result<Progress, SignInError> {
         let (transaction, secret) = (begun.transaction.id, begun.transaction.secret.clone());
         let patience = PATIENCE;
         self.ask(|reply| SignInMessage::Follow { transaction, secret, seen, patience, source: None, reply }).await
     }
 
-    async fn exchange(&self, code: &str) -> Result<TokenResponse, SignInCallError> {
+    async fn exchange(&self, code: &str) -> Result<TokenResponse, SignInError> {
         let (client_id, code, redirect_uri) = (APP.to_owned(), code.to_owned(), Some(CALLBACK.to_owned()));
         self.ask(|reply| SignInMessage::Exchange { client_id, code, redirect_uri, code_verifier: None, reply }).await
     }
@@ -186,17 +173,17 @@ async fn a_person_signs_in_by_messages() {
     let begun = sign_in.begin().await;
     let transaction = begun.transaction.id;
     let asked = sign_in.ask(|reply| SignInMessage::ProofRequest { transaction, reply }).await;
-    assert_eq!(asked.as_ref(), Ok(&begun.asked));
+    assert_eq!(asked.expect("it waits for a proof"), begun.asked);
     assert_eq!(begun.target.state.as_deref(), Some("s"));
 
     // The browser learns of the answer while it waits.
     let (followed, answered) =
         tokio::join!(sign_in.follow(&begun, begun.transaction.progress()), sign_in.answer(&begun, 1));
-    assert_eq!(followed.map(|progress| progress.state), Ok(TransactionState::Answered));
-    assert_eq!(answered, Ok(AnswerBinding::Secret));
+    assert_eq!(followed.expect("the browser may follow").state, TransactionState::Answered);
+    assert_eq!(answered.expect("the proof holds"), AnswerBinding::Secret);
     let secret = begun.transaction.secret.clone();
-    let session = OwnedSessionCookie::Missing;
-    let mut events = sign_in.service.subscribe();
+    let session = SessionCookie::Missing;
+    let mut events = sign_in.embedded.child.subscribe();
     let complete =
         |reply| SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, session, reply };
     let completed = sign_in.ask(complete).await.expect("it is answered");
@@ -229,37 +216,39 @@ async fn a_person_signs_in_by_messages() {
     assert!(parameter(&delivery, "code").is_some());
     assert!(matches!(events.try_recv(), Ok(ServiceEvent::SignedIn { from_session: true, .. })), "it is told");
     let end = |reply| SignInMessage::EndSession { session: browser.clone(), reply };
-    assert_eq!(sign_in.ask(end).await, Ok(()));
+    sign_in.ask(end).await.expect("the session ends");
     let asked_again = sign_in.authorize(&[], Some(&browser)).await.expect("the request is valid");
     assert!(matches!(asked_again, Authorization::ProofRequested(_)));
 
     let (client_id, token) = (APP.to_owned(), tokens.access_token.clone());
-    assert_eq!(sign_in.ask(|reply| SignInMessage::RevokeToken { client_id, token, reply }).await, Ok(()));
+    let revoked = sign_in.ask(|reply| SignInMessage::RevokeToken { client_id, token, reply }).await;
+    revoked.expect("the token is the client's");
     assert_eq!(sign_in.live_token(&tokens.access_token).await, None);
     let reused = sign_in.exchange(&code).await;
-    assert!(matches!(reused, Err(SignInCallError::CodeReused(_))), "{reused:?}");
-    sign_in.service.stop_actors().await;
+    assert!(matches!(reused, Err(SignInError::CodeReused(_))), "{reused:?}");
+    sign_in.embedded.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_client_does_wrong_at_sign_in_is_told_by_messages() {
     let sign_in = SignInByMessages::start().await;
     let rejected = |error| match error {
-        SignInCallError::Rejected(body) => (body.code, body.attribute),
+        SignInError::Rejected(rejection) => (rejection.body().code, rejection.body().attribute),
         other => panic!("{other:?}"),
     };
     // Without a registered redirect URI the error is for a page, with one it is for the
     // application.
     let page = sign_in.authorize(&[("redirect_uri", "https://other.example/")], None).await;
-    let AuthorizationCallError { delivery, error } = page.expect_err("it is refused");
-    assert_eq!((delivery, rejected(error)), (None, ("invalid_redirect_uri", Some("redirect_uri"))));
+    let AuthorizationError { target, error } = page.expect_err("it is refused");
+    assert_eq!((target, rejected(error)), (None, ("invalid_redirect_uri", Some("redirect_uri"))));
     let silent = sign_in.authorize(&[("prompt", "none")], None).await.expect_err("it is refused");
-    let delivery = silent.delivery.expect("it is sent to the application");
+    let target = silent.target.expect("it is sent to the application");
+    let delivery = target.deliver_error(&silent.error.to_rejection(), &sign_in.issuer);
     assert_eq!(parameter(&delivery, "error").as_deref(), Some("login_required"));
 
     let begun = sign_in.begin().await;
     let wrong = sign_in.answer(&BegunSignIn { asked: other_signal(&begun), ..begun.clone() }, 1).await;
-    assert!(matches!(&wrong, Err(SignInCallError::Proof { code, .. }) if code == "invalid_proof"), "{wrong:?}");
+    assert!(matches!(&wrong, Err(SignInError::Proof(failed)) if failed.code() == "invalid_proof"), "{wrong:?}");
     let transaction = begun.transaction.id;
     let stranger = |reply| SignInMessage::Cancel { transaction, secret: "another".to_owned(), reply };
     assert_eq!(rejected(sign_in.ask(stranger).await.expect_err("it is refused")).0, "not_found");
@@ -270,11 +259,12 @@ async fn what_a_client_does_wrong_at_sign_in_is_told_by_messages() {
 
     let begun = sign_in.begin().await;
     let transaction = begun.transaction.id;
-    assert_eq!(sign_in.ask(|reply| SignInMessage::Refuse { transaction, reply }).await, Ok(()));
+    let refused = sign_in.ask(|reply| SignInMessage::Refuse { transaction, reply }).await;
+    refused.expect("a person may refuse");
     let late = sign_in.answer(&begun, 1).await.expect_err("it is answered");
     assert_eq!(rejected(late).0, "invalid_request");
     assert_eq!(rejected(sign_in.exchange("no code").await.expect_err("there is no such code")).0, "invalid_grant");
-    sign_in.service.stop_actors().await;
+    sign_in.embedded.stop().await;
 }
 
 fn other_signal(begun: &BegunSignIn) -> selfsame_actors::ProofRequest {
