@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use selfsame_actors::Clock;
-use selfsame_interfaces::http::{AuditTrail, Shutdown};
+use selfsame_interfaces::http::{AuditOutcome, AuditTrail, Shutdown};
 use selfsame_interfaces::operator::{BackupHealth, BackupStatistics, FailedBackup, ScheduleProgress, time_text};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Backup, BackupContent, BackupProgress, BackupState};
@@ -136,7 +136,7 @@ impl Backups {
         self.changes.send_replace(());
         if begun_by == BegunBy::Schedule {
             // A call of the operator has the event of its request.
-            self.audit.write_own("backup_begun", "success", &backup.folder, None);
+            self.audit.write_own("backup_begun", AuditOutcome::Success, &backup.folder, None);
         }
         let (state, changes, running) = (Arc::clone(&self.state), Arc::clone(&self.changes), Arc::clone(&self.running));
         let audit = Arc::clone(&self.audit);
@@ -156,7 +156,7 @@ impl Backups {
             };
             log(&target, begun_by, &made, took);
             let error = made.as_ref().err().map(String::as_str);
-            let outcome = if error.is_some() { "failed" } else { "success" };
+            let outcome = if error.is_some() { AuditOutcome::Failed } else { AuditOutcome::Success };
             audit.write_own("backup_made", outcome, &target.display().to_string(), error);
             lock(&state).end(id, made, now, took);
             changes.send_replace(());
@@ -169,7 +169,7 @@ impl Backups {
         let made = Err(message);
         log(target, begun_by, &made, Duration::ZERO);
         let error = made.as_ref().err().map(String::as_str);
-        self.audit.write_own("backup_begun", "refused", &target.display().to_string(), error);
+        self.audit.write_own("backup_begun", AuditOutcome::Refused, &target.display().to_string(), error);
         let mut state = lock(&self.state);
         let id = state.add(target, begun_by, now).id;
         state.end(id, made, now, Duration::ZERO);

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::{hex, keccak256};
@@ -108,6 +108,63 @@ const MOST_NETWORKS: usize = 256;
 /// The longest text about what a request concerns, in characters. A client may have sent the text.
 const MOST_CONCERNS: usize = 200;
 
+/// Makes [`AuditOutcome`] from the one table of the outcomes and their names.
+macro_rules! outcomes {
+    ($($(#[$description:meta])+ $outcome:ident = $name:literal,)+) => {
+        /// What became of an audited request, or of what the service did by itself.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum AuditOutcome {
+            $($(#[$description])+ $outcome,)+
+        }
+
+        impl AuditOutcome {
+            const COUNT: usize = [$(Self::$outcome),+].len();
+
+            /// The name in events and metrics.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$outcome => $name,)+
+                }
+            }
+        }
+    };
+}
+
+outcomes! {
+    /// It was done.
+    Success = "success",
+    /// It was done, and had been done before.
+    SuccessAgain = "success_again",
+    /// It was done, and the sessions were ended.
+    SuccessSessionsEnded = "success_sessions_ended",
+    /// The browser's session answered.
+    GrantedFromSession = "granted_from_session",
+    /// The browser's sign-in was under way already, and goes on.
+    AlreadyUnderWay = "already_under_way",
+    /// A person was asked for a confirmation.
+    Asked = "asked",
+    /// There is no session to end.
+    NoSession = "no_session",
+    /// The person refused.
+    RefusedByPerson = "refused_by_person",
+    /// The person's wallet made no proof.
+    RefusedByWallet = "refused_by_wallet",
+    /// The person cancelled the sign-in.
+    CancelledByPerson = "cancelled_by_person",
+    /// The person was shown why there is no proof.
+    ShownWhyNoProof = "shown_why_no_proof",
+    /// A code that has given a token was used again.
+    CodeReused = "code_reused",
+    /// The request is not valid, or its caller may not make it.
+    Refused = "refused",
+    /// A limit was reached.
+    Limited = "limited",
+    /// The service failed.
+    Failed = "failed",
+    /// The client closed its connection before the answer.
+    Abandoned = "abandoned",
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
     event: &'static str,
@@ -132,19 +189,21 @@ impl AuditTrail {
     }
 
     /// How many events of this name and outcome there were since the start.
-    pub fn count(&self, event: &'static str, outcome: &'static str) -> u64 {
-        self.events.get(&Labels { event, outcome }).map_or(0, |count| count.get())
+    pub fn count(&self, event: &'static str, outcome: AuditOutcome) -> u64 {
+        self.events.get(&Labels { event, outcome: outcome.name() }).map_or(0, |count| count.get())
     }
 
     /// Writes the event of a request. `status` is that of its answer; `None` when the client closed
     /// its connection before.
-    fn write(&self, event: &'static str, notes: &AuditNotes, status: Option<StatusCode>, source: Source) {
+    fn write(&self, route: &AuditedRoute, notes: &AuditNotes, status: Option<StatusCode>, source: Source) {
         let notes = notes.lock().as_deref().cloned().unwrap_or_default();
-        let outcome = notes.outcome.unwrap_or_else(|| outcome_of(status));
+        let noted = notes.outcome.unwrap_or_else(|| outcome_of(status));
+        let (event, outcome) = (route.event, noted.name());
         let labels = Labels { event, outcome };
-        self.events.get_or_create(&labels).inc();
+        let counter = || Counter::clone(&self.events.get_or_create(&labels));
+        route.counters[noted as usize].get_or_init(counter).inc();
         let source = origin(source);
-        let suppressed = match is_refusal(outcome, status, notes.is_alarm) {
+        let suppressed = match is_refusal(noted, status, notes.is_alarm) {
             false => Suppressed::default(),
             true => {
                 let is_limited = !notes.is_alarm && status.is_some_and(is_past_limit);
@@ -174,7 +233,8 @@ impl AuditTrail {
     }
 
     /// Writes an event that belongs to no request: `concerns` and `reason` as in [`AuditNotes`].
-    pub fn write_own(&self, event: &'static str, outcome: &'static str, concerns: &str, reason: Option<&str>) {
+    pub fn write_own(&self, event: &'static str, outcome: AuditOutcome, concerns: &str, reason: Option<&str>) {
+        let outcome = outcome.name();
         self.events.get_or_create(&Labels { event, outcome }).inc();
         tracing::info!(target: AUDIT_TARGET, event, outcome, concerns, reason);
     }
@@ -193,9 +253,10 @@ impl AuditTrail {
 
 /// Whether the event of a request is thinned: it was refused, failed or was abandoned, it has done
 /// nothing, or it is an alarm, which may be repeated at will.
-fn is_refusal(outcome: &str, status: Option<StatusCode>, is_alarm: bool) -> bool {
+fn is_refusal(outcome: AuditOutcome, status: Option<StatusCode>, is_alarm: bool) -> bool {
+    use AuditOutcome::{Asked, Limited, NoSession, Refused};
     let is_success = status.is_some_and(|status| status.is_success() || status.is_redirection());
-    is_alarm || !is_success || ["refused", "limited", "no_session", "asked"].contains(&outcome)
+    is_alarm || !is_success || matches!(outcome, Refused | Limited | NoSession | Asked)
 }
 
 /// How many events were left out before one that is written; `None` when all were written.
@@ -277,39 +338,48 @@ fn is_past_limit(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
-fn outcome_of(status: Option<StatusCode>) -> &'static str {
+fn outcome_of(status: Option<StatusCode>) -> AuditOutcome {
     match status {
-        None => "abandoned",
-        Some(StatusCode::TOO_MANY_REQUESTS) => "limited",
-        Some(status) if status.is_client_error() => "refused",
-        Some(status) if status.is_server_error() => "failed",
-        Some(_) => "success",
+        None => AuditOutcome::Abandoned,
+        Some(StatusCode::TOO_MANY_REQUESTS) => AuditOutcome::Limited,
+        Some(status) if status.is_client_error() => AuditOutcome::Refused,
+        Some(status) if status.is_server_error() => AuditOutcome::Failed,
+        Some(_) => AuditOutcome::Success,
     }
 }
 
 /// Which requests to a route have an event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct AuditedRoute {
     /// Name of the event.
     pub event: &'static str,
     /// Whether only requests that are not answered with success have one.
-    pub only_refusals: bool,
+    only_refusals: bool,
+    /// The counter of each outcome, in their order, since the outcome was seen first. No request
+    /// looks for one in the family.
+    counters: [OnceLock<Counter>; AuditOutcome::COUNT],
+}
+
+impl AuditedRoute {
+    pub fn new(event: &'static str, only_refusals: bool) -> Self {
+        Self { event, only_refusals, counters: Default::default() }
+    }
 }
 
 /// A request to an audited route. Its event is written when this is dropped, so exactly once, also
 /// when the client closes its connection or the handler panics.
 pub(super) struct AuditedRequest<'a> {
-    pub trail: &'a AuditTrail,
-    pub route: AuditedRoute,
+    trail: &'a AuditTrail,
+    route: &'a AuditedRoute,
     pub notes: AuditNotes,
-    pub source: Source,
+    source: Source,
     /// The status of the answer, once there is one.
     pub status: Option<StatusCode>,
 }
 
 impl<'a> AuditedRequest<'a> {
     /// A request to an audited route, without notes and without an answer.
-    pub fn new(trail: &'a AuditTrail, route: AuditedRoute, source: Source) -> Self {
+    pub fn new(trail: &'a AuditTrail, route: &'a AuditedRoute, source: Source) -> Self {
         Self { trail, route, notes: AuditNotes::new(), source, status: None }
     }
 }
@@ -318,7 +388,7 @@ impl Drop for AuditedRequest<'_> {
     fn drop(&mut self) {
         let is_success = self.status.is_some_and(|status| status.is_success());
         if !(self.route.only_refusals && is_success) {
-            self.trail.write(self.route.event, &self.notes, self.status, self.source);
+            self.trail.write(self.route, &self.notes, self.status, self.source);
         }
     }
 }
@@ -336,7 +406,7 @@ pub struct AuditNotes(Option<Arc<Mutex<Notes>>>);
 
 #[derive(Clone, Debug, Default)]
 struct Notes {
-    outcome: Option<&'static str>,
+    outcome: Option<AuditOutcome>,
     client: Option<String>,
     concerns: Option<String>,
     person: Option<[u8; 32]>,
@@ -350,14 +420,13 @@ impl AuditNotes {
         Self(Some(Arc::default()))
     }
 
-    /// What happened, where the status of the answer does not say it: by default it is `success`,
-    /// `refused`, `limited` or `failed`.
-    pub fn outcome(&self, outcome: &'static str) {
+    /// What happened, where the status of the answer does not say it.
+    pub fn outcome(&self, outcome: AuditOutcome) {
         self.change(|notes| notes.outcome = Some(outcome));
     }
 
     /// An outcome that an operator has to look at.
-    pub fn alarm(&self, outcome: &'static str) {
+    pub fn alarm(&self, outcome: AuditOutcome) {
         self.change(|notes| (notes.outcome, notes.is_alarm) = (Some(outcome), true));
     }
 
@@ -380,7 +449,7 @@ impl AuditNotes {
     /// The request is rejected on a page or at the application, with a status of success.
     pub fn rejected(&self, error: &impl InterfaceError) {
         tracing::debug!(reason = error.reason(), "rejected");
-        self.outcome("refused");
+        self.outcome(AuditOutcome::Refused);
         self.reason(|| error.reason());
     }
 
@@ -421,19 +490,23 @@ mod tests {
         for (status, expected) in
             [(200, "success"), (303, "success"), (401, "refused"), (429, "limited"), (503, "failed")]
         {
-            assert_eq!(outcome_of(StatusCode::from_u16(status).ok()), expected);
+            assert_eq!(outcome_of(StatusCode::from_u16(status).ok()).name(), expected);
         }
-        assert_eq!(outcome_of(None), "abandoned");
-        let trail = trail([1; 32]);
+        assert_eq!(outcome_of(None).name(), "abandoned");
+        let (trail, route) = (trail([1; 32]), AuditedRoute::new("token", false));
         let notes = AuditNotes::new();
-        notes.clone().alarm("code_reused");
+        notes.clone().alarm(AuditOutcome::CodeReused);
         let source = Source::Address("127.0.0.1".parse().unwrap());
-        trail.write("token", &notes, Some(StatusCode::BAD_REQUEST), source);
+        trail.write(&route, &notes, Some(StatusCode::BAD_REQUEST), source);
         for _ in 0..3 {
-            trail.write("token", &AuditNotes::default(), Some(StatusCode::TOO_MANY_REQUESTS), source);
+            trail.write(&route, &AuditNotes::default(), Some(StatusCode::TOO_MANY_REQUESTS), source);
         }
-        let count = |outcome| trail.events.get_or_create(&Labels { event: "token", outcome }).get();
-        assert_eq!((count("code_reused"), count("refused"), count("limited")), (1, 0, 3));
+        // Another route with the same event counts together with it.
+        let other = AuditedRoute::new("token", false);
+        trail.write(&other, &AuditNotes::default(), Some(StatusCode::TOO_MANY_REQUESTS), source);
+        let count = |outcome| trail.count("token", outcome);
+        let counts = (count(AuditOutcome::CodeReused), count(AuditOutcome::Refused), count(AuditOutcome::Limited));
+        assert_eq!(counts, (1, 0, 4));
     }
 
     #[test]
@@ -480,18 +553,18 @@ mod tests {
     fn events_of_requests_that_did_something_are_all_written() {
         let status = |status| StatusCode::from_u16(status).ok();
         for (outcome, code, is_alarm, expected) in [
-            ("success", 200, false, false),
-            ("success", 303, false, false),
-            ("refused_by_person", 200, false, false),
-            ("refused", 303, false, true),
-            ("refused", 400, false, true),
-            ("no_session", 200, false, true),
-            ("code_reused", 400, true, true),
-            ("failed", 500, false, true),
+            (AuditOutcome::Success, 200, false, false),
+            (AuditOutcome::Success, 303, false, false),
+            (AuditOutcome::RefusedByPerson, 200, false, false),
+            (AuditOutcome::Refused, 303, false, true),
+            (AuditOutcome::Refused, 400, false, true),
+            (AuditOutcome::NoSession, 200, false, true),
+            (AuditOutcome::CodeReused, 400, true, true),
+            (AuditOutcome::Failed, 500, false, true),
         ] {
-            assert_eq!(is_refusal(outcome, status(code), is_alarm), expected, "{outcome} {code}");
+            assert_eq!(is_refusal(outcome, status(code), is_alarm), expected, "{outcome:?} {code}");
         }
-        assert!(is_refusal("abandoned", None, false));
+        assert!(is_refusal(AuditOutcome::Abandoned, None, false));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use selfsame_actors::faults::{FaultPoint, FaultScope, pass};
 use selfsame_protocol::time::RetryAfter;
 use tracing::{Instrument, error_span, field};
 
-use super::audit::{AccessLog, Answered, AuditTrail, AuditedRequest};
+use super::audit::{AccessLog, Answered, AuditOutcome, AuditTrail, AuditedRequest};
 use super::exchange::{Exchange, name_of};
 use super::request::{ReceivedBody, Request, RequestBody};
 use super::response::{Rejection, Response};
@@ -106,7 +106,7 @@ async fn answer(
     // The route is found before anything is refused, so that a refused request has its event too.
     let route = target.route(&method, head.uri.path());
     let mut audited = match &route {
-        Ok(Route { audited: Some(route), .. }) => Some(AuditedRequest::new(trail, *route, source)),
+        Ok(Route { audited: Some(route), .. }) => Some(AuditedRequest::new(trail, route, source)),
         _ => None,
     };
     let audit = audited.as_ref().map(|audited| audited.notes.clone()).unwrap_or_default();
@@ -128,7 +128,7 @@ async fn answer(
     let handled = match is_within_limits {
         true => handle(target, route, request, request_timeout).await,
         false => {
-            audit.outcome("limited");
+            audit.outcome(AuditOutcome::Limited);
             Err(Rejection::Unavailable { retry_after: RetryAfter::SOON })
         }
     };

@@ -71,7 +71,7 @@ mod server;
 mod tests;
 mod tls;
 
-pub use audit::{AUDIT_TARGET, AccessLog, AuditNotes, AuditTrail};
+pub use audit::{AUDIT_TARGET, AccessLog, AuditNotes, AuditOutcome, AuditTrail};
 pub use authorization::{Authorization, challenge};
 pub use dispatch::{RequestId, X_REQUEST_ID};
 pub use exchange::{Shutdown, ShutdownTrigger, shutdown, source_address};

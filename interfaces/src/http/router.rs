@@ -198,13 +198,13 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// Every request to the route that was added last has an event in the audit trail, also one
     /// that is refused before its handler runs.
     pub fn audited(self, event: &'static str) -> Self {
-        self.audited_as(AuditedRoute { event, only_refusals: false })
+        self.audited_as(AuditedRoute::new(event, false))
     }
 
     /// Every request to the route that was added last has an event in the audit trail, unless it is
     /// answered with success.
     pub fn audited_refusals(self, event: &'static str) -> Self {
-        self.audited_as(AuditedRoute { event, only_refusals: true })
+        self.audited_as(AuditedRoute::new(event, true))
     }
 
     /// Every answer of the route that was added last says that it is deprecated, refusals by its

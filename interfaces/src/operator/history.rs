@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use super::OperatorError;
 use super::setup::Operator;
-use crate::http::{AuditTrail, Metrics, Request, Response, Shutdown, json};
+use crate::http::{AuditOutcome, AuditTrail, Metrics, Request, Response, Shutdown, json};
 
 // Records the numbers of the last ten minutes, for the curves of the page.
 
@@ -155,8 +155,8 @@ impl Counts {
             operations: service.registry().final_seconds(),
             commits: service.registry().commit_seconds(),
             proof_waits: service.verification().wait_seconds(),
-            sign_ins: audit.count("sign_in_completed", "success")
-                + audit.count("sign_in_begun", "granted_from_session"),
+            sign_ins: audit.count("sign_in_completed", AuditOutcome::Success)
+                + audit.count("sign_in_begun", AuditOutcome::GrantedFromSession),
         }
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::OperatorError;
 use super::setup::Operator;
-use crate::http::{Request, Response, json};
+use crate::http::{AuditOutcome, Request, Response, json};
 
 // What came of the last reload of the configuration, and how one is asked for.
 
@@ -96,7 +96,10 @@ pub async fn reload(operator: Arc<Operator>, request: Request) -> Result<Respons
     let (answer, answered) = oneshot::channel();
     operator.reloads.send(answer).await.map_err(|_| OperatorError::NoReload)?;
     let report = answered.await.map_err(|_| OperatorError::NoReload)?;
-    request.audit().outcome(report.outcome.name());
+    request.audit().outcome(match report.outcome {
+        ReloadOutcome::Success => AuditOutcome::Success,
+        ReloadOutcome::Refused => AuditOutcome::Refused,
+    });
     Ok(json(StatusCode::OK, &report))
 }
 

@@ -19,7 +19,7 @@ use selfsame_protocol::verification::{LegacyIdentifier, ProofKind};
 
 use super::OperatorError;
 use super::setup::Operator;
-use crate::http::{AuditNotes, Request, Response, json};
+use crate::http::{AuditNotes, AuditOutcome, Request, Response, json};
 
 pub(super) const BODY_LIMIT: usize = 4096;
 
@@ -257,7 +257,7 @@ pub async fn revoke_key(operator: Arc<Operator>, mut request: Request) -> Result
     // Only now is the text known to be the id of a key. It could be a token that was pasted.
     audit.concerns(kid.as_str());
     if end_sessions {
-        audit.outcome("success_sessions_ended");
+        audit.outcome(AuditOutcome::SuccessSessionsEnded);
     }
     let keys: Vec<Key> = sign_in.signing_keys().await?.into_iter().map(key).collect();
     Ok(json(StatusCode::OK, &keys))

@@ -18,7 +18,7 @@ use super::browser::{
 use super::error::SignInEndpointError;
 use super::page::{self, Application, Frame};
 use super::schema::{AuthorizationParameters, TransactionStart};
-use crate::http::{AuditNotes, Request, Response, json};
+use crate::http::{AuditNotes, AuditOutcome, Request, Response, json};
 
 /// Begin a sign-in
 ///
@@ -76,11 +76,11 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
         }
         Ok(Authorization::UnderWay(id)) => {
             audit.concerns(id.to_string());
-            audit.outcome("already_under_way");
+            audit.outcome(AuditOutcome::AlreadyUnderWay);
             Ok(to_sign_in(&frame, id))
         }
         Ok(Authorization::Granted(delivery)) => {
-            audit.outcome("granted_from_session");
+            audit.outcome(AuditOutcome::GrantedFromSession);
             Ok(respond_delivery(&frame, delivery))
         }
         Err(error) if wants_json => Err(error.error().into()),

@@ -39,7 +39,7 @@ use tracing::Instrument;
 use zeroize::Zeroizing;
 
 use super::wallet_links::BridgedProof;
-use crate::http::{AuditTrail, Shutdown};
+use crate::http::{AuditOutcome, AuditTrail, Shutdown};
 
 /// How long one question, to the bridge or about the sign-in, waits for a change.
 const WAIT: Duration = Duration::from_secs(25);
@@ -254,7 +254,7 @@ impl BridgedSignIn {
                 Next::Message(message) => message,
                 Next::Over => break,
                 Next::Replaced => {
-                    self.refuse("refused", Some("another request has its id on the message bridge")).await;
+                    self.refuse(AuditOutcome::Refused, Some("another request has its id on the message bridge")).await;
                     break;
                 }
             };
@@ -266,7 +266,7 @@ impl BridgedSignIn {
                 Judged::NotAccepted => {
                     not_accepted += 1;
                     if not_accepted == MOST_ANSWERS {
-                        self.refuse("refused", Some("no answer over the bridge was accepted")).await;
+                        self.refuse(AuditOutcome::Refused, Some("no answer over the bridge was accepted")).await;
                         break;
                     }
                 }
@@ -335,7 +335,7 @@ impl BridgedSignIn {
         drop((message, text));
         match read {
             Ok(BridgeAnswer::Refusal { code }) if is_of_person(&code) => {
-                self.refuse("refused_by_person", None).await;
+                self.refuse(AuditOutcome::RefusedByPerson, None).await;
                 Judged::Ended
             }
             Ok(BridgeAnswer::Refusal { code }) => {
@@ -361,11 +361,11 @@ impl BridgedSignIn {
     async fn answer(&self, proof: &serde_json::Value) -> Judged {
         let (id, source) = (self.id, Some(self.source));
         match self.settle(|| self.sign_in.answer(id, proof, AnswerMode::CrossDevice, source)).await {
-            Settled::Taken(_) => self.note("success", None),
-            Settled::Uncertain => self.note("success", Some(UNCERTAIN)),
+            Settled::Taken(_) => self.note(AuditOutcome::Success, None),
+            Settled::Uncertain => self.note(AuditOutcome::Success, Some(UNCERTAIN)),
             Settled::Over => {}
             Settled::Rejected(error) => {
-                self.note("refused", Some(&error.to_string()));
+                self.note(AuditOutcome::Refused, Some(&error.to_string()));
                 return Judged::NotAccepted;
             }
         }
@@ -379,16 +379,16 @@ impl BridgedSignIn {
             WalletFailure::Broken => format!("{} ({})", failure.name(), to_printable(code)),
             _ => failure.name().to_owned(),
         };
-        self.end("refused_by_wallet", Some(&reason), || self.sign_in.fail(self.id, failure)).await;
+        self.end(AuditOutcome::RefusedByWallet, Some(&reason), || self.sign_in.fail(self.id, failure)).await;
     }
 
     /// Ends the sign-in without a proof.
-    async fn refuse(&self, outcome: &'static str, reason: Option<&str>) {
+    async fn refuse(&self, outcome: AuditOutcome, reason: Option<&str>) {
         self.end(outcome, reason, || self.sign_in.refuse(self.id)).await;
     }
 
     /// Ends the sign-in by this step.
-    async fn end<Step>(&self, outcome: &'static str, reason: Option<&str>, step: impl Fn() -> Step)
+    async fn end<Step>(&self, outcome: AuditOutcome, reason: Option<&str>, step: impl Fn() -> Step)
     where
         Step: Future<Output = Result<(), SignInError>>,
     {
@@ -430,7 +430,7 @@ impl BridgedSignIn {
         }
     }
 
-    fn note(&self, outcome: &'static str, reason: Option<&str>) {
+    fn note(&self, outcome: AuditOutcome, reason: Option<&str>) {
         self.bridge.audit.write_own(EVENT, outcome, &self.id.to_string(), reason);
     }
 }

@@ -26,7 +26,7 @@ use super::browser::{
 use super::error::SignInEndpointError;
 use super::page::{self, Frame};
 use super::schema::{Confirmation, LogoutParameters};
-use crate::http::{Request, Response, empty};
+use crate::http::{AuditOutcome, Request, Response, empty};
 
 /// The field of a page's form that shows that the form is of this browser's session.
 const CONFIRMATION: &str = "confirmation";
@@ -88,7 +88,7 @@ async fn end_session_or_ask(
         if *request.method() == Method::POST && !is_same_origin(sign_in, request) {
             return Ok(render_question(sign_in, request, parameters, None));
         }
-        request.audit().outcome("no_session");
+        request.audit().outcome(AuditOutcome::NoSession);
         return Ok(signed_out(sign_in, request, parameters, redirect.as_deref()));
     };
     let is_known = |hint: &IdTokenHint| {
@@ -163,7 +163,7 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
     }
     let form = read_form(&mut request, &[CONFIRMATION, APPLICATION]).await?;
     let Some((secret, sign_ins)) = live_session(&sign_in, &request).await? else {
-        request.audit().outcome("no_session");
+        request.audit().outcome(AuditOutcome::NoSession);
         return render_session(&sign_in, &request).await;
     };
     if is_confirmed(&sign_in, &request, &form, secret) {
@@ -177,14 +177,14 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
             }
             // Another tab has ended it: the person sees the present state.
             Some(_) => {
-                request.audit().outcome("no_session");
+                request.audit().outcome(AuditOutcome::NoSession);
                 return render_session(&sign_in, &request).await;
             }
         }
         return Ok(signed_out(&sign_in, &request, &form, None));
     }
     // The form is of another session, or of another site: the person sees the present state.
-    request.audit().outcome("asked");
+    request.audit().outcome(AuditOutcome::Asked);
     render_session(&sign_in, &request).await
 }
 
@@ -226,7 +226,7 @@ fn frame<'s>(sign_in: &'s SignIn, request: &Request, parameters: &Parameters) ->
 /// The page that asks whether to sign out; `secret` is that of the browser's session. Without it
 /// the page only sends the request again, this time from this service.
 fn render_question(sign_in: &SignIn, request: &Request, parameters: &Parameters, secret: Option<&str>) -> Response {
-    request.audit().outcome("asked");
+    request.audit().outcome(AuditOutcome::Asked);
     let mut fields: Vec<(&str, &str)> =
         REPEATED.into_iter().filter_map(|name| Some((name, parameters.get(name)?))).collect();
     let frame = frame(sign_in, request, parameters);

@@ -29,7 +29,7 @@ use super::page::{self, Application, Frame, SignInPage, State, WalletOffer};
 use super::schema::{MoreTime, NewCode, PostedResponse, ShortAddress, TransactionPath};
 use super::transaction::{RETURN, secret, transaction_id};
 use super::wallet_links::Way;
-use crate::http::{Request, Response, json};
+use crate::http::{AuditOutcome, Request, Response, json};
 
 /// The parameter with which the person goes on from the page about an authenticator's failure.
 const ONWARD: &str = "onward";
@@ -300,7 +300,7 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
         && request.query_parameter(ONWARD)?.is_none()
         && let Some(failure) = sign_in.handle.failure(id, &secret).await?
     {
-        request.audit().outcome("shown_why_no_proof");
+        request.audit().outcome(AuditOutcome::ShownWhyNoProof);
         let frame = sign_in.frame(request);
         let path = frame.path(request.path());
         let onward = format!("{path}{}{ONWARD}=1", if path.contains('?') { '&' } else { '?' });
@@ -422,7 +422,7 @@ pub async fn cancel(sign_in: Arc<SignIn>, request: Request) -> Result<Response, 
     };
     match cancelled.await {
         Ok(delivery) => {
-            request.audit().outcome("cancelled_by_person");
+            request.audit().outcome(AuditOutcome::CancelledByPerson);
             Ok(deliver(&sign_in, &request, delivery))
         }
         Err(error) => problem(&sign_in, &request, error, None, false).await,

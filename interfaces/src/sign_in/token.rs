@@ -18,7 +18,7 @@ use super::SignIn;
 use super::browser::{authenticate, is_form, read_form, read_token_request};
 use super::error::{SignInEndpointError, count_failure};
 use super::schema::{AboutToken, Claims, Introspection, KeySet, TokenAnswer, TokenRequest};
-use crate::http::{Authorization, Rejection, Request, Response, challenge, empty, json, reject};
+use crate::http::{AuditOutcome, Authorization, Rejection, Request, Response, challenge, empty, json, reject};
 
 // `GET /.well-known/openid-configuration`, `GET /.well-known/oauth-authorization-server` and `GET
 // /jwks`.
@@ -75,7 +75,7 @@ pub async fn token(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     let (client, form) = read_exchange(&sign_in, &mut request).await.map_err(failed)?;
     let outcome = exchange(&sign_in, &client, &form, source).await;
     if matches!(&outcome, Err(SignInEndpointError::Failed(SignInError::CodeReused(_)))) {
-        request.audit().alarm("code_reused");
+        request.audit().alarm(AuditOutcome::CodeReused);
     }
     if client.client.is_public { outcome.map_err(failed) } else { outcome }
 }

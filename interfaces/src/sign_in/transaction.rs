@@ -22,7 +22,9 @@ use super::browser::{accepts_html, refuse_fetch_ahead, see_other, transaction_se
 use super::error::SignInEndpointError;
 use super::schema::{AcceptedAnswer, ProgressEvent, ProofAnswer, TransactionPath, TransactionProgress};
 use super::{SignIn, page};
-use crate::http::{HEARTBEAT, Request, Response, Shutdown, StreamLife, challenge, event_stream, exists, json};
+use crate::http::{
+    AuditOutcome, HEARTBEAT, Request, Response, Shutdown, StreamLife, challenge, event_stream, exists, json,
+};
 
 /// The longest body of an authenticator's answer, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -132,7 +134,7 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
             return Err(wrong("error must be access_denied").into());
         }
         sign_in.handle.refuse(id).await?;
-        request.audit().outcome("refused_by_person");
+        request.audit().outcome(AuditOutcome::RefusedByPerson);
         return Ok(json(StatusCode::OK, &value!({"success": true})));
     }
     let mode = AnswerMode::read(body.remove("mode").as_ref(), body.remove("digits").as_ref())?;

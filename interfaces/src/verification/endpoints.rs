@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::error::{Lookup, VerifyError};
 use super::schema::{ContextBody, RequestBody, RequestBody2};
 use super::{Caller, Endpoint};
-use crate::http::{AuditNotes, Request, Response, json};
+use crate::http::{AuditNotes, AuditOutcome, Request, Response, json};
 
 // `POST /api/v4/verify/{rp_id}`: checks proofs for a relying party.
 
@@ -94,7 +94,7 @@ pub(super) fn tell(audit: &AuditNotes, verification: &Verification) {
         audit.person(seen.nullifier.0.to_be_bytes());
     }
     if verification.is_reuse {
-        audit.outcome("success_again");
+        audit.outcome(AuditOutcome::SuccessAgain);
     }
 }
 

@@ -7,7 +7,7 @@ use hyper::{Method, StatusCode};
 use selfsame_protocol::time::RetryAfter;
 
 use super::harness::{HttpTestServer, TestApp, TestGatewayError, get, log_of, request, wait_until};
-use crate::http::{Limits, Rejection, Request, Response, Router, Routes, json};
+use crate::http::{AuditOutcome, Limits, Rejection, Request, Response, Router, Routes, json};
 
 type HandlerResult = Result<Response, TestGatewayError>;
 
@@ -16,7 +16,7 @@ async fn greet(_: Arc<TestApp>, _: Request) -> HandlerResult {
 }
 
 async fn limited_alarm(_: Arc<TestApp>, request: Request) -> HandlerResult {
-    request.audit().alarm("seen_twice");
+    request.audit().alarm(AuditOutcome::CodeReused);
     Err(Rejection::TooManyRequests { retry_after: RetryAfter::SOON }.into())
 }
 
@@ -93,7 +93,7 @@ async fn an_alarm_is_logged_also_past_a_limit() {
     let server = HttpTestServer::start_with(Limits::default(), audited).await;
     for id in ["audit-alarm-1", "audit-alarm-2"] {
         assert_eq!(server.request(&request("GET", "/alarm", &format!("x-request-id: {id}\r\n"))).await.status, 429);
-        check_event(id, &["WARN", "outcome=\"seen_twice\"", "status=429"]);
+        check_event(id, &["WARN", "outcome=\"code_reused\"", "status=429"]);
     }
 }
 
