@@ -89,10 +89,8 @@ pub use chain::contracts::{
 pub use chain::handle::{ChainHandle, ChainStatus, DeploymentStatus, KeyStatus, PartyStatus, SourceData, SourceStatus};
 pub use chain::nodes::{ChainNode, NodeError, NodeStatus, Refusal};
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
-pub use events::handle::{
-    DeadLetter, DeliveryCounts, EventError, EventPage, EventSettings, EventsHandle, ReceiverStatus,
-};
-pub use events::receiver::{ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
+pub use events::handle::{DeadLetter, EventError, EventPage, EventSettings, EventsHandle, ReceiverStatus};
+pub use events::receiver::{DeliveryCounts, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
 pub use key_cipher::KeyCipher;
 // What the signatures of this crate name.
 pub use ractor;

@@ -292,17 +292,18 @@ impl EventSenderState {
         let ended = receiver.ended(position, outcome, now, chance);
         let webhook = &*receiver.settings.id;
         match ended {
-            Some(AttemptOutcome::Delivered) => self.shared.count(webhook, |counts| {
+            Some(AttemptOutcome::Delivered) => {
+                let mut counts = receiver.counts();
                 counts.delivered += 1;
                 counts.last_delivered = Some(now);
-            }),
+            }
             Some(AttemptOutcome::Failed) => {
                 tracing::info!(webhook, %position, failure, "a webhook was not accepted and is sent again later");
-                self.shared.count(webhook, |counts| counts.failed += 1);
+                receiver.counts().failed += 1;
             }
             Some(AttemptOutcome::Dead) => {
                 tracing::warn!(webhook, %position, failure, "a webhook was not accepted and is a dead letter now");
-                self.shared.count(webhook, |counts| counts.failed += 1);
+                receiver.counts().failed += 1;
             }
             None => {}
         }
@@ -361,9 +362,8 @@ async fn write(shared: &EventsState, receiver: &mut Receiver) -> Result<(), Work
         written(|decided| shared.records.write_receiver(&write, decided)).await?;
     }
     let (waiting, dead, lost) = receiver.numbers();
-    shared.count(&receiver.settings.id, |counts| {
-        (counts.waiting, counts.dead, counts.lost) = (waiting as u64, dead as u64, lost);
-    });
+    let mut counts = receiver.counts();
+    (counts.waiting, counts.dead, counts.lost) = (waiting as u64, dead as u64, lost);
     Ok(())
 }
 
@@ -383,7 +383,13 @@ async fn load(shared: &Arc<EventsState>) -> Result<LoadedReceivers, WorkError> {
         let records = shared.records.clone();
         let deliveries = shared.blocking.run(move || records.deliveries(key, None, usize::MAX));
         let deliveries = deliveries.await.map_err(|_| WorkError::Panicked)??;
-        let mut receiver = Receiver::new(Arc::clone(settings), stored.remove(&key), beginning, deliveries);
+        let mut receiver = Receiver::new(
+            Arc::clone(settings),
+            shared.counts_of(&settings.id),
+            stored.remove(&key),
+            beginning,
+            deliveries,
+        );
         // A new one begins here, also when what comes next fails.
         write(shared, &mut receiver).await?;
         receivers.insert(key, receiver);

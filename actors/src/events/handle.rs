@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::log::{event_at, read_events};
-use super::receiver::{ReceiverSettings, SendFailure, WebhookTransport};
+use super::receiver::{DeliveryCounts, ReceiverSettings, SendFailure, WebhookTransport};
 use crate::clock::{Clock, Random};
 use crate::registry::handle::RegistryHandle;
 use crate::support::slot::{CallError, Ping, RESTART_PATIENCE, Slot};
@@ -136,24 +136,8 @@ pub(crate) struct EventsState {
     pub logged: watch::Sender<u64>,
     /// Whether reading or writing the records works.
     pub working: RetriedStep,
-    counts: Mutex<BTreeMap<String, DeliveryCounts>>,
-}
-
-/// What became of the webhooks to a receiver since the start, and how it is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeliveryCounts {
-    /// Webhooks that it accepted.
-    pub delivered: u64,
-    /// Attempts that failed.
-    pub failed: u64,
-    /// Events that are being sent, or wait for another attempt; not since the start, but now.
-    pub waiting: u64,
-    /// Dead letters that are kept now.
-    pub dead: u64,
-    /// Events that were given up and are not kept.
-    pub lost: u64,
-    /// When it accepted one last.
-    pub last_delivered: Option<UnixMillis>,
+    /// By the id of the receiver, which counts without the lock of the map.
+    counts: Mutex<BTreeMap<String, Arc<Mutex<DeliveryCounts>>>>,
 }
 
 impl EventsState {
@@ -203,14 +187,16 @@ impl EventsState {
 
     /// What became of the webhooks to a receiver since the start.
     pub fn counts(&self, receiver: &str) -> DeliveryCounts {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.get(receiver).copied().unwrap_or_default()
+        *self.counts_of(receiver).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what became of a webhook.
-    pub fn count(&self, receiver: &str, change: impl FnOnce(&mut DeliveryCounts)) {
+    /// Where the receiver of an id counts, also after its actor was started again.
+    pub fn counts_of(&self, receiver: &str) -> Arc<Mutex<DeliveryCounts>> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        change(counts.entry(receiver.to_owned()).or_default());
+        match counts.get(receiver) {
+            Some(known) => Arc::clone(known),
+            None => Arc::clone(counts.entry(receiver.to_owned()).or_default()),
+        }
     }
 }
 

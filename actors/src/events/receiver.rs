@@ -7,7 +7,7 @@
 //! none; what was sent after that position is sent again, with the same id.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -99,9 +99,27 @@ const REMOVED_AT_ONCE: usize = 1000;
 /// The longest text of a failure that is kept, in bytes.
 const FAILURE_TEXT: usize = 200;
 
+/// What became of the webhooks to a receiver since the start, and how it is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryCounts {
+    /// Webhooks that it accepted.
+    pub delivered: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Events that are being sent, or wait for another attempt; not since the start, but now.
+    pub waiting: u64,
+    /// Dead letters that are kept now.
+    pub dead: u64,
+    /// Events that were given up and are not kept.
+    pub lost: u64,
+    /// When it accepted one last.
+    pub last_delivered: Option<UnixMillis>,
+}
+
 /// How far a receiver is.
 pub(super) struct Receiver {
     pub settings: Arc<ReceiverSettings>,
+    counts: Arc<Mutex<DeliveryCounts>>,
     /// As it is in the store; `None` for a new one.
     stored: Option<ReceiverRecord>,
     /// From where on events are read.
@@ -140,6 +158,7 @@ impl Receiver {
     /// A receiver as it is in the store. Without a record, it is new and begins at `beginning`.
     pub fn new(
         settings: Arc<ReceiverSettings>,
+        counts: Arc<Mutex<DeliveryCounts>>,
         stored: Option<ReceiverRecord>,
         beginning: EventPosition,
         deliveries: Vec<(EventPosition, DeliveryRecord)>,
@@ -150,6 +169,7 @@ impl Receiver {
             deliveries.into_iter().partition(|(_, delivery)| delivery.next_attempt.is_some());
         Self {
             settings,
+            counts,
             stored,
             next,
             lost,
@@ -159,6 +179,11 @@ impl Receiver {
             dead: dead.into_iter().map(|(position, _)| position).collect(),
             unwritten: BTreeMap::new(),
         }
+    }
+
+    /// What became of its webhooks.
+    pub fn counts(&self) -> MutexGuard<'_, DeliveryCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn key(&self) -> ReceiverKey {

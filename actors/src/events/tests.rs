@@ -76,7 +76,7 @@ mod receiver {
     }
 
     fn new(stored: Option<ReceiverRecord>, deliveries: Vec<(EventPosition, DeliveryRecord)>) -> Receiver {
-        Receiver::new(settings_of("a", &[EventKind::RootAdded]), stored, position(0), deliveries)
+        Receiver::new(settings_of("a", &[EventKind::RootAdded]), Arc::default(), stored, position(0), deliveries)
     }
 
     fn begun(receiver: &mut Receiver) -> Vec<u32> {

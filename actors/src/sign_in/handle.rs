@@ -176,7 +176,7 @@ impl SignInError {
         match self {
             Self::Rejected(rejection) | Self::CodeReused(rejection) => rejection.clone(),
             Self::Proof(failed) => {
-                let detail = format!("the proof is not accepted ({}): {failed}", failed.code());
+                let detail = format!("the proof is not accepted ({}): {failed}", failed.code().name());
                 SignInRejection::of("responses[0]", ErrorKind::InvalidRequest, detail)
             }
             Self::TooMany(_) | Self::Unavailable { .. } => {

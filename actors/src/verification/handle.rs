@@ -5,10 +5,10 @@
 //! blocking thread), decoding and the pairings (the verifier pool), and the record of the verified
 //! nullifiers ([`NullifierRecorder`]).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
@@ -16,17 +16,17 @@ use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::deployment::RegisteredParty;
 use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
 use selfsame_protocol::events::EventKind;
-use selfsame_protocol::groth16::{EncodedClaim, PreparedKey};
+use selfsame_protocol::groth16::EncodedClaim;
 use selfsame_protocol::net::network_of;
 use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{
     ActionKey, AdmissionError, Admitted, Directory, PartyStanding, RelyingParty,
 };
-use selfsame_protocol::verification::items::{ItemError, check_items};
+use selfsame_protocol::verification::items::{ItemCode, ItemError, check_items};
 use selfsame_protocol::verification::request::{MOST_RESPONSES, Proofs, RequestForm, VerificationRequest};
 use selfsame_protocol::verification::rp_signature::{RpSignature, check_signature};
 use selfsame_protocol::verification::{Environment, ProofKind};
-use selfsame_storage::{HistogramSnapshot, Metrics, Samples, StoreError, VerificationRecords};
+use selfsame_storage::{Counter, HistogramSnapshot, Metrics, Samples, StoreError, VerificationRecords};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
@@ -84,8 +84,35 @@ pub struct VerifierStatistics {
     pub bad: u64,
 }
 
-/// What the verifier counts proofs by: environment, kind, and `verified` or the code of the error.
-type VerdictKey = [&'static str; 3];
+/// A verification key, and what came of the proofs for it since the start.
+struct CountedKey {
+    configured: ConfiguredKey,
+    verified: Counter,
+    /// The proofs that failed, in the order of [`ItemCode::ALL`].
+    failed: [Counter; ItemCode::ALL.len()],
+}
+
+impl CountedKey {
+    fn new(configured: ConfiguredKey) -> Self {
+        Self { configured, verified: Counter::default(), failed: Default::default() }
+    }
+
+    fn count(&self, verdicts: &[Verdict]) {
+        for verdict in verdicts {
+            let count = match verdict {
+                Ok(()) => &self.verified,
+                Err(error) => &self.failed[error.code() as usize],
+            };
+            count.inc();
+        }
+    }
+
+    /// Each outcome that a proof had, with the number of proofs.
+    fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let failed = ItemCode::ALL.into_iter().zip(&self.failed).map(|(code, count)| (code.name(), count.get()));
+        std::iter::once(("verified", self.verified.get())).chain(failed).filter(|(_, count)| *count > 0)
+    }
+}
 
 /// The most requests that wait for a look at a chain at a time. They hold the permits of their
 /// proofs for up to a second.
@@ -117,7 +144,7 @@ pub(super) struct Inner {
     pub(super) chain: ChainHandle,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) blocking: Blocking,
-    keys: Vec<ConfiguredKey>,
+    keys: Vec<CountedKey>,
     directory: ArcSwap<Directory>,
     pub(super) roots: RootList,
     recorder: NullifierRecorder,
@@ -136,8 +163,6 @@ pub(super) struct Inner {
     preparing: Arc<Semaphore>,
     /// Permits for the requests that wait for a look at a chain.
     looking: Semaphore,
-    /// Proofs by what came of them, since the start.
-    verdicts: Mutex<BTreeMap<VerdictKey, u64>>,
 }
 
 impl VerificationHandle {
@@ -159,12 +184,11 @@ impl VerificationHandle {
                 sign_in_permits: Arc::new(Permits::new(queue.div_ceil(4), 1)),
                 preparing: Arc::new(Semaphore::new(verifier.workers.len())),
                 looking: Semaphore::new(MOST_LOOKING),
-                verdicts: Mutex::default(),
                 verifier,
                 registry,
                 chain,
                 blocking: surroundings.blocking.clone(),
-                keys,
+                keys: keys.into_iter().map(CountedKey::new).collect(),
                 directory: ArcSwap::from_pointee(directory),
                 roots: RootList::load(trusted_roots, Arc::clone(&records))?,
                 recorder: NullifierRecorder::new(surroundings, records, events.clone()),
@@ -394,17 +418,17 @@ impl VerificationHandle {
         let permits = permits.ok_or_else(|| VerificationError::unavailable("too many proofs are waiting"))?;
         let key = self.key(admitted.environment, request.proofs.kind())?;
         let items = self.prepare(Arc::clone(request), admitted.clone(), directory, permits, deadline).await?;
-        let verdicts = self.check_claims(items, request.proofs.kind(), key, origin, deadline).await?;
-        self.count_verdicts(admitted.environment, request.proofs.kind(), &verdicts);
+        let verdicts = self.check_claims(items, &key.configured, origin, deadline).await?;
+        key.count(&verdicts);
         Ok(verdicts)
     }
 
-    fn key(&self, environment: Environment, kind: ProofKind) -> Result<&Arc<PreparedKey>, VerificationError> {
-        let found = self.inner.keys.iter().find(|key| (key.environment, key.kind) == (environment, kind));
+    fn key(&self, environment: Environment, kind: ProofKind) -> Result<&CountedKey, VerificationError> {
+        let is_wanted = |key: &ConfiguredKey| (key.environment, key.kind) == (environment, kind);
         // The directory admits only kinds of proof that have a key, but it can be replaced while
         // the keys cannot.
         let missing = || VerificationError::unavailable("the verification key is not loaded");
-        found.map(|found| &found.key).ok_or_else(missing)
+        self.inner.keys.iter().find(|key| is_wanted(&key.configured)).ok_or_else(missing)
     }
 
     /// Checks everything about the items that needs no curve. Each claim keeps its permit. When
@@ -481,8 +505,7 @@ impl VerificationHandle {
     async fn check_claims(
         &self,
         items: Vec<CheckedItem>,
-        kind: ProofKind,
-        key: &Arc<PreparedKey>,
+        ConfiguredKey { kind, key, .. }: &ConfiguredKey,
         origin: Origin,
         deadline: Instant,
     ) -> Result<Vec<Verdict>, VerificationError> {
@@ -500,7 +523,7 @@ impl VerificationHandle {
             Ok(match pool.call(job, deadline).await? {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(ItemError::DoesNotHold),
-                Err(error) => Err(ItemError::of_proof(kind, error)),
+                Err(error) => Err(ItemError::of_proof(*kind, error)),
             })
         });
         let verdicts: Result<Vec<Verdict>, CallError> = join_all(verdicts).await.into_iter().collect();
@@ -545,7 +568,7 @@ impl VerificationHandle {
     }
 
     fn write_metrics(&self, samples: &mut Samples<'_>) -> fmt::Result {
-        let Inner { permits, sign_in_permits, verdicts, .. } = &*self.inner;
+        let Inner { permits, sign_in_permits, keys, .. } = &*self.inner;
         let queues = |number: fn(&Permits) -> usize| {
             [([("queue", "verification")], number(permits)), ([("queue", "sign_in")], number(sign_in_permits))]
         };
@@ -553,9 +576,10 @@ impl VerificationHandle {
         samples.gauges("selfsame_verifier_proofs_inside", help, queues(Permits::taken))?;
         let help = "The most proofs that may wait or be checked";
         samples.gauges("selfsame_verifier_proofs_inside_limit", help, queues(Permits::limit))?;
-        let verdicts = verdicts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let verdicts = verdicts.iter().map(|([environment, kind, outcome], count)| {
-            ([("environment", *environment), ("kind", *kind), ("outcome", *outcome)], *count)
+        let verdicts = keys.iter().flat_map(|key| {
+            let (environment, kind) = (key.configured.environment.name(), key.configured.kind.name());
+            let labels = move |outcome| [("environment", environment), ("kind", kind), ("outcome", outcome)];
+            key.outcomes().map(move |(outcome, count)| (labels(outcome), count))
         });
         let help = "Proofs by what came of them: verified, or the code of the error";
         samples.counters("selfsame_verifier_verdicts", help, verdicts)
@@ -566,17 +590,9 @@ impl VerificationHandle {
         self.inner.verifier.measured.wait_seconds.snapshot()
     }
 
-    fn count_verdicts(&self, environment: Environment, kind: ProofKind, verdicts: &[Verdict]) {
-        let mut counts = self.inner.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        for verdict in verdicts {
-            let outcome = verdict.as_ref().err().map_or("verified", ItemError::code);
-            *counts.entry([environment.name(), kind.name(), outcome]).or_default() += 1;
-        }
-    }
-
     /// Computes the tables that each verification key otherwise computes at its first proof. Blocks
     /// the thread for a fraction of a second.
     pub fn warm_up(&self) {
-        self.inner.keys.iter().for_each(|configured| configured.key.warm_up());
+        self.inner.keys.iter().for_each(|key| key.configured.key.warm_up());
     }
 }

@@ -129,7 +129,7 @@ impl InterfaceError for SignInEndpointError {
             | Self::Failed(SignInError::Rejected(rejection) | SignInError::CodeReused(rejection)) => {
                 rejection.reason.map_or_else(|| rejection.detail.clone(), str::to_owned)
             }
-            Self::Failed(SignInError::Proof(failed)) => format!("the proof is not accepted ({})", failed.code()),
+            Self::Failed(SignInError::Proof(failed)) => format!("the proof is not accepted ({})", failed.code().name()),
             Self::Failed(error) => error.to_string(),
         }
     }

@@ -45,7 +45,7 @@ impl ItemResult {
 
     /// The result of a proof that failed.
     pub fn failed(identifier: String, failure: &ItemError) -> Self {
-        let (code, detail, attribute) = (Some(failure.code()), Some(failure.to_string()), failure.attribute());
+        let (code, detail, attribute) = (Some(failure.code().name()), Some(failure.to_string()), failure.attribute());
         Self { identifier, success: false, nullifier: None, session_id: None, code, detail, attribute }
     }
 }

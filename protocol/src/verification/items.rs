@@ -48,6 +48,54 @@ pub trait TrustedData {
     fn issuer_key(&self, environment: Environment, issuer_schema_id: u64) -> Result<Option<PublicKey>, Self::Error>;
 }
 
+/// Makes [`ItemCode`] from the one table of the codes and their names.
+macro_rules! item_codes {
+    ($($(#[$description:meta])+ $code:ident = $name:expr,)+) => {
+        /// The code of an item's failure, as the verification interface answers it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ItemCode {
+            $($(#[$description])+ $code,)+
+        }
+
+        impl ItemCode {
+            /// Every code, in the order of their numbers.
+            pub const ALL: [Self; [$(Self::$code),+].len()] = [$(Self::$code),+];
+
+            /// The code in answers and metrics.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$code => $name,)+
+                }
+            }
+        }
+    };
+}
+
+item_codes! {
+    /// The application or the action does not accept the credential.
+    IdentifierNotAccepted = "identifier_not_accepted",
+    /// A number of a legacy item is too large.
+    InvalidFormat = "invalid_format",
+    /// The legacy root is unknown, or that of another credential.
+    InvalidMerkleRoot = "invalid_merkle_root",
+    /// The legacy root was replaced too long ago.
+    RootTooOld = "root_too_old",
+    /// A number of a current item is not accepted.
+    InvalidPublicInput = "invalid_public_input",
+    /// The action is not one of a session.
+    InvalidAction = "invalid_action",
+    /// The current root is unknown.
+    InvalidRoot = "invalid_root",
+    /// The issuer is unknown, or of another credential.
+    InvalidCredentialIssuer = "invalid_credential_issuer",
+    /// The item has expired.
+    OutdatedNullifier = "outdated_nullifier",
+    /// The proof holds in the other environment.
+    OtherEnvironment = OTHER_ENVIRONMENT,
+    /// The proof does not decode, or does not hold.
+    InvalidProof = "invalid_proof",
+}
+
 /// Why an item failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
@@ -198,23 +246,23 @@ impl ItemError {
     }
 
     /// The code in the item's result.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ItemCode {
         match self {
-            Self::IdentifierNotAccepted { .. } => "identifier_not_accepted",
-            Self::LegacyNumber { .. } => "invalid_format",
+            Self::IdentifierNotAccepted { .. } => ItemCode::IdentifierNotAccepted,
+            Self::LegacyNumber { .. } => ItemCode::InvalidFormat,
             Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::RootOfOtherCredential { .. } => {
-                "invalid_merkle_root"
+                ItemCode::InvalidMerkleRoot
             }
-            Self::RootTooOld { .. } => "root_too_old",
-            Self::CurrentNumber { .. } | Self::IssuedTooEarly { .. } => "invalid_public_input",
-            Self::NotASessionAction => "invalid_action",
-            Self::UnknownCurrentRoot => "invalid_root",
+            Self::RootTooOld { .. } => ItemCode::RootTooOld,
+            Self::CurrentNumber { .. } | Self::IssuedTooEarly { .. } => ItemCode::InvalidPublicInput,
+            Self::NotASessionAction => ItemCode::InvalidAction,
+            Self::UnknownCurrentRoot => ItemCode::InvalidRoot,
             Self::UnknownIssuer { .. } | Self::IssuerWithoutKey { .. } | Self::OtherIdentifier { .. } => {
-                "invalid_credential_issuer"
+                ItemCode::InvalidCredentialIssuer
             }
-            Self::Expired { .. } => "outdated_nullifier",
-            Self::OtherEnvironment { .. } => OTHER_ENVIRONMENT,
-            Self::LegacyProof(_) | Self::CurrentProof(_) | Self::DoesNotHold => "invalid_proof",
+            Self::Expired { .. } => ItemCode::OutdatedNullifier,
+            Self::OtherEnvironment { .. } => ItemCode::OtherEnvironment,
+            Self::LegacyProof(_) | Self::CurrentProof(_) | Self::DoesNotHold => ItemCode::InvalidProof,
         }
     }
 

@@ -458,7 +458,7 @@ fn the_bound_of_an_action_stands_in_for_one_that_an_item_leaves_out() {
         let request = read(&with(uniqueness(), "/responses/0/credential_genesis_issued_at_min", of_item));
         let admitted = directory.admit(RELYING_PARTY, &request).expect("the request is admitted");
         let Ok(mut items) = check_items(&request.proofs, &admitted, &directory, &roots, NOW);
-        items.remove(0).map_err(|failure| failure.code())
+        items.remove(0).map_err(|failure| failure.code().name())
     };
     assert_eq!(claim(Some(7), Value::Null), claim(None, json!(7)));
     assert_eq!(claim(Some(7), json!(7)), claim(None, json!(7)));
@@ -529,7 +529,7 @@ fn outcome_in(
     assert_eq!(items.len(), 1);
     let decode =
         |claim: EncodedClaim| claim.decode().map_err(|error| ItemError::of_proof(request.proofs.kind(), error));
-    let claim = items.remove(0).and_then(decode).map_err(|failure: ItemError| failure.code())?;
+    let claim = items.remove(0).and_then(decode).map_err(|failure: ItemError| failure.code().name())?;
     let key = match request.proofs.kind() {
         ProofKind::Legacy => VerificationKey::legacy(),
         ProofKind::Current => VerificationKey::current(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use selfsame_actors::protocol::sign_in::SigningAlgorithm;
 use selfsame_actors::protocol::sign_in::proof_request::AnswerMode;
 use selfsame_actors::protocol::sign_in::response::Delivery;
+use selfsame_actors::protocol::verification::items::ItemCode;
 use selfsame_actors::protocol::verification::request::VerificationRequest;
 use selfsame_actors::ractor::RpcReplyPort;
 use selfsame_actors::{
@@ -248,7 +249,7 @@ async fn what_a_client_does_wrong_at_sign_in_is_told_by_messages() {
 
     let begun = sign_in.begin().await;
     let wrong = sign_in.answer(&BegunSignIn { asked: other_signal(&begun), ..begun.clone() }, 1).await;
-    assert!(matches!(&wrong, Err(SignInError::Proof(failed)) if failed.code() == "invalid_proof"), "{wrong:?}");
+    assert!(matches!(&wrong, Err(SignInError::Proof(failed)) if failed.code() == ItemCode::InvalidProof), "{wrong:?}");
     let transaction = begun.transaction.id;
     let stranger = |reply| SignInMessage::Cancel { transaction, secret: "another".to_owned(), reply };
     assert_eq!(rejected(sign_in.ask(stranger).await.expect_err("it is refused")).0, "not_found");
