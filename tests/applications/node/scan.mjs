@@ -12,7 +12,7 @@ prepareZXingModule({ overrides: { wasmBinary }, fireImmediately: true });
 export async function scan(page) {
   for (;;) {
     const codes = await readBarcodes(new Blob([await page.screenshot()]), { formats: ["QRCode"] });
-    const found = codes.find((code) => code.text.startsWith("https://"));
+    const found = codes.find((code) => /^https?:/.test(code.text));
     if (found) return found.text;
   }
 }

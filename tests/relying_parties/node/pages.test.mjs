@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
+import { scan } from "../../applications/node/scan.mjs";
 import { startBrowser } from "./browser.mjs";
 import { LANGUAGES, everyPage, everySignIn, startLimited, startNamed, startPlain } from "./pages.mjs";
 
@@ -170,6 +171,32 @@ for (const locale of LANGUAGES) {
     }
   });
 }
+
+test("nothing moves for people who want no motion", async () => {
+  for (const reducedMotion of ["reduce", "no-preference"]) {
+    await visit({ ...PHONE, reducedMotion }, async (page) => {
+      await pages["sign-in"](page);
+      const moving = await page.evaluate(() => document.getAnimations().length);
+      assert.equal(moving > 0, reducedMotion === "no-preference", reducedMotion);
+    });
+  }
+});
+
+test("in the colours of the system buttons have borders, and the code can be read", { timeout: 300_000 }, async () => {
+  for (const colorScheme of ["light", "dark"]) {
+    await visit({ ...DESKTOP, forcedColors: "active", colorScheme, reducedMotion: "reduce" }, async (page) => {
+      for (const name of ["sign-in-ending", "sign-in-digits-wrong", "sign-in-over-named", "short", "elsewhere-named"]) {
+        await pages[name](page);
+        const unseen = await page.locator("main button:visible, .offers a, .onward a:visible, #typed:visible").evaluateAll((all) =>
+          all.filter((element) => getComputedStyle(element).borderTopStyle !== "solid").map((element) => element.outerHTML),
+        );
+        assert.deepEqual(unseen, [], name);
+      }
+      await pages["sign-in"](page);
+      assert.match(await scan(page), /\/s\/[a-z2-7]{16}$/);
+    });
+  }
+});
 
 // What the page shows to be copied into a wallet.
 async function address(page) {
