@@ -239,23 +239,20 @@ pub fn session(frame: &Frame<'_>, sign_ins: &[SessionSignIn], confirmation: &str
                 p { (words.say("sessions-none")) }
             } @else {
                 p { (words.say("sessions-some")) }
-                dl.sessions {
-                    @for known in sign_ins {
-                        dt { (known.client_name) }
-                        dd {
-                            (time(known.auth_time, since))
-                            form method="post" action=(frame.path("/session")) {
-                                input type="hidden" name="confirmation" value=(confirmation);
-                                input type="hidden" name="application" value=(known.client_id);
-                                button.plain type="submit"
-                                    aria-label=(words.say_with("sign-out-of", &[("application", &known.client_name)]))
-                                { (words.say("sign-out")) }
+                form method="post" action=(frame.path("/session")) {
+                    input type="hidden" name="confirmation" value=(confirmation);
+                    dl.sessions {
+                        @for known in sign_ins {
+                            @let label = words.say_with("sign-out-of", &[("application", &known.client_name)]);
+                            dt { (known.client_name) }
+                            dd {
+                                (time(known.auth_time, since))
+                                button.plain type="submit" name="application" value=(known.client_id) aria-label=(label) {
+                                    (words.say("sign-out"))
+                                }
                             }
                         }
                     }
-                }
-                form method="post" action=(frame.path("/session")) {
-                    input type="hidden" name="confirmation" value=(confirmation);
                     button type="submit" { (words.say("sign-out-everywhere")) }
                 }
             }
