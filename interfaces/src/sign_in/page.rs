@@ -11,8 +11,6 @@
 //! | [`others`] | the pages at the address for authenticators, of a connector URI, of a response by form, of the session |
 //! | [`words`] | the texts in their languages |
 
-#![allow(dead_code, unused_imports, reason = "some of these pages have no route yet")]
-
 mod frame;
 mod others;
 mod problems;
@@ -256,7 +254,6 @@ mod tests {
                 wallets: if is_asked { both() } else { Vec::new() },
                 address: None,
                 is_denied,
-                now: BEGUN.plus(60),
                 sign_in_page: "/id/authorize/0123",
             };
             let html = text(short(&frame(&appearance, language), &shown)).await;
@@ -286,7 +283,7 @@ mod tests {
         let pages = |known: Option<&Application<'_>>| {
             [
                 error(&frame, StatusCode::BAD_REQUEST, &wrong, known),
-                cannot_continue(&frame, not_found, "problem-over", &wrong, None, known),
+                cannot_continue(&frame, not_found, "problem-unanswered", &wrong, None, known),
                 unknown_code(&frame, &wrong, known),
                 too_many(&frame, RetryAfter::SOON, known),
             ]

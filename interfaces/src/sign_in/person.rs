@@ -212,7 +212,6 @@ pub async fn short_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
         wallets,
         address,
         is_denied,
-        now: sign_in.bridge.clock.unix_seconds(),
         sign_in_page: &frame.path(&format!("/authorize/{}", seen.id)),
     };
     Ok(page::short(&frame, &shown))

@@ -336,12 +336,10 @@ fn half_hash(text: &str) -> String {
     URL_SAFE_NO_PAD.encode(&Sha256::digest(text)[..16])
 }
 
-/// The action and the hidden fields of the only form of a page, or of the last one on the page of a
-/// session, which is about all of it.
+/// The action and the hidden fields of the only form of a page.
 pub fn posted_form(page: &str) -> (String, BTreeMap<String, String>) {
-    let form = page.split("<form ").last().expect("a form").split("</form>").next().expect("its end");
-    let is_session = form.contains("action=\"/session");
-    assert!(form.starts_with("method=\"post\"") && (is_session || page.matches("<form").count() == 1), "{page}");
+    let form = page.split("<form ").nth(1).expect("a form").split("</form>").next().expect("its end");
+    assert!(form.starts_with("method=\"post\"") && page.matches("<form").count() == 1, "{page}");
     let attribute = |tag: &str, name: &str| {
         let value = tag.split(&format!("{name}=\"")).nth(1).expect("the attribute").split('"').next().expect("its end");
         value.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")

@@ -32,8 +32,6 @@ pub struct ShortPage<'a> {
     pub address: Option<String>,
     /// Whether the application takes no answer from this device.
     pub is_denied: bool,
-    /// The time of the page.
-    pub now: UnixSeconds,
     /// The path of the sign-in's page, for the browser that began it.
     pub sign_in_page: &'a str,
 }

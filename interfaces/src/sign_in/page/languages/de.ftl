@@ -91,7 +91,6 @@ connect-incomplete = Öffnen Sie sie noch einmal aus der Anwendung, oder scannen
 cannot-begin-title = Diese Anmeldung kann nicht beginnen
 cannot-begin = Die Anwendung, die Sie hierher geschickt hat, hat einen Fehler gemacht. Sie hat nichts erhalten.
 cannot-continue-title = Diese Anmeldung kann nicht weitergehen
-problem-over = Sie ist abgelaufen, wurde schon abgeschlossen oder in einem anderen Browser begonnen.
 problem-unanswered = Sie haben in Ihrem Authenticator noch nicht geantwortet. Antworten Sie dort, und versuchen Sie es dann noch einmal.
 problem-return = Ihr Authenticator öffnet den Weg zurück zur Anwendung auf dem Gerät, auf dem er geantwortet hat.
 problem-answered = Ihr Authenticator hat schon geantwortet, es gibt nichts mehr abzubrechen.

@@ -91,7 +91,6 @@ connect-incomplete = Ábrala de nuevo desde la aplicación o vuelva a escanear s
 cannot-begin-title = Este inicio de sesión no puede empezar
 cannot-begin = La aplicación que le envió aquí cometió un error. No recibió nada.
 cannot-continue-title = Este inicio de sesión no puede continuar
-problem-over = Ha caducado, ya terminó o se empezó en otro navegador.
 problem-unanswered = Todavía no ha respondido en su autenticador. Responda allí e inténtelo de nuevo.
 problem-return = Su autenticador abre el camino de vuelta a la aplicación en el dispositivo en el que respondió.
 problem-answered = Su autenticador ya respondió, así que no hay nada que cancelar.

@@ -91,7 +91,6 @@ connect-incomplete = アプリケーションからもう一度開くか、コ�
 cannot-begin-title = サインインを開始できません
 cannot-begin = 移動元のアプリケーションに誤りがあります。アプリケーションには何も渡っていません。
 cannot-continue-title = サインインを続行できません
-problem-over = 期限が切れたか、すでに完了したか、別のブラウザーで開始されました。
 problem-unanswered = 認証アプリでまだ回答していません。回答してから、もう一度お試しください。
 problem-return = 認証アプリは、回答した端末でアプリケーションへの戻り先を開きます。
 problem-answered = 認証アプリがすでに回答したため、キャンセルするものがありません。
