@@ -253,6 +253,13 @@ export function everyPage({ plain, named, limited, signIns }) {
       await begin(page, limited);
       await begin(page, limited);
     },
+    "not-found": (page) => page.goto(at(plain, "/nowhere")),
+    busy: async (page) => {
+      // As a browser asks that fetches a page ahead.
+      await page.setExtraHTTPHeaders({ purpose: "prefetch" });
+      await page.goto(at(plain, "/logout"));
+      await page.setExtraHTTPHeaders({});
+    },
     "sign-out": async (page) => {
       await withSession(page);
       await page.goto(at(plain, "/logout"));
