@@ -243,7 +243,7 @@ fn defaults_of_the_pages_are_those_of_the_program() {
 /// Numbers that a constant of a source knows: the file, the constant, what its unit is in the unit
 /// of the page, and the page's words with `{}` for the number.
 #[rustfmt::skip]
-const NUMBERS: [(&str, &str, u64, &str, &str); 26] = [
+const NUMBERS: [(&str, &str, u64, &str, &str); 31] = [
     ("interfaces/src/gateway/operations.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("interfaces/src/sign_in/browser.rs", "FORM_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("interfaces/src/sign_in/transaction.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
@@ -260,13 +260,18 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 26] = [
     ("protocol/src/bridge/sign_in.rs", "LONGEST_ANSWER", 1024, "docs/interfaces/bridge.md", "An answer of more than {} KiB is 413"),
     ("interfaces/src/http/dispatch.rs", "MAX_LENGTH", 1, "docs/interfaces/limits.md", "| `Idempotency-Key`, `X-Request-Id` | 1 to {} characters | gateway; all interfaces |"),
     ("interfaces/src/gateway/operations.rs", "IDEMPOTENCY_KEY_LIMIT", 1, "docs/interfaces/limits.md", "| `Idempotency-Key`, `X-Request-Id` | 1 to {} characters | gateway; all interfaces |"),
-    ("interfaces/src/http/request.rs", "LONGEST_WAIT", 1, "docs/interfaces/limits.md", "| `wait` | 0 to {} s | `/status` of the gateway, `/response` of the bridge |"),
+    ("interfaces/src/http/request.rs", "LONGEST_WAIT", 1, "docs/interfaces/limits.md", "| `wait` | 0 to {} s | `/status` of the gateway, `/response` of the bridge, `/progress` of sign-in |"),
     ("interfaces/src/http/dispatch.rs", "MOST_FIELDS", 1, "docs/interfaces/limits.md", "| head of a request | 32 KiB (HTTP/2: 16 KiB), {} fields | all interfaces |"),
-    ("interfaces/src/http/request.rs", "HEARTBEAT", 1, "docs/interfaces/transactions.md", "A comment line comes every {} s"),
+    ("interfaces/src/http/request.rs", "HEARTBEAT", 1, "docs/interfaces/transactions.md", "comes every {} s: unlike a comment"),
     ("interfaces/src/http/request.rs", "LONGEST", 1, "docs/interfaces/transactions.md", "A stream ends after {} s"),
     ("interfaces/src/http/request.rs", "LONGEST_WHEN_HALF_FULL", 1, "docs/operations/sizing.md", "streams of sign-ins end after {} seconds instead of 300"),
-    ("interfaces/src/sign_in/transaction.rs", "HOLD", 1, "docs/interfaces/transactions.md", "held while nothing changes and the state is `waiting`, at most {} s"),
-    ("interfaces/src/sign_in/browser.rs", "MOST_TRANSACTIONS", 1, "docs/interfaces/transactions.md", "then keeps the cookies of its {} newest transactions"),
+    ("interfaces/src/sign_in/transaction.rs", "HOLD", 1, "docs/interfaces/transactions.md", "is held while nothing changes and the state can change, {} s"),
+    ("interfaces/src/sign_in/browser.rs", "MOST_TRANSACTIONS", 1, "docs/interfaces/transactions.md", "a browser keeps the cookies of its {} newest transactions"),
+    ("protocol/src/sign_in/transaction.rs", "MOST_EXTENSIONS", 1, "docs/interfaces/limits.md", "| more time for a sign-in | {} times |"),
+    ("protocol/src/sign_in/transaction.rs", "KEPT_AFTER_END", 1, "docs/interfaces/limits.md", "| time for which a sign-in is kept after its end | {} s |"),
+    ("protocol/src/sign_in/transaction.rs", "MOST_WRONG_DIGITS", 1, "docs/interfaces/limits.md", "with the last of which a sign-in is over | {} |"),
+    ("protocol/src/sign_in/transaction.rs", "MOST_REFUSED", 1, "docs/interfaces/limits.md", "not accepted and counted | {} |"),
+    ("protocol/src/sign_in/transaction.rs", "MOST_CHALLENGES", 1, "docs/interfaces/limits.md", "| challenges of a sign-in | {} |"),
     ("interfaces/src/http/exchange.rs", "MOST_UNREAD_REFUSALS", 1, "docs/operations/sizing.md", "whose client leaves more than {} refusals unread"),
     ("interfaces/src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration.md", "(answers of up to {} KiB are not counted)"),
     ("interfaces/src/operator/history.rs", "NEWEST", 1, "docs/interfaces/operator.md", "array of the newest {} applied blocks"),

@@ -1,5 +1,5 @@
-//! The end of a transaction: its response is given out, again to the same secret as long as that can
-//! be of use; or the person cancels it.
+//! The end of a transaction: its response is given out, again to the same secret as long as that
+//! can be of use; or the person cancels it.
 
 use std::fmt;
 

@@ -107,10 +107,10 @@ impl ServiceChild {
 
 /// The actor of a service; see [`ServiceChild`].
 ///
-/// It answers [`ServiceMessage`]s. It fails when the supervisors of the service gave up or an actor is stuck, so that the
-/// embedder's supervisor starts the service again. When it is stopped, it stops the service. When
-/// it is killed, the service's actors are killed with it, and what was handed in to the service
-/// becomes durable.
+/// It answers [`ServiceMessage`]s. It fails when the supervisors of the service gave up or an actor
+/// is stuck, so that the embedder's supervisor starts the service again. When it is stopped, it
+/// stops the service. When it is killed, the service's actors are killed with it, and what was
+/// handed in to the service becomes durable.
 pub struct ServiceActor;
 
 /// State of the actor.
