@@ -332,6 +332,14 @@ async fn the_digits_of_a_wallet_complete_a_sign_in() {
     assert_eq!(request.status(), 404, "no wallet answers it any more");
     assert_eq!(begun.post(&client, "/new-code").await.status(), 303);
 
+    // Who lost them can cancel; no digits complete it then.
+    let begun = begin(&client, &[]).await;
+    let digits = begun.answer_with_digits(&client).await;
+    let cancelled = begun.post(&client, "/cancel").await;
+    assert_eq!(fragment_or_query(location(&cancelled))["error"], "access_denied");
+    let done = begun.get(&client, &format!("/complete?digits={digits}")).await;
+    assert_eq!(location(&done), location(&cancelled));
+
     // They are for another device alone.
     let begun = begin(&client, &[]).await;
     for (mode, digits) in [("same_device", json!(true)), ("cross_device", json!("yes"))] {

@@ -61,7 +61,8 @@ impl SignInHandle {
     /// counts. Every answer that comes later is rejected.
     ///
     /// # Errors
-    /// The transaction was answered or completed before, or does not exist for this caller.
+    /// The transaction was answered so that nothing but its secret is needed, or was completed
+    /// before, or does not exist for this caller.
     pub async fn cancel(&self, id: TransactionId, secret: &str) -> Result<Delivery, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
         loop {
@@ -74,11 +75,15 @@ impl SignInHandle {
                     false => Err(SignInError::no_transaction("it was completed before")),
                 };
             }
-            check_unanswered(&value)?;
+            // Who lost the digits or the return URL has no other way out.
+            if value.digits.is_none() && value.return_hash.is_none() {
+                check_unanswered(&value)?;
+            }
             let fields = error_fields("access_denied", "the person cancelled the sign-in");
             let (target, ends_at) = (value.request.target.clone(), value.ends_at);
             let response = self.seal(&GivenResponse { fields: fields.clone(), new_session: None }, secret)?;
-            let cancelled = Transaction { answer: Some(Answer::Refused), response: Some(response), ..value };
+            let answer = Some(Answer::Refused);
+            let cancelled = Transaction { answer, return_hash: None, digits: None, response: Some(response), ..value };
             if self.write_transaction(id, Some(&stored), &cancelled).await? {
                 self.state.unanswered.remove(id, ends_at);
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));

@@ -363,12 +363,13 @@ async fn problem(
             page::cannot_continue(&frame, status, "problem-elsewhere", rejection, None, Some(&application))
         }
         (None, _) => seen.elsewhere(sign_in, &frame),
-        (Some(_), TransactionState::Over | TransactionState::Done | TransactionState::AnsweredWithDigits) => {
-            on_its_page(status)
-        }
-        (Some(_), TransactionState::AnsweredOnSameDevice) => {
-            page::cannot_continue(&frame, status, "problem-return", rejection, None, Some(&application))
-        }
+        (
+            Some(_),
+            TransactionState::Over
+            | TransactionState::Done
+            | TransactionState::AnsweredWithDigits
+            | TransactionState::AnsweredOnSameDevice,
+        ) => on_its_page(status),
         (Some(_), TransactionState::Answered) => {
             page::cannot_continue(&frame, status, "problem-answered", rejection, None, Some(&application))
         }

@@ -122,6 +122,7 @@ fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
     let at = |path: &str| frame.path(&format!("{base}{path}"));
     let hides = |states: &str| !page.state.is_in(states);
     let (asking, asking_or_over) = (State::ASKING, "waiting opened refused over");
+    let (with_cancel, with_way_out) = ("waiting opened refused digits here", "waiting opened refused digits here over");
     let home = page.application.address();
     let back = words.say_with("to-application", &[("application", page.application.name)]);
     html! {
@@ -157,9 +158,9 @@ fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
         form #new-code method="post" action=(at("/new-code")) data-for="over" hidden[hides("over")] {
             button type="submit" { (words.say("new-code")) }
         }
-        form method="post" action=(at("/cancel")) data-for=(asking_or_over) hidden[hides(asking_or_over)] {
+        form method="post" action=(at("/cancel")) data-for=(with_way_out) hidden[hides(with_way_out)] {
             button.plain type="submit" {
-                span data-for=(asking) hidden[hides(asking)] { (words.say("cancel")) }
+                span data-for=(with_cancel) hidden[hides(with_cancel)] { (words.say("cancel")) }
                 span data-for="over" hidden[hides("over")] { (back) }
             }
         }

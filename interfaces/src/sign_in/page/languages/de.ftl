@@ -92,7 +92,6 @@ cannot-begin-title = Diese Anmeldung kann nicht beginnen
 cannot-begin = Die Anwendung, die Sie hierher geschickt hat, hat einen Fehler gemacht. Sie hat nichts erhalten.
 cannot-continue-title = Diese Anmeldung kann nicht weitergehen
 problem-unanswered = Sie haben in Ihrem Authenticator noch nicht geantwortet. Antworten Sie dort, und versuchen Sie es dann noch einmal.
-problem-return = Ihr Authenticator öffnet den Weg zurück zur Anwendung auf dem Gerät, auf dem er geantwortet hat.
 problem-answered = Ihr Authenticator hat schon geantwortet, es gibt nichts mehr abzubrechen.
 problem-elsewhere = Eine andere Website hat diese Anfrage geschickt. Es wurde nichts abgebrochen.
 try-again = Noch einmal versuchen

@@ -107,7 +107,6 @@ cannot-begin-title = This sign-in cannot begin
 cannot-begin = The application that sent you here made a mistake. Nothing was shared with it.
 cannot-continue-title = This sign-in cannot continue
 problem-unanswered = You have not answered in your authenticator yet. Answer there, then try again.
-problem-return = Your authenticator opens the way back to the application on the device where it answered.
 problem-answered = Your authenticator has answered already, so there is nothing to cancel.
 problem-elsewhere = Another site sent this request. Nothing was cancelled.
 try-again = Try again

@@ -92,7 +92,6 @@ cannot-begin-title = Este inicio de sesión no puede empezar
 cannot-begin = La aplicación que le envió aquí cometió un error. No recibió nada.
 cannot-continue-title = Este inicio de sesión no puede continuar
 problem-unanswered = Todavía no ha respondido en su autenticador. Responda allí e inténtelo de nuevo.
-problem-return = Su autenticador abre el camino de vuelta a la aplicación en el dispositivo en el que respondió.
 problem-answered = Su autenticador ya respondió, así que no hay nada que cancelar.
 problem-elsewhere = Otro sitio envió esta solicitud. No se canceló nada.
 try-again = Intentar de nuevo

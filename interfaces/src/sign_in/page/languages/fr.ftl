@@ -92,7 +92,6 @@ cannot-begin-title = Cette connexion ne peut pas commencer
 cannot-begin = L’application qui vous a envoyé ici a fait une erreur. Elle n’a rien reçu.
 cannot-continue-title = Cette connexion ne peut pas continuer
 problem-unanswered = Vous n’avez pas encore répondu dans votre authentificateur. Répondez-y, puis réessayez.
-problem-return = Votre authentificateur ouvre le chemin du retour vers l’application sur l’appareil où il a répondu.
 problem-answered = Votre authentificateur a déjà répondu, il n’y a rien à annuler.
 problem-elsewhere = Un autre site a envoyé cette demande. Rien n’a été annulé.
 try-again = Réessayer

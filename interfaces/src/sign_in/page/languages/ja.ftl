@@ -92,7 +92,6 @@ cannot-begin-title = サインインを開始できません
 cannot-begin = 移動元のアプリケーションに誤りがあります。アプリケーションには何も渡っていません。
 cannot-continue-title = サインインを続行できません
 problem-unanswered = 認証アプリでまだ回答していません。回答してから、もう一度お試しください。
-problem-return = 認証アプリは、回答した端末でアプリケーションへの戻り先を開きます。
 problem-answered = 認証アプリがすでに回答したため、キャンセルするものがありません。
 problem-elsewhere = この要求は別のサイトから送られました。何もキャンセルされていません。
 try-again = もう一度試す

@@ -92,7 +92,6 @@ cannot-begin-title = Este acesso não pode começar
 cannot-begin = O aplicativo que enviou você para cá cometeu um erro. Ele não recebeu nada.
 cannot-continue-title = Este acesso não pode continuar
 problem-unanswered = Você ainda não respondeu no seu autenticador. Responda nele e tente de novo.
-problem-return = Seu autenticador abre o caminho de volta ao aplicativo no dispositivo em que respondeu.
 problem-answered = Seu autenticador já respondeu, por isso não há nada a cancelar.
 problem-elsewhere = Outro site enviou este pedido. Nada foi cancelado.
 try-again = Tentar de novo
