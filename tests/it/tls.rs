@@ -1,6 +1,7 @@
 //! TLS on the public listeners.
 
 use reqwest::header::{ACCEPT, SET_COOKIE};
+use reqwest::redirect::Policy;
 use reqwest::{Certificate, Version};
 use selfsame::config::Tls;
 use selfsame_interfaces::interface::Interface;
@@ -27,7 +28,8 @@ async fn public_listeners_speak_tls_and_the_operator_listener_does_not() {
     let folder = folder();
     let (tls, trusted) = certificate(&folder);
     let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls)).await;
-    let http = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).build().expect("a client");
+    let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([trusted]);
+    let http = http.build().expect("a client");
     let addresses = daemon.addresses;
     for (_, address) in addresses.iter().filter(|(interface, _)| interface.is_public()) {
         let answer = http.get(format!("https://{address}/health")).send().await.expect("an answer");
