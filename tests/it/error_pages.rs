@@ -126,7 +126,7 @@ async fn the_page_of_an_error_has_the_language_and_the_headers() {
     })
     .await;
     for (path, accepted, language, title) in [
-        ("/nothing", "fr;q=0.5, de", "de", "Hier ist keine Seite"),
+        ("/nothing", "fr;q=0.5, de", "de", "keine Seite"),
         ("/nothing?ui_locales=ja", "de", "ja", "ここにページはありません"),
         ("/nothing", "", "en", "There is no page here"),
     ] {

@@ -23,7 +23,7 @@ use selfsame_actors::protocol::registry::{CreateAccount, Operation};
 use selfsame_actors::protocol::{Address, U256};
 use selfsame_actors::ractor::{Actor, ActorRef, RpcReplyPort, call_t};
 use selfsame_actors::storage::{OpenOptions, Store};
-use selfsame_actors::{RegistryHandle, ServiceChild, ServiceMessage, ServiceParts, Settings, Submission, SubmitError};
+use selfsame_actors::{RegistryHandle, ServiceChild, ServiceMessage, ServiceParts, Submission, SubmitError};
 use tempfile::TempDir;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep};
