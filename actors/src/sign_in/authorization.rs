@@ -150,13 +150,14 @@ impl SignInHandle {
             };
             let known = value.opened.as_ref();
             if let Some(OpenedRequest { request, signed }) = known
-                && request.nonce == challenge.nonce
+                && (request.nonce, request.expires_at) == (challenge.nonce, value.ends_at)
                 && keys.include_signer_of(signed)
             {
                 return Ok(RequestForms { plain: request.clone(), answered, signed: signed.clone() });
             }
             let request = known.map_or(&request, |known| &known.request);
-            let request = SignInRequest { nonce: challenge.nonce, ..request.clone() };
+            // The person may have asked for more time since.
+            let request = SignInRequest { nonce: challenge.nonce, expires_at: value.ends_at, ..request.clone() };
             let opened = match made.take() {
                 Some(opened) if opened.request == request => opened,
                 _ => {

@@ -33,6 +33,9 @@ pub struct CompletedTransaction {
     /// The new secret of the browser's session, for its cookie; `None` when the sign-in did not
     /// change a session.
     pub new_session: Option<String>,
+    /// Whether the response was given out before. A browser whose cookies another site can plant
+    /// then gets no session: it may not be the one that the person answered for.
+    pub is_repeated: bool,
 }
 
 // Its secrets are not in its debug form, because embedders write it to logs.
@@ -71,12 +74,14 @@ impl SignInHandle {
             self.check_redirect_uri(&value)?;
             if let Some(response) = &value.response {
                 return match response.is_error {
-                    true => Ok(self.respond_again(&value, response, secret)?.delivery),
+                    true => Ok(self.respond_again(&value, response, secret).await?.delivery),
                     false => Err(SignInError::no_transaction("it was completed before")),
                 };
             }
-            // Who lost the digits or the return URL has no other way out.
-            if value.digits.is_none() && value.return_hash.is_none() {
+            // Who lost the digits or the return URL has no other way out, nor has a sign-in that the
+            // operator ended.
+            let has_ended = matches!(value.answer, Some(Answer::Proved(person)) if self.state.has_ended(&person));
+            if value.digits.is_none() && value.return_hash.is_none() && !has_ended {
                 check_unanswered(&value)?;
             }
             let fields = error_fields("access_denied", "the person cancelled the sign-in");
@@ -137,7 +142,7 @@ impl SignInHandle {
             return Err(rejection.into());
         }
         if let Some(response) = &value.response {
-            return self.respond_again(&value, response, secret);
+            return self.respond_again(&value, response, secret).await;
         }
         let mut writes = Vec::new();
         let (mut new_session, mut granted) = (None, None);
@@ -164,19 +169,20 @@ impl SignInHandle {
                     self.announce_sign_in(&done.request.client_id, person, false);
                 }
                 let delivery = done.request.target.deliver(given.fields, &self.provider().issuer);
-                Ok(CompletedTransaction { delivery, new_session: given.new_session })
+                Ok(CompletedTransaction { delivery, new_session: given.new_session, is_repeated: false })
             }
             Decision::Changed => match self.kept(id)?.value {
                 // Another request with the same secret completed the transaction.
-                Transaction { response: Some(response), .. } => self.respond_again(&done, &response, secret),
+                Transaction { response: Some(response), .. } => self.respond_again(&done, &response, secret).await,
                 // Another tab of the browser changed the session.
                 _ => Err(SignInError::unavailable("this browser is signing in elsewhere at the same time")),
             },
         }
     }
 
-    /// The response that a transaction's caller got before, for the same caller.
-    fn respond_again(
+    /// The response that a transaction's caller got before, for the same caller: not an ID token of
+    /// a key that was revoked since, and not the cookie of a session that has ended.
+    async fn respond_again(
         &self,
         transaction: &Transaction,
         response: &SealedResponse,
@@ -196,8 +202,17 @@ impl SignInHandle {
             return Err(SignInError::no_transaction("it was completed before"));
         }
         let given = response.open(secret).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
+        if let Some((_, token)) = given.fields.iter().find(|(name, _)| *name == "id_token")
+            && !self.state.signing_keys().await?.include_signer_of(token)
+        {
+            return Err(SignInError::no_transaction("it was completed with an ID token of a revoked key"));
+        }
+        let new_session = match given.new_session {
+            Some(session) if !self.session_sign_ins(&session)?.is_empty() => Some(session),
+            _ => None,
+        };
         let delivery = transaction.request.target.deliver(given.fields, &self.provider().issuer);
-        Ok(CompletedTransaction { delivery, new_session: given.new_session })
+        Ok(CompletedTransaction { delivery, new_session, is_repeated: true })
     }
 
     /// A response as it is stored, for the holder of the transaction's secret.

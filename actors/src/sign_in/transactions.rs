@@ -29,6 +29,9 @@ use super::records::{IssuedItem, ReadRecord, TransactionId, hash_of, write};
 use super::session_registry::SessionRegistryMessage;
 use crate::support::slot::RESTART_PATIENCE;
 
+/// The most cookies of transactions of one request that are looked at, the newest first.
+const MOST_LOOKED_AT: usize = 16;
+
 /// Greatest age of the root of a legacy proof for sign-in, in seconds, inclusive. The newest root
 /// may be older.
 pub const LEGACY_ROOT_AGE: u64 = 3600;
@@ -191,11 +194,11 @@ impl SignInHandle {
         }
     }
 
-    /// Begins again with the request of a transaction that ended without a response, for the caller
+    /// Begins again with the request of a transaction that ended without an answer, for the caller
     /// that has its secret. The new sign-in counts as one that is begun.
     ///
     /// # Errors
-    /// The response was given out, or there is no such transaction for this caller.
+    /// It is under way, or the response was given out, or there is no such transaction for this caller.
     pub async fn begin_again(
         &self,
         id: TransactionId,
@@ -208,8 +211,12 @@ impl SignInHandle {
         check_secret(&value, secret)?;
         self.check_redirect_uri(&value)?;
         match value.progress(self.state.clock.unix_seconds()).state {
+            TransactionState::Over => self.begin_kept(value.request, source, user_agent).await,
             TransactionState::Done => Err(SignInError::no_transaction("it was completed before")),
-            _ => self.begin_kept(value.request, source, user_agent).await,
+            _ => {
+                let detail = "this sign-in is under way; a new code is for one that ended without an answer";
+                Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into())
+            }
         }
     }
 
@@ -224,9 +231,17 @@ impl SignInHandle {
     ) -> Result<Option<TransactionId>, SignInError> {
         let wanted = request.clone().into_kept(expected_subject.map(str::to_owned));
         let now = self.state.clock.unix_seconds();
-        for (id, secret) in transactions {
+        // Another site may have planted the cookie of its own sign-in: only a request that it cannot
+        // know goes on with one.
+        let is_known_to_nobody =
+            wanted.target.state.is_some() || wanted.nonce.is_some() || wanted.code_challenge.is_some();
+        if !is_known_to_nobody {
+            return Ok(None);
+        }
+        for (id, secret) in transactions.iter().rev().take(MOST_LOOKED_AT) {
             let Some(ReadRecord { value, .. }) = self.state.get::<Transaction>(&id.key())? else { continue };
-            let is_under_way = !matches!(value.progress(now).state, TransactionState::Over | TransactionState::Done);
+            let has_ended = matches!(value.answer, Some(Answer::Proved(person)) if self.state.has_ended(&person));
+            let is_under_way = now < value.ends_at && value.response.is_none() && !has_ended;
             if is_under_way && value.request == wanted && check_secret(&value, secret).is_ok() {
                 return Ok(Some(*id));
             }
@@ -570,6 +585,7 @@ mod tests {
                 CompletedTransaction {
                     delivery: Delivery::Post { action: "https://app.example/".to_owned(), fields },
                     new_session: Some(secret()),
+                    is_repeated: false,
                 }
             ),
             format!("{:?}", Delivery::Redirect { location: format!("https://app.example/callback?code={SECRET}") }),

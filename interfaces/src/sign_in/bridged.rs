@@ -13,6 +13,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -43,6 +44,9 @@ use crate::http::{AuditOutcome, AuditTrail, Shutdown};
 
 /// How long one question, to the bridge or about the sign-in, waits for a change.
 const WAIT: Duration = Duration::from_secs(25);
+
+/// The shortest time that one question to the bridge waits.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 
 /// The pause before a step is tried again that failed for a reason which passes.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -97,6 +101,8 @@ struct BridgedSignIn {
     sign_in: SignInHandle,
     id: TransactionId,
     asked: ProofRequest,
+    /// When the bridge removes its request, in Unix seconds.
+    there_until: AtomicU64,
     proof: BridgedProof,
     source: IpAddr,
     connector: Connector,
@@ -154,6 +160,7 @@ impl OwnBridge {
             sign_in: sign_in.clone(),
             id: transaction,
             asked: asked.clone(),
+            there_until: AtomicU64::new(0),
             proof: proof.clone(),
             source,
             connector,
@@ -231,10 +238,20 @@ impl BridgedSignIn {
 
     /// Puts the request on the bridge until the sign-in ends.
     async fn put(self: &Arc<Self>) -> Result<(), BridgeError> {
-        let left = self.ends_at().0.saturating_sub(self.bridge.clock.unix_seconds().0);
+        let ends_at = self.ends_at();
+        let left = ends_at.0.saturating_sub(self.bridge.clock.unix_seconds().0);
         let (id, lifetime) = (self.connector.id.clone(), Duration::from_secs(left));
         let sealer: Arc<dyn RequestSealer> = Arc::<Self>::clone(self);
-        self.bridge.handle.create_own_request(id, sealer, Some(self.source), lifetime).await
+        self.bridge.handle.create_own_request(id, sealer, Some(self.source), lifetime).await?;
+        self.there_until.store(ends_at.0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How long one question to the bridge waits: not longer than the request is there, so that it
+    /// is put there again at once when the sign-in got more time.
+    fn wait(&self) -> Duration {
+        let left = self.there_until.load(Ordering::Relaxed).saturating_sub(self.bridge.clock.unix_seconds().0);
+        WAIT.min(Duration::from_secs(left)).max(SHORTEST_WAIT)
     }
 
     /// The sign-in may outlive the service, but its request on the bridge does not.
@@ -289,7 +306,7 @@ impl BridgedSignIn {
     async fn next_on_bridge(self: &Arc<Self>) -> Next {
         let mut seen = ResponseStatus::Initialized;
         loop {
-            match self.bridge.handle.await_own_response(&self.connector.id, seen, WAIT).await {
+            match self.bridge.handle.await_own_response(&self.connector.id, seen, self.wait()).await {
                 Ok(Some(PolledResponse { response: Some(message), .. })) => return Next::Message(message),
                 Ok(Some(PolledResponse { status, response: None })) => seen = status,
                 // The bridge has removed it with the sign-in's time.

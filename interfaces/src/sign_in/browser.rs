@@ -199,7 +199,7 @@ const HOST_PREFIX: &str = "__Host-";
 
 /// The most cookies of transactions in one browser. A further sign-in removes the
 /// oldest, so that the cookies do not outgrow the limit of a request's head.
-const MOST_TRANSACTIONS: usize = 16;
+pub const MOST_TRANSACTIONS: usize = 16;
 
 /// The session cookie of a browser; of several, one whose session has a sign-in.
 pub async fn session_cookie(sign_in: &SignIn, request: &Request) -> Result<SessionCookie, SignInError> {
@@ -273,8 +273,13 @@ pub fn set_transaction(
     let lifetime = sign_in.handle.transaction_lifetime().as_secs();
     let seconds = lifetime * (1 + u64::from(MOST_EXTENSIONS)) + KEPT_AFTER_END;
     set_cookie(sign_in, response, &transaction_name(sign_in, begun.id), &begun.secret, seconds);
-    let surplus = (known.len() + 1).saturating_sub(MOST_TRANSACTIONS);
-    for (id, _) in known.iter().take(surplus) {
+    remove_surplus(sign_in, response, known, MOST_TRANSACTIONS - 1);
+}
+
+/// Removes the oldest cookies of transactions beyond `most`. Forms that other sites post bring none,
+/// so a flood of those is cleared where the browser sends its cookies.
+pub fn remove_surplus(sign_in: &SignIn, response: &mut Response, known: &[(TransactionId, String)], most: usize) {
+    for (id, _) in known.iter().take(known.len().saturating_sub(most)) {
         set_cookie(sign_in, response, &transaction_name(sign_in, *id), "", 0);
     }
 }

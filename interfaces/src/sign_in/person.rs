@@ -21,8 +21,8 @@ use super::appearance::AppLinks;
 use super::authorize::{to_sign_in, user_agent};
 use super::bridged::Offer;
 use super::browser::{
-    accepts_html, accepts_json, is_same_origin, refuse_fetch_ahead, respond_delivery, see_other, session_cookie,
-    set_session, set_transaction, transaction_secrets, transactions,
+    MOST_TRANSACTIONS, accepts_html, accepts_json, is_same_origin, refuse_fetch_ahead, remove_surplus,
+    respond_delivery, see_other, session_cookie, set_session, set_transaction, transaction_secrets, transactions,
 };
 use super::error::SignInEndpointError;
 use super::page::{self, Application, Frame, SignInPage, State, WalletOffer};
@@ -131,9 +131,16 @@ pub async fn sign_in_page(sign_in: Arc<SignIn>, request: Request) -> Result<Resp
         Err(error) => return unknown(&sign_in, &request, error),
     };
     Ok(match (&seen.secret, seen.view.progress.state) {
+        (None, _) if accepts_json(&request) => {
+            return Err(SignInError::no_transaction("the program has no cookie of it").into());
+        }
         (None, _) => seen.elsewhere(&sign_in, &frame),
         (Some(_), TransactionState::Answered) => see_other(&frame.path(&format!("/authorize/{}/complete", seen.id))),
-        (Some(_), _) => seen.page(&sign_in, &frame, false),
+        (Some(_), _) => {
+            let mut response = seen.page(&sign_in, &frame, false);
+            remove_surplus(&sign_in, &mut response, &transactions(&sign_in, &request), MOST_TRANSACTIONS);
+            response
+        }
     })
 }
 
@@ -314,9 +321,11 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
     let digits = digits.as_deref().map(str::trim);
     sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
     let shown = Shown { return_secret: returned.as_deref(), digits };
-    let CompletedTransaction { delivery, new_session } = sign_in.handle.complete(id, &secret, shown, &session).await?;
+    let completed = sign_in.handle.complete(id, &secret, shown, &session).await?;
+    let CompletedTransaction { delivery, new_session, is_repeated } = completed;
     let mut response = deliver(sign_in, request, delivery);
-    if let Some(session) = new_session {
+    // Cookies without the prefix `__Host-` may be another browser's.
+    if let Some(session) = new_session.filter(|_| is_browser && (!is_repeated || sign_in.has_host_cookies())) {
         set_session(sign_in, &mut response, &session);
     }
     Ok(response)

@@ -16,7 +16,8 @@ use crate::encoding::{DecodeError, Encoding, encode};
 // A session names all the applications of one browser, with the person at each. The store has the
 // session under the SHA-256 of the cookie's secret, encrypted with a key that HKDF derives from
 // the same secret: neither the store nor a copy of it tells which applications belong together.
-// Each session has a secret of its own and is written once, so its key encrypts one text.
+// Each session has a secret of its own. Its key encrypts one text for each write of the session,
+// each with a random nonce: the end of a sign-in to one application writes it again.
 
 /// What the key is for ([`seal_for_holder`]).
 const PURPOSE: &[u8] = b"selfsame browser session";

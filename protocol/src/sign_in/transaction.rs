@@ -198,7 +198,7 @@ const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 impl ShortId {
     /// The id of the transaction with this short id: the first 16 bytes of a hash. So the short
-    /// address needs no record of its own, and an id does not tell the short one.
+    /// address needs no record of its own.
     pub fn transaction_id(&self) -> [u8; 16] {
         let hash = Sha256::new().chain_update(b"selfsame transaction ").chain_update(self.0).finalize();
         let mut id = [0; 16];
@@ -331,7 +331,7 @@ impl Transaction {
     /// The transaction after wrong digits were typed. After the last try the answer is dropped, and
     /// the transaction is over.
     pub fn with_wrong_digits(&self, typed: &str, now: UnixSeconds) -> Self {
-        let Some(digits) = &self.digits else { return self.clone() };
+        let Some(digits) = self.digits.as_ref().filter(|_| self.response.is_none()) else { return self.clone() };
         let mut wrong = digits.wrong.clone();
         // A browser repeats a request whose answer was lost.
         if !wrong.iter().any(|other| other == typed) {

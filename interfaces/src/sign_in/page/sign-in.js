@@ -60,7 +60,7 @@ function extend({ expires_at, extensions_left }) {
 
 // Takes over what the service says.
 function take(event) {
-  say(offline, "");
+  if (navigator.onLine) say(offline, "");
   if (isOneOf("done", "answered")) return;
   extend(event);
   if (event.state === "waiting") show(event.refused ? "refused" : event.opened ? "opened" : "waiting");

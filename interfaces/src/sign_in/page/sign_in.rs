@@ -126,7 +126,7 @@ fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
     let home = page.application.address();
     let back = words.say_with("to-application", &[("application", page.application.name)]);
     html! {
-        div.way data-for=(asking) hidden[hides(asking)] { (open_button(frame, page.short_link)) }
+        div.way data-for=(asking) hidden[hides(asking)] { (open_button(frame, &in_language(frame, page.short_link))) }
         p #progress role="status" aria-live="polite" { (status(words, page.state)) }
         div.time data-for=(asking) hidden[hides(asking)] {
             p.quiet #countdown tabindex="-1" {
@@ -205,6 +205,14 @@ fn digits(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
                 aria-invalid=[was_wrong.then_some("true")] aria-describedby=[was_wrong.then_some("wrong")];
             button type="submit" { (words.say("continue")) }
         }
+    }
+}
+
+/// A link to a page of the service, in the language that the request wished.
+fn in_language(frame: &Frame<'_>, link: &str) -> String {
+    match frame.wished {
+        Some(language) => format!("{link}?ui_locales={}", language.tag()),
+        None => link.to_owned(),
     }
 }
 
