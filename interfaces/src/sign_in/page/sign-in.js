@@ -63,8 +63,10 @@ function take(event) {
   if (navigator.onLine) say(offline, "");
   if (isOneOf("done", "answered")) return;
   extend(event);
-  if (event.state === "waiting") show(event.refused ? "refused" : event.opened ? "opened" : "waiting");
-  else if (event.state === "over") end(event.done ? "done" : "over");
+  if (event.state === "waiting") {
+    // What is over by the clock stays over, unless there is more time.
+    if (state !== "over" || expires > Date.now()) show(event.refused ? "refused" : event.opened ? "opened" : "waiting");
+  } else if (event.state === "over") end(event.done ? "done" : "over");
   else if (event.digits) show("digits");
   // The response is given out only at the address that the authenticator opens.
   else if (event.same_device) show("here");
