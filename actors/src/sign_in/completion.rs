@@ -78,8 +78,8 @@ impl SignInHandle {
                     false => Err(SignInError::no_transaction("it was completed before")),
                 };
             }
-            // Who lost the digits or the return URL has no other way out, nor has a sign-in that the
-            // operator ended.
+            // Who lost the digits or the return URL has no other way out, nor has a sign-in that
+            // the operator ended.
             let has_ended = matches!(value.answer, Some(Answer::Proved(person)) if self.state.has_ended(&person));
             if value.digits.is_none() && value.return_hash.is_none() && !has_ended {
                 check_unanswered(&value)?;

@@ -198,7 +198,8 @@ impl SignInHandle {
     /// that has its secret. The new sign-in counts as one that is begun.
     ///
     /// # Errors
-    /// It is under way, or the response was given out, or there is no such transaction for this caller.
+    /// It is under way, or the response was given out, or there is no such transaction for this
+    /// caller.
     pub async fn begin_again(
         &self,
         id: TransactionId,
@@ -231,8 +232,8 @@ impl SignInHandle {
     ) -> Result<Option<TransactionId>, SignInError> {
         let wanted = request.clone().into_kept(expected_subject.map(str::to_owned));
         let now = self.state.clock.unix_seconds();
-        // Another site may have planted the cookie of its own sign-in: only a request that it cannot
-        // know goes on with one.
+        // Another site may have planted the cookie of its own sign-in: only a request that it
+        // cannot know goes on with one.
         let is_known_to_nobody =
             wanted.target.state.is_some() || wanted.nonce.is_some() || wanted.code_challenge.is_some();
         if !is_known_to_nobody {

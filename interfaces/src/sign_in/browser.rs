@@ -276,8 +276,8 @@ pub fn set_transaction(
     remove_surplus(sign_in, response, known, MOST_TRANSACTIONS - 1);
 }
 
-/// Removes the oldest cookies of transactions beyond `most`. Forms that other sites post bring none,
-/// so a flood of those is cleared where the browser sends its cookies.
+/// Removes the oldest cookies of transactions beyond `most`. Forms that other sites post bring
+/// none, so a flood of those is cleared where the browser sends its cookies.
 pub fn remove_surplus(sign_in: &SignIn, response: &mut Response, known: &[(TransactionId, String)], most: usize) {
     for (id, _) in known.iter().take(known.len().saturating_sub(most)) {
         set_cookie(sign_in, response, &transaction_name(sign_in, *id), "", 0);
