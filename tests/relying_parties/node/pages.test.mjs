@@ -6,7 +6,6 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { scan } from "../../applications/node/scan.mjs";
 import { startBrowser } from "./browser.mjs";
 import { LANGUAGES, everyPage, everySignIn, startLimited, startNamed, startPlain } from "./pages.mjs";
 
@@ -188,11 +187,9 @@ test("nothing moves for people who want no motion", async () => {
   }
 });
 
-test("in the colours of the system buttons have borders, and the code can be read", { timeout: 300_000 }, async () => {
+test("in the colours of the system buttons have borders", async () => {
   for (const colorScheme of ["light", "dark"]) {
     await visit({ ...DESKTOP, forcedColors: "active", colorScheme, reducedMotion: "reduce" }, async (page) => {
-      await pages["sign-in"](page);
-      assert.match(await scan(page), /\/s\/[a-z2-7]{16}$/);
       for (const name of ["sign-in-ending", "sign-in-digits-wrong", "sign-in-over-named", "short", "elsewhere-named"]) {
         await pages[name](page);
         const unseen = await page.locator("main button:visible, .offers a, .onward a:visible, #typed:visible").evaluateAll((all) =>
