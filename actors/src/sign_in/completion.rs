@@ -18,7 +18,7 @@ use super::transactions::check_unanswered;
 
 /// What the caller that completes a transaction has, beside its secret.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Shown<'a> {
+pub struct CompletionSecrets<'a> {
     /// The secret of the return URL.
     pub return_secret: Option<&'a str>,
     /// The digits that the person typed.
@@ -104,13 +104,12 @@ impl SignInHandle {
     /// those.
     ///
     /// The same secret gets the same response again, because browsers and proxies repeat a GET
-    /// whose answer was lost: until the code in it was used or has expired, for the time of a code
-    /// when there is none in it, and an error always.
+    /// whose answer was lost ([`SealedResponse::is_of_use`]).
     pub async fn complete(
         &self,
         id: TransactionId,
         secret: &str,
-        shown: Shown<'_>,
+        shown: CompletionSecrets<'_>,
         session: &SessionCookie,
     ) -> Result<CompletedTransaction, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
@@ -189,16 +188,12 @@ impl SignInHandle {
         secret: &str,
     ) -> Result<CompletedTransaction, SignInError> {
         let now = self.state.clock.unix_seconds();
-        let is_of_use = match response.code_hash {
-            _ if response.is_error => true,
-            Some(code_hash) => {
-                let key = RecordKey { kind: RecordKind::AuthorizationCode, id: code_hash };
-                let code = self.state.get::<AuthorizationCode>(&key)?;
-                code.is_some_and(|code| code.value.used_for.is_none() && now < code.value.valid_until)
-            }
-            None => now < response.given_at.plus(self.state.settings.code_lifetime.as_secs()),
+        let code = match response.code_hash {
+            Some(id) => self.state.get::<AuthorizationCode>(&RecordKey { kind: RecordKind::AuthorizationCode, id })?,
+            None => None,
         };
-        if !is_of_use {
+        let code_lifetime = self.state.settings.code_lifetime.as_secs();
+        if !response.is_of_use(code.map(|code| code.value).as_ref(), now, code_lifetime) {
             return Err(SignInError::no_transaction("it was completed before"));
         }
         let given = response.open(secret).map_err(|reason| StoreError::Damaged { family: "records", reason })?;

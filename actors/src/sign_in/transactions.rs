@@ -221,9 +221,8 @@ impl SignInHandle {
         }
     }
 
-    /// The sign-in of one of these transactions and secrets that is under way for the same request;
-    /// `None` when there is none. A browser that loads the address of the request again goes on
-    /// with it.
+    /// Of these transactions, each with its secret, the one that a browser with this request goes
+    /// on with ([`Transaction::goes_on_with`]); `None` when the request begins a new one.
     pub fn find_open(
         &self,
         request: &AuthorizationRequest,
@@ -232,18 +231,10 @@ impl SignInHandle {
     ) -> Result<Option<TransactionId>, SignInError> {
         let wanted = request.clone().into_kept(expected_subject.map(str::to_owned));
         let now = self.state.clock.unix_seconds();
-        // Another site may have planted the cookie of its own sign-in: only a request that it
-        // cannot know goes on with one.
-        let is_known_to_nobody =
-            wanted.target.state.is_some() || wanted.nonce.is_some() || wanted.code_challenge.is_some();
-        if !is_known_to_nobody {
-            return Ok(None);
-        }
         for (id, secret) in transactions.iter().rev().take(MOST_LOOKED_AT) {
             let Some(ReadRecord { value, .. }) = self.state.get::<Transaction>(&id.key())? else { continue };
             let has_ended = matches!(value.answer, Some(Answer::Proved(person)) if self.state.has_ended(&person));
-            let is_under_way = now < value.ends_at && value.response.is_none() && !has_ended;
-            if is_under_way && value.request == wanted && check_secret(&value, secret).is_ok() {
+            if value.goes_on_with(&wanted, now) && !has_ended && check_secret(&value, secret).is_ok() {
                 return Ok(Some(*id));
             }
         }

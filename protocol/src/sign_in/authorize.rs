@@ -177,6 +177,13 @@ pub struct KeptRequest {
 
 encode_fields!(KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject } version 1 of "authorization request");
 
+impl KeptRequest {
+    /// Whether another site cannot know the request: it has a value that the client drew for it.
+    pub fn is_known_to_client_alone(&self) -> bool {
+        self.target.state.is_some() || self.nonce.is_some() || self.code_challenge.is_some()
+    }
+}
+
 impl AuthorizationRequest {
     /// Whether the client cannot recognize a code that an attacker put into its response: it gets a
     /// code, and the request has neither a PKCE challenge nor a nonce (RFC 9700, section 4.5).

@@ -10,6 +10,7 @@ use super::authorize::KeptRequest;
 use super::browser_session::{SealError, open_for_holder, seal_for_holder};
 use super::claims::Person;
 use super::proof_request::{Initiator, SignInRequest, WalletFailure};
+use super::records::AuthorizationCode;
 use crate::encoding::{DecodeError, Encoding, decode, encode};
 use crate::time::UnixSeconds;
 use crate::verification::ProofKind;
@@ -313,6 +314,14 @@ impl Transaction {
         Progress { state, ends_at: self.ends_at, extensions_left }
     }
 
+    /// Whether a browser that has the transaction's cookie and sends `request` goes on with it at
+    /// `now`: it is the transaction's own request, its time is not over, and its response was not
+    /// given out. Another site may have planted the cookie of its own sign-in, so the request has
+    /// to be one that it cannot know.
+    pub fn goes_on_with(&self, request: &KeptRequest, now: UnixSeconds) -> bool {
+        self.request == *request && request.is_known_to_client_alone() && now < self.ends_at && self.response.is_none()
+    }
+
     /// The transaction with more time: `lifetime` seconds from `now`. `None` when it does not wait
     /// for an answer, or was extended as often as it can be.
     pub fn with_more_time(&self, now: UnixSeconds, lifetime: u64) -> Option<Self> {
@@ -440,6 +449,17 @@ impl SealedResponse {
         })
     }
 
+    /// Whether the response can still be given out again at `now`: an error always; one with a code
+    /// while the code, whose record is `code`, is unused and has not expired; any other for the
+    /// time of a code, `code_lifetime` seconds.
+    pub fn is_of_use(&self, code: Option<&AuthorizationCode>, now: UnixSeconds, code_lifetime: u64) -> bool {
+        match self.code_hash {
+            _ if self.is_error => true,
+            Some(_) => code.is_some_and(|code| code.used_for.is_none() && now < code.valid_until),
+            None => now < self.given_at.plus(code_lifetime),
+        }
+    }
+
     /// Decrypts the response with the transaction's secret.
     ///
     /// # Errors
@@ -457,10 +477,12 @@ impl SealedResponse {
 
 #[cfg(test)]
 mod tests {
-    use super::super::claims::Scopes;
+    use super::super::claims::{Scopes, VerificationLevel};
     use super::super::proof_request::{CrossDevice, LONGEST_USER_AGENT};
+    use super::super::records::CodeUse;
     use super::super::response::{ResponseMode, ResponseType, Target};
     use super::*;
+    use crate::ids::Nullifier;
     use crate::verification::Environment;
 
     fn transaction() -> Transaction {
@@ -649,6 +671,10 @@ mod tests {
         let over = tried(&["000", "001", "002"]);
         assert_eq!(over.progress(NOW), Progress { state: TransactionState::Over, ends_at: NOW, extensions_left: 0 });
         assert!(over.answer.is_none() && !format!("{answered:?}").contains("042"));
+        let given = GivenResponse { fields: vec![("code", "c".to_owned())], new_session: None };
+        let response = SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed");
+        let done = Transaction { response: Some(response), ..tried(&["000", "001"]) };
+        assert_eq!(done.with_wrong_digits("002", NOW), done, "its response can be given again");
         for (text, is_try) in
             [("042", true), ("42", false), ("0042", false), ("04a", false), ("", false), ("０４２", false)]
         {
@@ -656,6 +682,67 @@ mod tests {
         }
         assert_eq!(DigitCheck::new([0xff; 8]).expected, "615");
         assert_eq!(DigitCheck::new([0, 0, 0, 0, 0, 0, 0, 7]).expected, "007");
+    }
+
+    #[test]
+    fn a_browser_goes_on_with_its_own_request_alone() {
+        let own = transaction();
+        let (now, request) = (UnixSeconds(own.ends_at.0 - 1), own.request.clone());
+        assert!(own.goes_on_with(&request, now) && !own.goes_on_with(&request, own.ends_at));
+        let other = |change: fn(&mut KeptRequest)| {
+            let mut request = request.clone();
+            change(&mut request);
+            request
+        };
+        for changed in [
+            other(|request| request.client_id.push('b')),
+            other(|request| request.target.state = Some("another".to_owned())),
+            other(|request| request.nonce = None),
+            other(|request| request.scopes.email = true),
+        ] {
+            assert!(!own.goes_on_with(&changed, now), "{changed:?}");
+        }
+        let given = GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None };
+        let response = SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed");
+        assert!(!Transaction { response: Some(response), ..own.clone() }.goes_on_with(&request, now));
+        // A request that another site can make is begun anew.
+        let mut known = other(|request| (request.nonce, request.code_challenge) = (None, None));
+        assert!(Transaction { request: known.clone(), ..own.clone() }.goes_on_with(&known, now), "it has a state");
+        known.target.state = None;
+        assert!(!Transaction { request: known.clone(), ..own }.goes_on_with(&known, now));
+    }
+
+    #[test]
+    fn how_long_a_response_is_given_again() {
+        let response = |name: &'static str| {
+            let given = GivenResponse { fields: vec![(name, "value".to_owned())], new_session: None };
+            SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed")
+        };
+        let code = |used_for| AuthorizationCode {
+            client_id: "app_a".to_owned(),
+            redirect_uri: "https://app.example/".to_owned(),
+            person: Person { nullifier: Nullifier(U256::ONE), level: VerificationLevel::Orb, auth_time: NOW },
+            scopes: Scopes::default(),
+            nonce: None,
+            code_challenge: None,
+            valid_until: NOW.plus(60),
+            used_for,
+        };
+        let (unused, used) = (code(None), code(Some(CodeUse::Token(B256::repeat_byte(1)))));
+        let (last, end) = (NOW.plus(59), NOW.plus(60));
+        #[rustfmt::skip]
+        let table = [
+            ("code", Some(&unused), last, true),
+            ("code", Some(&unused), end, false),
+            ("code", Some(&used), NOW, false),
+            ("code", None, NOW, false),
+            ("id_token", None, last, true),
+            ("id_token", None, end, false),
+            ("error", None, UnixSeconds::NEVER, true),
+        ];
+        for (name, code, now, expected) in table {
+            assert_eq!(response(name).is_of_use(code, now, 60), expected, "{name} {code:?} {now:?}");
+        }
     }
 
     #[test]
