@@ -105,7 +105,7 @@ pub use selfsame_protocol::sign_in::transaction::{Progress, ShortId, Transaction
 pub use selfsame_storage as storage;
 pub use selfsame_storage::{CollectedMetrics, Counter, Histogram, HistogramSnapshot, Metrics, Samples};
 pub use sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn};
-pub use sign_in::completion::{CompletedTransaction, Shown};
+pub use sign_in::completion::{CompletedTransaction, CompletionSecrets};
 pub use sign_in::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings, SignInStatistics};
 pub use sign_in::keys::revoke_stored_keys;
 pub use sign_in::records::{InvalidTransactionId, IssuedItem, TOKEN_LIFETIME, TransactionId};

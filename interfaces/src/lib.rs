@@ -4,9 +4,9 @@
 //! they share. [`mounting::mount`] serves them in the server of a host; the daemon serves them with
 //! [`http::Server`].
 //!
-//! The crate knows no command line and no configuration file: whoever serves an interface gives it
-//! plain settings. What the operator interface shows of the daemon's own parts, it asks by the
-//! trait [`operator::DaemonParts`].
+//! The crate knows no command line and no configuration file: the program that serves an interface
+//! gives it plain settings. What the operator interface shows of the daemon's own parts, it asks by
+//! the trait [`operator::DaemonParts`].
 
 pub mod bridge;
 pub mod event_streams;

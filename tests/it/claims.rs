@@ -9,7 +9,7 @@ use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_wallet::operator::{Operator, OperatorError};
 use selfsame_wallet::prove::{self, LegacyRequest, ProofParameters};
-use selfsame_wallet::sign_in::{Reached, SignInSession};
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
 
 use crate::harness::{START, TestDaemon, folder, write_secret};
@@ -54,12 +54,12 @@ async fn the_verification_level_of_a_token_is_that_of_the_root() {
         operator.trust_simulated_root(root, Environment::Staging, LegacyIdentifier::Device, client.folder.path());
     trusting.await.expect("trusted");
     let refused = session
-        .answer_from(session.request(), &body, Reached::Unsaid)
+        .answer_from(session.request(), &body, Place::Unsaid)
         .await
         .expect_err("the root is not one of orb credentials");
     assert!(refused.to_string().contains("merkle_root is a root of device, not of orb"), "{refused}");
     body["responses"][0]["identifier"] = json!("device");
-    session.answer_from(session.request(), &body, Reached::Unsaid).await.expect("accepted");
+    session.answer_from(session.request(), &body, Place::Unsaid).await.expect("accepted");
     let target = session.complete().await.expect("completed").expect("a target");
     let tokens = client.exchange(&fragment_or_query(&target)["code"]).await;
     let claims = client.claims(tokens.body["id_token"].as_str().expect("a token")).await;

@@ -12,7 +12,7 @@ use selfsame::config::ProofKind;
 use selfsame_interfaces::interface::Interface;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
-use selfsame_wallet::sign_in::{Reached, SignInSession};
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
 
 use crate::harness::{START, TestDaemon};
@@ -322,7 +322,7 @@ async fn proofs_for_another_request_are_refused() {
         (json!({"error": "other"}), "another error"),
         (json!({}), "nothing"),
     ] {
-        let error = session.answer_from(session.request(), &body, Reached::Unsaid).await.expect_err(what);
+        let error = session.answer_from(session.request(), &body, Place::Unsaid).await.expect_err(what);
         assert_eq!(error.code(), Some("invalid_request"), "{what}: {error}");
     }
     // The action, nonce and environment in the body are ignored.
@@ -330,7 +330,7 @@ async fn proofs_for_another_request_are_refused() {
     claimed["action"] = json!("vote");
     claimed["nonce"] = json!("0x1");
     claimed["environment"] = json!("production");
-    session.answer_from(session.request(), &claimed, Reached::Unsaid).await.expect("accepted");
+    session.answer_from(session.request(), &claimed, Place::Unsaid).await.expect("accepted");
 }
 
 #[tokio::test]

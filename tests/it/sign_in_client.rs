@@ -12,7 +12,7 @@ use selfsame_protocol::verification::Environment;
 use selfsame_wallet::client::{Client, ClientError};
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
-use selfsame_wallet::sign_in::{Reached, SignInSession};
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -155,7 +155,7 @@ impl SignInTestClient {
         } else {
             current_proof(&self.daemon.operator(""), &self.daemon.client(), session, person).await
         };
-        session.answer_from(session.request(), &body, Reached::Unsaid).await.map(drop)
+        session.answer_from(session.request(), &body, Place::Unsaid).await.map(drop)
     }
 
     /// Signs `person` in; returns the code.

@@ -2,7 +2,7 @@
 
 use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE};
 use selfsame::config::Config;
-use selfsame_wallet::sign_in::{Onward, Reached, SignInSession};
+use selfsame_wallet::sign_in::{Onward, Place, SignInSession};
 use serde_json::{Value, json};
 
 use crate::harness::{folder, run};
@@ -182,7 +182,7 @@ async fn who_ends_where_by_the_link_that_the_library_was_given() {
         let session = SignInSession::open(&link).await.expect("the sign-in starts");
         let request = session.verify(&client.issuer()).await.expect("signed by the issuer");
         let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &session, "victim").await;
-        let onward = session.answer_from(&request, &proof, session.reached()).await.expect("accepted");
+        let onward = session.answer_from(&request, &proof, session.place()).await.expect("accepted");
         check_completion(&client, &begun, &onward, need, &format!("{given:?}")).await;
     }
     client.stop().await;
@@ -236,9 +236,9 @@ async fn digits_cannot_be_tried_out() {
     let client = start().await;
     let begun = BegunSignIn::begin(&client).await;
     let session = SignInSession::open(&begun.short).await.expect("the sign-in starts");
-    assert_eq!(session.reached(), Reached::There);
+    assert_eq!(session.place(), Place::There);
     let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &session, "alice").await;
-    let onward = session.answer_from(session.request(), &proof, Reached::There).await.expect("accepted");
+    let onward = session.answer_from(session.request(), &proof, Place::There).await.expect("accepted");
     let Onward::Type(digits) = onward else { panic!("{onward:?}") };
     let wrong: Vec<String> = (0..4).map(|number| format!("00{number}")).filter(|wrong| *wrong != digits).collect();
     for typed in [&wrong[0], &wrong[0], &wrong[1], &wrong[0]] {
@@ -261,8 +261,8 @@ async fn a_second_answer_changes_nothing_of_the_first() {
     let begun = BegunSignIn::begin(&client).await;
     let session = SignInSession::open(&format!("{}#there", begun.short)).await.expect("the sign-in starts");
     let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &session, "alice").await;
-    let onward = session.answer_from(session.request(), &proof, Reached::There).await.expect("accepted");
-    for again in [Reached::Here, Reached::Unsaid, Reached::There] {
+    let onward = session.answer_from(session.request(), &proof, Place::There).await.expect("accepted");
+    for again in [Place::Here, Place::Unsaid, Place::There] {
         let error = session.answer_from(session.request(), &proof, again).await.expect_err("answered already");
         assert!(error.to_string().contains("has been answered"), "{error}");
     }

@@ -55,6 +55,21 @@ async fn sign_in_behind_https(
     changes: &[(&str, &str)],
     cookies: &str,
 ) -> Response {
+    let (base, transaction) = answer_behind_https(client, person, changes, cookies).await;
+    complete_behind_https(client, &base, &format!("{transaction}; {cookies}")).await
+}
+
+async fn complete_behind_https(client: &SignInTestClient, base: &str, cookies: &str) -> Response {
+    client.http.get(format!("{base}/complete")).header("Cookie", cookies).send().await.expect("an answer")
+}
+
+/// The same up to the person's answer: the URL of the transaction, and its cookie.
+async fn answer_behind_https(
+    client: &SignInTestClient,
+    person: &str,
+    changes: &[(&str, &str)],
+    cookies: &str,
+) -> (String, String) {
     let page = client.browse(changes, cookies).await;
     assert_eq!(page.status(), 200, "the page is shown");
     let transaction = pair(set_cookies(&page).first().cloned());
@@ -65,8 +80,48 @@ async fn sign_in_behind_https(
     let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &opened, person).await;
     let answered = client.http.post(format!("{base}/proof")).json(&proof).send().await.expect("an answer");
     assert_eq!(answered.status(), 200);
-    let complete = client.http.get(format!("{base}/complete")).header("Cookie", format!("{transaction}; {cookies}"));
-    complete.send().await.expect("an answer")
+    (base, transaction)
+}
+
+/// An answer that was lost is given again with its session, but not with one that has ended: the
+/// browser would lose the session that came after it.
+#[tokio::test]
+async fn a_repeated_response_brings_only_a_session_that_lives() {
+    let client = behind_https().await;
+    let (base, transaction) = answer_behind_https(&client, "alice", &[], "").await;
+    let first = complete_behind_https(&client, &base, &transaction).await;
+    let again = complete_behind_https(&client, &base, &transaction).await;
+    let (first, again) = (set_cookies(&first), set_cookies(&again));
+    assert!(first[0].starts_with("__Host-selfsame_session=") && again == first, "{first:?} {again:?}");
+    // A program has no session, whatever the browser's was.
+    let secret = transaction.split_once('=').expect("a pair").1;
+    let program = client.http.get(format!("{base}/complete")).bearer_auth(secret).send().await.expect("an answer");
+    assert_eq!((program.status().as_u16(), set_cookies(&program).len()), (303, 0));
+    // Another sign-in in this browser ends the session.
+    sign_in_behind_https(&client, "alice", &[("state", "another")], &pair(first.first().cloned())).await;
+    let late = complete_behind_https(&client, &base, &transaction).await;
+    assert_eq!((late.status().as_u16(), set_cookies(&late).len()), (303, 0));
+    client.stop().await;
+}
+
+/// Forms that another site posts to the authorization endpoint bring no cookies, so each leaves
+/// one.
+#[tokio::test]
+async fn the_page_of_a_sign_in_removes_cookies_that_are_too_many() {
+    let client = behind_https().await;
+    let mut cookies = Vec::new();
+    for number in 0..20 {
+        let begun = client.authorize(&[("state", &format!("{number}"))], "").await;
+        cookies.push(pair(set_cookies(&begun).first().cloned()));
+    }
+    let (name, _) = cookies[19].split_once('=').expect("a pair");
+    let id = name.rsplit('_').next().expect("the id of the transaction");
+    let page = client.http.get(client.daemon.sign_in(&format!("/authorize/{id}"))).header(ACCEPT, "text/html");
+    let page = page.header("Cookie", cookies.join("; ")).send().await.expect("an answer");
+    let removed: Vec<_> = set_cookies(&page).iter().map(|cookie| cookie.split('=').next().map(str::to_owned)).collect();
+    let oldest: Vec<_> = cookies[..4].iter().map(|cookie| cookie.split('=').next().map(str::to_owned)).collect();
+    assert_eq!((page.status().as_u16(), removed), (200, oldest));
+    client.stop().await;
 }
 
 #[tokio::test]

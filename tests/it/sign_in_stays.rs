@@ -156,7 +156,7 @@ async fn the_same_secret_gets_the_same_response() {
         }
         assert!(responses.iter().all(|other| *other == responses[0]), "{changes:?}");
         assert!(format!("{responses:?}").contains("code"), "{responses:?}");
-        // Nobody else gets it.
+        // A browser without the cookie does not get it.
         let stranger = send(&client, Method::GET, &format!("{}/complete", begun.base), "", BROWSER).await;
         assert_eq!((stranger.status().as_u16(), cookie(&stranger)), (404, None));
     }
@@ -200,6 +200,41 @@ async fn the_same_secret_gets_the_same_response() {
     };
     let first = complete().await;
     assert!(first.contains("code=") && complete().await == first);
+    client.stop().await;
+}
+
+/// Takes a signing key out; with `end_sessions` all sign-ins up to now end.
+async fn revoke(client: &SignInTestClient, kid: &str, end_sessions: bool) {
+    let revoke = client.http.post(client.daemon.operator("/keys/revoke")).bearer_auth(client.operator_token());
+    let revoke = revoke.json(&json!({"kid": kid, "end_sessions": end_sessions}));
+    assert_eq!(client.send(revoke).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_id_token_of_a_revoked_key_is_not_given_again() {
+    let client = start().await;
+    let begun = begin(&client, &[("response_type", "code id_token")]).await;
+    begun.answer(&client, |_| {}).await;
+    let response = fragment_or_query(location(&begun.get(&client, "/complete").await));
+    let kid = jsonwebtoken::decode_header(&response["id_token"]).expect("a header").kid.expect("a key id");
+    revoke(&client, &kid, false).await;
+    assert_eq!(state(&page(begun.get(&client, "/complete").await, 404).await), "done");
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn a_sign_in_that_the_operator_ended_is_cancelled_and_begun_anew() {
+    let client = start().await;
+    let begun = begin(&client, &[]).await;
+    begun.answer(&client, |_| {}).await;
+    let kid = client.published_keys().await["keys"][0]["kid"].as_str().expect("a key id").to_owned();
+    revoke(&client, &kid, true).await;
+    assert_eq!(begun.get(&client, "/complete").await.status(), 404);
+    let url = client.authorization_url(&[]);
+    let anew = send(&client, Method::GET, &url, &begun.cookie, BROWSER).await;
+    assert!(cookie(&anew).is_some() && !begun.base.ends_with(location(&anew)), "{anew:?}");
+    let cancelled = begun.post(&client, "/cancel").await;
+    assert_eq!(fragment_or_query(location(&cancelled))["error"], "access_denied");
     client.stop().await;
 }
 
@@ -257,11 +292,18 @@ async fn more_time_is_given_twice() {
         (progress["expires_at"].as_u64().unwrap_or_default(), progress["extensions_left"].clone())
     };
     assert_eq!(waiting().await, (client.now() + 300, json!(2)));
+    // A wallet that opens the request later reads the later end, also in the signed form.
+    let ends = async || {
+        let opened = SignInSession::open(&format!("{}/request", begun.base)).await.expect("the sign-in is open");
+        opened.verify(&client.issuer()).await.expect("it is signed").expires_at.0
+    };
+    assert_eq!(ends().await, client.now() + 300);
     client.daemon.clock.advance(Duration::from_secs(250));
     let url = format!("{}/more-time", begun.base);
     let by_script = send(&client, Method::POST, &url, &begun.cookie, "application/json").await;
     let body: Value = by_script.json().await.expect("JSON");
     assert_eq!(body, json!({"expires_at": client.now() + 300, "extensions_left": 1}));
+    assert_eq!(ends().await, client.now() + 300);
     client.daemon.clock.advance(Duration::from_secs(299));
     assert_eq!(begun.post(&client, "/more-time").await.status(), 303);
     assert_eq!(waiting().await, (client.now() + 300, json!(0)));
@@ -420,7 +462,20 @@ async fn another_browser_learns_where_a_sign_in_began() {
             format!("https://app.example/login?iss={}", client.issuer().replace(':', "%3A").replace('/', "%2F"));
         assert!(text.contains(&again) && !text.contains("/s/"), "{path}: {text}");
     }
+    let program = SignInAnswer::of(client.get(&begun.base, "application/json").await).await;
+    program.expect_error(404, "not_found", "invalid_request");
     assert_eq!(begun.progress(&client).await["state"], "waiting", "nothing happened");
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn the_button_keeps_the_wished_language() {
+    let client = start().await;
+    let text = client.browse(&[("ui_locales", "de")], "").await.text().await.expect("text");
+    let button = text.split("class=\"button\"").nth(1).and_then(|rest| rest.split('"').nth(1)).expect("a link");
+    assert!(button.contains("/s/") && button.ends_with("?ui_locales=de"), "{button}");
+    let short = page(client.get(button, BROWSER).await, 200).await;
+    assert!(short.contains("<html lang=\"de\""), "{short}");
     client.stop().await;
 }
 

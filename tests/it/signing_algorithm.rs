@@ -11,7 +11,7 @@ use reqwest::Url;
 use reqwest::header::{ACCEPT, LOCATION};
 use selfsame::config::{Config, SigningAlgorithm};
 use selfsame_protocol::sign_in::authorize::half_hash;
-use selfsame_wallet::sign_in::{Reached, SignInSession};
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
 
 use crate::harness::folder;
@@ -115,7 +115,7 @@ async fn a_wallet_checks_a_proof_request_that_is_signed_with_es256() {
     let header = jsonwebtoken::decode_header(forms.text("request")).expect("a header");
     assert_eq!((header.alg, header.typ.as_deref()), (Algorithm::ES256, Some("selfsame-request+jwt")));
     let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &session, "alice").await;
-    session.answer_from(&request, &proof, Reached::Unsaid).await.expect("accepted");
+    session.answer_from(&request, &proof, Place::Unsaid).await.expect("accepted");
     client.stop().await;
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use selfsame::config::Config;
-use selfsame_wallet::sign_in::{Reached, SignInSession};
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -80,7 +80,7 @@ async fn sign_in(daemon: &TestDaemon) -> SignInAnswer {
     let url = reqwest::Url::parse_with_params(&daemon.sign_in("/authorize"), parameters(&[])).expect("a URL");
     let session = SignInSession::open(url.as_str()).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator(""), &daemon.client(), &session, "alice").await;
-    session.answer_from(session.request(), &proof, Reached::Unsaid).await.expect("accepted");
+    session.answer_from(session.request(), &proof, Place::Unsaid).await.expect("accepted");
     let target = session.complete().await.expect("completed").expect("a target");
     let code = fragment_or_query(&target)["code"].clone();
     let form = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", CALLBACK)];

@@ -5,7 +5,7 @@
 //! issuer has signed; only that may be shown to the end user, because any page can put other names
 //! into a plain form.
 //!
-//! A link to a sign-in says with its fragment where the person opened it ([`Reached`]): on the
+//! A link to a sign-in says with its fragment where the person opened it ([`Place`]): on the
 //! device of the browser that began the sign-in, or elsewhere. [`SignInLink::read`] is the only
 //! place that reads it.
 
@@ -36,9 +36,9 @@ pub(crate) fn printable(request: &SignInRequest) -> SignInRequest {
     }
 }
 
-/// How a wallet was reached with a sign-in.
+/// Where the person opened the link of a sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reached {
+pub enum Place {
     /// By a link on the device of the browser that began the sign-in: the link ends in `#here`. The
     /// sign-in goes on only at the return URL, which that browser opens.
     Here,
@@ -63,8 +63,8 @@ pub enum Destination {
 /// A link to a sign-in, as a wallet gets it: opened, scanned or pasted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInLink {
-    /// How the wallet was reached.
-    pub reached: Reached,
+    /// Where the person opened it.
+    pub place: Place,
     /// Where it leads, without a fragment.
     pub destination: Destination,
 }
@@ -77,23 +77,23 @@ impl SignInLink {
     /// wallet's own link that carries one of the first two in percent-encoding, such as
     /// `wallet://open?request=https%3A%2F%2F…`.
     ///
-    /// What stands behind the last `#` says how the wallet was reached: the service writes it
+    /// What stands behind the last `#` says where the person opened it: the service writes it
     /// behind a link that may have a fragment of its own. Other fragments say nothing.
     pub fn read(text: &str) -> Self {
         let fragment = text.rsplit_once('#').map(|(_, fragment)| fragment);
-        let reached = match fragment {
-            Some("here") => Reached::Here,
-            Some("there") => Reached::There,
-            _ => Reached::Unsaid,
+        let place = match fragment {
+            Some("here") => Place::Here,
+            Some("there") => Place::There,
+            _ => Place::Unsaid,
         };
         let destination = destination(text).unwrap_or_else(|| {
             let address = text.split('#').next().unwrap_or(text);
             Destination::Authorization(address.to_owned())
         });
-        match (reached, &destination) {
+        match (place, &destination) {
             // A program that has this address read it from a screen.
-            (Reached::Unsaid, Destination::Short(_)) => Self { reached: Reached::There, destination },
-            _ => Self { reached, destination },
+            (Place::Unsaid, Destination::Short(_)) => Self { place: Place::There, destination },
+            _ => Self { place, destination },
         }
     }
 }
@@ -241,7 +241,7 @@ struct AcceptedAnswer {
 /// A sign-in that has begun and is not complete.
 pub struct SignInSession {
     http: reqwest::Client,
-    reached: Reached,
+    place: Place,
     request_url: String,
     request: SignInRequest,
     signed: String,
@@ -257,7 +257,7 @@ impl SignInSession {
     /// # Errors
     /// A [`ClientError`] of the calls.
     pub async fn open(link: &str) -> Result<Self, ClientError> {
-        let SignInLink { reached, destination } = SignInLink::read(link);
+        let SignInLink { place, destination } = SignInLink::read(link);
         let http = http(link)?;
         let get = |url: &str| http.get(url).header(ACCEPT, "application/json").timeout(ANSWER_TIMEOUT);
         let (request_url, browser) = match destination {
@@ -277,12 +277,12 @@ impl SignInSession {
             }
         };
         let RequestForms { plain, signed, .. } = send(&request_url, get(&request_url)).await?;
-        Ok(Self { http, reached, request_url, request: plain, signed, browser })
+        Ok(Self { http, place, request_url, request: plain, signed, browser })
     }
 
-    /// How the wallet was reached, by the link.
-    pub fn reached(&self) -> Reached {
-        self.reached
+    /// Where the person opened it, by the link.
+    pub fn place(&self) -> Place {
+        self.place
     }
 
     /// The plain form of the proof request, which is not verified.
@@ -342,8 +342,8 @@ impl SignInSession {
         Ok(request)
     }
 
-    /// Answers a verified request with a proof, and says how the wallet was reached. Returns what
-    /// goes on then. A service that knows no digits gives none, whatever the wallet says.
+    /// Answers a verified request with a proof, and says where the person opened the link. Returns
+    /// what goes on then. A service that knows no digits gives none, whatever the wallet says.
     ///
     /// # Errors
     /// A [`ClientError`]. Where the answer cannot be read, the proof may have been accepted.
@@ -351,23 +351,23 @@ impl SignInSession {
         &self,
         request: &SignInRequest,
         body: &Value,
-        reached: Reached,
+        place: Place,
     ) -> Result<Onward, ClientError> {
         let url = &request.answer_url;
         let mut body = body.clone();
-        body["mode"] = json!(if reached == Reached::Here { "same_device" } else { "cross_device" });
-        if reached == Reached::There {
+        body["mode"] = json!(if place == Place::Here { "same_device" } else { "cross_device" });
+        if place == Place::There {
             body["digits"] = json!(true);
         }
         let AcceptedAnswer { return_url, digits } = self.post_answer(url, &body).await?;
         let return_url = return_url.filter(|return_url| origin(return_url) == origin(url));
-        Ok(match (reached, return_url, digits) {
-            (Reached::Here, Some(return_url), _) => Onward::Open(return_url),
-            (Reached::There, _, Some(digits)) if !are_digits(&digits) => {
+        Ok(match (place, return_url, digits) {
+            (Place::Here, Some(return_url), _) => Onward::Open(return_url),
+            (Place::There, _, Some(digits)) if !are_digits(&digits) => {
                 let reason = format!("its digits are {:?}, not three digits", to_printable(&digits));
                 return Err(ClientError::Unreadable { url: url.clone(), reason });
             }
-            (Reached::There, _, Some(digits)) => Onward::Type(digits),
+            (Place::There, _, Some(digits)) => Onward::Type(digits),
             _ => Onward::ByItself,
         })
     }
@@ -453,7 +453,7 @@ mod tests {
     /// Every form of a link with every fragment.
     #[test]
     fn a_link_says_where_it_leads_and_how_the_wallet_was_reached() {
-        use Reached::{Here, There, Unsaid};
+        use Place::{Here, There, Unsaid};
         let request = |url: &str| Destination::Request(url.to_owned());
         let short = |url: &str| Destination::Short(url.to_owned());
         let begins = |url: &str| Destination::Authorization(url.to_owned());
@@ -500,9 +500,9 @@ mod tests {
                 ("", alone), ("#here", Here), ("#there", There), ("#", alone), ("#Here", alone), ("#THERE", alone),
                 ("#here/", alone), ("#here&x=1", alone), ("#nowhere", alone), ("#there#here", Here),
             ];
-            for (fragment, reached) in fragments {
+            for (fragment, place) in fragments {
                 let text = format!("{link}{fragment}");
-                let expected = SignInLink { reached, destination: destination.clone() };
+                let expected = SignInLink { place, destination: destination.clone() };
                 assert_eq!(SignInLink::read(&text), expected, "{text}");
             }
         }
@@ -520,7 +520,7 @@ mod tests {
             (format!("selfsame://here/there?request={encoded}"), asked.to_owned()),
         ];
         for (text, url) in table {
-            let expected = SignInLink { reached: Reached::Unsaid, destination: Destination::Request(url) };
+            let expected = SignInLink { place: Place::Unsaid, destination: Destination::Request(url) };
             assert_eq!(SignInLink::read(&text), expected, "{text}");
         }
     }

@@ -27,7 +27,7 @@ use super::start::ServiceError;
 use crate::registry::handle::{RegistryHandle, WaitError};
 use crate::registry::submit::{Submission, SubmitError};
 use crate::sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin};
-use crate::sign_in::completion::{CompletedTransaction, Shown};
+use crate::sign_in::completion::{CompletedTransaction, CompletionSecrets};
 use crate::sign_in::handle::{SignInError, SignInHandle};
 use crate::sign_in::records::{IssuedItem, TransactionId};
 use crate::sign_in::sessions::SessionCookie;
@@ -328,7 +328,7 @@ impl SignInMessage {
             }
             Self::Cancel { transaction, secret, reply } => send(reply, sign_in.cancel(transaction, &secret).await),
             Self::Complete { transaction, secret, return_secret, digits, session, reply } => {
-                let shown = Shown { return_secret: return_secret.as_deref(), digits: digits.as_deref() };
+                let shown = CompletionSecrets { return_secret: return_secret.as_deref(), digits: digits.as_deref() };
                 send(reply, sign_in.complete(transaction, &secret, shown, &session).await);
             }
             Self::Authenticate { client_id, secret, reply } => {

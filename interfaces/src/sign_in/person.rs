@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
 use selfsame_actors::{
-    CompletedTransaction, IssuedItem, ProofRequest, SessionCookie, ShortId, Shown, SignInError, TransactionId,
-    TransactionState, TransactionView,
+    CompletedTransaction, CompletionSecrets, IssuedItem, ProofRequest, SessionCookie, ShortId, SignInError,
+    TransactionId, TransactionState, TransactionView,
 };
 use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
@@ -38,7 +38,7 @@ const ONWARD: &str = "onward";
 const DIGITS: &str = "digits";
 
 /// What a page shows of a sign-in: the transaction, and the application's addresses.
-struct Seen {
+struct BrowserSignIn {
     id: TransactionId,
     view: TransactionView,
     links: Arc<AppLinks>,
@@ -46,7 +46,7 @@ struct Seen {
     secret: Option<String>,
 }
 
-impl Seen {
+impl BrowserSignIn {
     /// Looks a transaction up for a browser.
     async fn look_up(sign_in: &SignIn, request: &Request, id: TransactionId) -> Result<Self, SignInError> {
         sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
@@ -123,7 +123,7 @@ pub async fn sign_in_page(sign_in: Arc<SignIn>, request: Request) -> Result<Resp
     refuse_fetch_ahead(&request)?;
     let frame = sign_in.frame(&request);
     let seen = match transaction_id(&request) {
-        Ok(id) => Seen::look_up(&sign_in, &request, id).await.map_err(SignInEndpointError::from),
+        Ok(id) => BrowserSignIn::look_up(&sign_in, &request, id).await.map_err(SignInEndpointError::from),
         Err(error) => Err(error),
     };
     let seen = match seen {
@@ -181,7 +181,9 @@ pub async fn short_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
     let frame = sign_in.frame(&request);
     let not_found = |reason| SignInEndpointError::from(SignInError::no_transaction(reason));
     let seen = match request.param("short_id")?.parse::<ShortId>() {
-        Ok(short_id) => Seen::look_up(&sign_in, &request, short_id.into()).await.map_err(SignInEndpointError::from),
+        Ok(short_id) => {
+            BrowserSignIn::look_up(&sign_in, &request, short_id.into()).await.map_err(SignInEndpointError::from)
+        }
         Err(_) => Err(not_found("the short id is malformed")),
     };
     let seen = match seen {
@@ -205,8 +207,8 @@ pub async fn short_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
         false => None,
     };
     let (wallets, address) = match offered {
-        Some(Offered::Wallet(wallet)) => (vec![wallet], None),
-        Some(Offered::Address(address)) => (Vec::new(), Some(address)),
+        Some(ShortPageOffer::Wallet(wallet)) => (vec![wallet], None),
+        Some(ShortPageOffer::Address(address)) => (Vec::new(), Some(address)),
         None => (Vec::new(), None),
     };
     let asked = &seen.view.asked;
@@ -225,7 +227,7 @@ pub async fn short_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
 }
 
 /// What the short page offers.
-enum Offered {
+enum ShortPageOffer {
     /// A link that opens an authenticator.
     Wallet(WalletOffer),
     /// An address to copy into one: no link is configured.
@@ -237,16 +239,16 @@ enum Offered {
 async fn offer(
     sign_in: &SignIn,
     request: &Request,
-    seen: &Seen,
+    seen: &BrowserSignIn,
     is_here: bool,
-) -> Result<Offered, SignInEndpointError> {
+) -> Result<ShortPageOffer, SignInEndpointError> {
     let (id, asked) = (seen.id, &seen.view.asked);
     let request_url = sign_in.request_url(id);
     let fragment = if is_here { "#here" } else { "#there" };
     let proof = match sign_in.links.way(&asked.app_id, &request_url) {
-        Way::Link(link) if link == request_url => return Ok(Offered::Address(format!("{link}{fragment}"))),
+        Way::Link(link) if link == request_url => return Ok(ShortPageOffer::Address(format!("{link}{fragment}"))),
         Way::Link(link) => {
-            return Ok(Offered::Wallet(WalletOffer { link: format!("{link}{fragment}"), is_ours: true }));
+            return Ok(ShortPageOffer::Wallet(WalletOffer { link: format!("{link}{fragment}"), is_ours: true }));
         }
         Way::Bridge(proof) => proof,
     };
@@ -260,7 +262,7 @@ async fn offer(
         source: request.source(),
         return_to: is_here.then(|| format!("{issuer}/authorize/{id}")),
     };
-    Ok(Offered::Wallet(WalletOffer { link: sign_in.bridge.offer(offer).await?, is_ours: false }))
+    Ok(ShortPageOffer::Wallet(WalletOffer { link: sign_in.bridge.offer(offer).await?, is_ours: false }))
 }
 
 // Completion.
@@ -320,7 +322,7 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
     let (returned, digits) = (request.query_parameter(RETURN)?, request.query_parameter(DIGITS)?);
     let digits = digits.as_deref().map(str::trim);
     sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
-    let shown = Shown { return_secret: returned.as_deref(), digits };
+    let shown = CompletionSecrets { return_secret: returned.as_deref(), digits };
     let completed = sign_in.handle.complete(id, &secret, shown, &session).await?;
     let CompletedTransaction { delivery, new_session, is_repeated } = completed;
     let mut response = deliver(sign_in, request, delivery);
@@ -356,7 +358,7 @@ async fn problem(
     request.audit().rejected(&error);
     let frame = sign_in.frame(request);
     let seen = match transaction_id(request) {
-        Ok(id) => Seen::look_up(sign_in, request, id).await.ok(),
+        Ok(id) => BrowserSignIn::look_up(sign_in, request, id).await.ok(),
         Err(_) => None,
     };
     let Some(seen) = seen else { return Ok(page::unknown_code(&frame, rejection, None)) };

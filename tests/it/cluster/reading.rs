@@ -8,7 +8,7 @@ use selfsame_actors::{Clock, SystemClock};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
-use selfsame_wallet::sign_in::{Reached, SignInSession};
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
 
 use super::members::Signal;
@@ -134,7 +134,7 @@ async fn code_of_sign_in(front: &Proxy, party: &SimulatedParty, go_to: impl Asyn
     };
     let mut random = crate::sign_in_client::random();
     let proof = prove::uniqueness(&person_of("a person"), &asked, party, &mut random).expect("a proof");
-    session.answer_from(request, &proof, Reached::Unsaid).await.expect("the answer is taken");
+    session.answer_from(request, &proof, Place::Unsaid).await.expect("the answer is taken");
     go_to(2).await;
     let location = session.complete().await.expect("an answer").expect("a redirect");
     fragment_or_query(&location)["code"].clone()

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE};
 use reqwest::{RequestBuilder, Response, Url};
 use selfsame::config::SecretHash;
-use selfsame_wallet::sign_in::{Reached, SignInSession};
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::json;
 
 use crate::certification::browser::posted_form;
@@ -62,7 +62,7 @@ async fn make_all_requests(
     let opened = SignInSession::open(&format!("{base}/request")).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator, &daemon.client(), &opened, "alice").await;
     secrets.keep("a proof", proof["responses"][0]["proof"][0].as_str().expect("text"));
-    opened.answer_from(opened.request(), &proof, Reached::Unsaid).await.expect("accepted");
+    opened.answer_from(opened.request(), &proof, Place::Unsaid).await.expect("accepted");
     let done = send(http.get(format!("{base}/complete")).header("Cookie", format!("{name}={secret}"))).await;
     let (session_name, session) = cookie_of(&done);
     let session = format!("{session_name}={}", secrets.keep("a session's secret", &session));
@@ -141,7 +141,7 @@ async fn make_all_requests(
     let secret = secrets.keep("a program's secret", started.text("secret"));
     let opened = SignInSession::open(started.text("request_url")).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator, &daemon.client(), &opened, "bob").await;
-    let onward = opened.answer_from(opened.request(), &proof, Reached::Here).await.expect("accepted");
+    let onward = opened.answer_from(opened.request(), &proof, Place::Here).await.expect("accepted");
     let return_url = onward.return_url().expect("a return URL");
     secrets.keep("the secret of a return URL", return_url.split_once("return=").expect("a secret").1);
     let done = send(http.get(return_url).bearer_auth(&secret)).await;

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use reqwest::header::{ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, HeaderMap, LOCATION};
-use selfsame_wallet::sign_in::{Reached, SignInSession};
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::json;
 
 use crate::sign_in_client::{
@@ -91,10 +91,10 @@ async fn a_proof_and_a_secret_belong_to_one_transaction() {
     let proof = current_proof(&operator, &registry, &our_session, "alice").await;
     for session in [&again_session, &their_session] {
         let error =
-            session.answer_from(session.request(), &proof, Reached::Unsaid).await.expect_err("another transaction");
+            session.answer_from(session.request(), &proof, Place::Unsaid).await.expect_err("another transaction");
         assert_eq!(error.code(), Some("invalid_request"), "{error}");
     }
-    our_session.answer_from(our_session.request(), &proof, Reached::Unsaid).await.expect("accepted");
+    our_session.answer_from(our_session.request(), &proof, Place::Unsaid).await.expect("accepted");
     // The secret of one transaction does not work for another.
     let base = |started: &SignInAnswer| started.text("request_url").trim_end_matches("/request").to_owned();
     for other in [&again, &theirs] {

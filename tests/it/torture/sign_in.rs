@@ -14,7 +14,7 @@ use reqwest::Url;
 use reqwest::header::ACCEPT;
 use selfsame_wallet::client::ClientError;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
-use selfsame_wallet::sign_in::{Reached, SignInSession};
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
 
 use super::choices::CrashChoices;
@@ -51,6 +51,8 @@ struct TrackedSignIn {
     /// The proof of the wallet.
     proof: Value,
     has_challenge: bool,
+    /// When the request to complete was sent first.
+    completed_at: Option<Instant>,
     code: String,
     /// The tokens for which the code was exchanged.
     token: Option<IssuedTokens>,
@@ -59,6 +61,9 @@ struct TrackedSignIn {
     began: Instant,
     is_checked: bool,
 }
+
+/// How long a code lives at least: 60 seconds, of a clock of whole seconds.
+const CODE_LIFETIME: Duration = Duration::from_secs(59);
 
 /// The stage of a sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +153,7 @@ async fn begin(context: &CrashTestContext, choices: &mut CrashChoices) -> Result
         session: Some(session),
         proof: Value::Null,
         has_challenge,
+        completed_at: None,
         code: String::new(),
         token: None,
         front_token: None,
@@ -206,7 +212,7 @@ impl TrackedSignIn {
         }
         self.stage = SignInStage::Answering;
         let session = self.session();
-        match session.answer_from(session.request(), &self.proof, Reached::Unsaid).await.map(drop) {
+        match session.answer_from(session.request(), &self.proof, Place::Unsaid).await.map(drop) {
             // The earlier answer arrived, but not the daemon's reply.
             Err(error) if was_sent && error.to_string().contains("has been answered") => {
                 self.stage = SignInStage::Answered
@@ -222,10 +228,13 @@ impl TrackedSignIn {
 
     /// The browser continues.
     async fn complete(&mut self, context: &CrashTestContext) -> Result<(), DaemonGone> {
-        let was_sent = self.stage == SignInStage::Completing;
+        let first_sent = *self.completed_at.get_or_insert_with(Instant::now);
         self.stage = SignInStage::Completing;
         match self.session().complete().await {
-            Err(error) if was_sent && error.code() == Some("not_found") => self.stage = SignInStage::Lost,
+            // The response of an earlier try is given again for as long as its code is good.
+            Err(error) if first_sent.elapsed() > CODE_LIFETIME && error.code() == Some("not_found") => {
+                self.stage = SignInStage::Lost
+            }
             // The first try was refused for now; the outcome of the second one is not shown.
             Err(ClientError::Service { status: 303, .. }) => self.stage = SignInStage::Lost,
             answer => {

@@ -23,7 +23,7 @@ use crate::guard::Guard;
 use crate::operator::Operator;
 use crate::person::Person;
 use crate::prove::{self, LegacyRequest, ProofParameters, ProveError, SimulatedParty};
-use crate::sign_in::{Onward, Reached, SignInRequest, SignInSession, printable};
+use crate::sign_in::{Onward, Place, SignInRequest, SignInSession, printable};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Prove {
@@ -285,7 +285,7 @@ pub async fn sign_in(
         return Ok(());
     };
     describe_request(&printable(&request), out)?;
-    let reached = reached(&session, same_device, out)?;
+    let place = place(&session, same_device, out)?;
     if !yes && !ask("Answer with a proof?", out)? {
         session.refuse(&request).await?;
         return Ok(writeln!(out, "refused")?);
@@ -299,7 +299,7 @@ pub async fn sign_in(
         nonce: Some(request.nonce),
     };
     let body = prover.prove(kind, &parameters, random, now()).await?;
-    let onward = session.answer_from(&request, &body, reached).await?;
+    let onward = session.answer_from(&request, &body, place).await?;
     writeln!(out, "proved")?;
     if session.is_browser() {
         if let Some(target) = session.complete_at(onward.return_url()).await? {
@@ -310,7 +310,7 @@ pub async fn sign_in(
     match onward {
         Onward::Open(return_url) => writeln!(out, "open this in the browser of this device: {return_url}")?,
         Onward::Type(digits) => writeln!(out, "Type {digits} on the screen where you began")?,
-        Onward::ByItself if reached == Reached::There => {
+        Onward::ByItself if place == Place::There => {
             writeln!(out, "no digits are needed: the screen where you began goes on by itself")?;
         }
         Onward::ByItself => {}
@@ -318,14 +318,14 @@ pub async fn sign_in(
     Ok(())
 }
 
-/// How the wallet was reached. The option comes before the link, because the person gave it for
-/// this sign-in. A session that acts as the browser is on its device, whatever the link says.
-fn reached(session: &SignInSession, same_device: bool, out: &mut dyn Write) -> Result<Reached, CommandError> {
-    let by_link = session.reached();
+/// Where the person opened the link. The option comes before the link, because the person gave it
+/// for this sign-in. A session that acts as the browser is on its device, whatever the link says.
+fn place(session: &SignInSession, same_device: bool, out: &mut dyn Write) -> Result<Place, CommandError> {
+    let by_link = session.place();
     if !same_device && !session.is_browser() {
         return Ok(by_link);
     }
-    if by_link == Reached::There {
+    if by_link == Place::There {
         let reason = if same_device { "--same-device was given" } else { "the wallet acts as the browser" };
         writeln!(
             out,
@@ -333,7 +333,7 @@ fn reached(session: &SignInSession, same_device: bool, out: &mut dyn Write) -> R
              browser's device"
         )?;
     }
-    Ok(Reached::Here)
+    Ok(Place::Here)
 }
 
 /// Refuses a request that is not verified. Returns whether the refusal was sent.

@@ -27,8 +27,8 @@ use super::{CLIENTS, DOMAIN, check_repeats, checks, play_and_count};
 use crate::clock::Clock;
 use crate::simulation::{FaultRates, Run, Simulation};
 use crate::{
-    NewTransaction, SessionCookie, Settings, Shown, SignInClient, SignInError, SignInHandle, SignInSettings,
-    TOKEN_LIFETIME,
+    CompletionSecrets, NewTransaction, SessionCookie, Settings, SignInClient, SignInError, SignInHandle,
+    SignInSettings, TOKEN_LIFETIME,
 };
 
 const REDIRECT_URI: &str = "https://app.example/callback";
@@ -300,7 +300,7 @@ impl Caller {
         let begun = self.known.all()[number].begun.clone();
         let cookie = if self.run.random().once_in(2) { SessionCookie::Unwanted } else { SessionCookie::Missing };
         let began_at = self.now();
-        let completed = self.sign_in.complete(begun.id, &begun.secret, Shown::default(), &cookie).await;
+        let completed = self.sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &cookie).await;
         let (delivery, session) = match completed {
             Ok(completed) => (completed.delivery, completed.new_session),
             Err(error) => return self.note_error("it is not completed", number, &error),

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::sign_in::session_registry::SessionRegistryMessage;
 use crate::support::slot::TracedMessage;
-use crate::{ClusterParts, CompletedTransaction, ConfiguredKey, SessionCookie, Shown, SignInClient};
+use crate::{ClusterParts, CompletedTransaction, CompletionSecrets, ConfiguredKey, SessionCookie, SignInClient};
 
 const APP: &str = "app_staging_records";
 const REDIRECT_URI: &str = "https://app.example/callback";
@@ -176,7 +176,7 @@ async fn complete(service: &Service, session: SessionCookie) -> CompletedTransac
     let begun = sign_in.begin(request, None, None, None).await.expect("it begins");
     let asked = sign_in.proof_request(begun.id).expect("there is a request");
     sign_in.answer(begun.id, &answer(&asked.signal), AnswerMode::CrossDevice, None).await.expect("the proof holds");
-    sign_in.complete(begun.id, &begun.secret, Shown::default(), &session).await.expect("complete")
+    sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &session).await.expect("complete")
 }
 
 /// The applications of one browser are in its session alone, which only its cookie opens.
