@@ -336,7 +336,6 @@ fn invalid_code(reason: &'static str) -> SignInRejection {
 /// The answer to a later use of a code that a wrong request used up.
 fn used_up_code(error: RedemptionError) -> SignInRejection {
     let attempt = match error {
-        RedemptionError::Unknown => "a request with wrong parameters",
         RedemptionError::RedirectUri => "a request without the redirect_uri of the authorization request",
         RedemptionError::NoVerifier => "a request without code_verifier",
         RedemptionError::NeedlessVerifier => {
@@ -351,7 +350,6 @@ fn used_up_code(error: RedemptionError) -> SignInRejection {
 /// The answer to the request that used its code up.
 fn refused_redemption(error: RedemptionError) -> SignInRejection {
     let (attribute, detail) = match error {
-        RedemptionError::Unknown => return used_up_code(error),
         RedemptionError::RedirectUri => ("redirect_uri", "redirect_uri must be the one of the authorization request"),
         RedemptionError::NoVerifier => {
             ("code_verifier", "code_verifier is missing; the authorization request had a code_challenge")

@@ -202,7 +202,6 @@ mapped! {
         Just(Self::Refused),
         prop::sample::select(WalletFailure::ALL.to_vec()).prop_map(Self::Failed),
     ],
-    // No token's hash begins with 31 zeros.
     CodeUse = prop_oneof![
         any::<[u8; 32]>().prop_map(|hash| Self::Token(B256::from(hash))),
         RedemptionError::any().prop_map(Self::Refused),
@@ -284,7 +283,7 @@ one_of! {
     VerificationLevel: [Self::Orb, Self::Device];
     CrossDevice: [Self::Allow, Self::Deny];
     RedemptionError: [
-        Self::Unknown, Self::RedirectUri, Self::NoVerifier, Self::NeedlessVerifier, Self::WrongVerifier,
+        Self::RedirectUri, Self::NoVerifier, Self::NeedlessVerifier, Self::WrongVerifier,
     ];
     ResponseMode: [Self::Query, Self::Fragment, Self::FormPost];
 }
