@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::registry_client::RegistryClient;
 
 /// The folders of the workspace that a text may name a file of.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 14] = [
     "protocol/",
     "storage/",
     "actors/",
@@ -22,11 +22,16 @@ const FOLDERS: [&str; 13] = [
     "wallet/",
     "tests/",
     "benches/",
+    "examples/",
     "config/",
     "scripts/",
     "packaging/",
     "docs/",
 ];
+
+/// The folders of the sources of the product's crates.
+const SOURCES: [&str; 7] =
+    ["src", "interfaces/src", "cluster/src", "actors/src", "storage/src", "protocol/src", "wallet/src"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -63,8 +68,7 @@ fn pages() -> Vec<(String, String)> {
 
 /// The product's sources, with the comments' lines joined.
 fn sources() -> Vec<(String, String)> {
-    let folders = ["src", "actors/src", "storage/src", "protocol/src", "wallet/src", "tests/it"];
-    let sources = folders.iter().flat_map(|folder| files(folder, "rs"));
+    let sources = SOURCES.iter().chain(&["tests/it"]).flat_map(|folder| files(folder, "rs"));
     sources
         .map(|file| {
             let text = fs::read_to_string(root().join(&file)).expect("a source");
@@ -243,7 +247,7 @@ fn defaults_of_the_pages_are_those_of_the_program() {
 /// Numbers that a constant of a source knows: the file, the constant, what its unit is in the unit
 /// of the page, and the page's words with `{}` for the number.
 #[rustfmt::skip]
-const NUMBERS: [(&str, &str, u64, &str, &str); 31] = [
+const NUMBERS: [(&str, &str, u64, &str, &str); 33] = [
     ("interfaces/src/gateway/operations.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("interfaces/src/sign_in/browser.rs", "FORM_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("interfaces/src/sign_in/transaction.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
@@ -274,6 +278,8 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 31] = [
     ("protocol/src/sign_in/transaction.rs", "MOST_CHALLENGES", 1, "docs/interfaces/limits.md", "| challenges of a sign-in | {} |"),
     ("interfaces/src/http/exchange.rs", "MOST_UNREAD_REFUSALS", 1, "docs/operations/sizing.md", "whose client leaves more than {} refusals unread"),
     ("interfaces/src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration.md", "(answers of up to {} KiB are not counted)"),
+    ("storage/src/schema/family.rs", "SCHEMA_DRAFT", 1, "docs/operations/backup.md", "schema 0, draft {}"),
+    ("storage/src/schema/family.rs", "SCHEMA_DRAFT", 1, "docs/operations/running.md", "this program reads schema 0, draft {} alone"),
     ("interfaces/src/operator/history.rs", "NEWEST", 1, "docs/interfaces/operator.md", "array of the newest {} applied blocks"),
 ];
 
@@ -315,27 +321,56 @@ fn numbers_of_the_pages_are_those_of_the_constants() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Files that pages name in backticks by their path from the root are there.
+/// Files that pages name in backticks are there: by their path from the root, or by its end, such
+/// as `support/slot.rs`.
 #[test]
 fn files_that_pages_name_exist() {
-    let (mut missing, mut named) = (Vec::new(), 0);
+    let ends: Vec<_> = FOLDERS
+        .iter()
+        .flat_map(|folder| files(folder.trim_end_matches('/'), "rs"))
+        .map(|file| format!("/{}", file.display()))
+        .collect();
+    let (mut missing, mut named, mut shortened) = (Vec::new(), 0, 0);
     for (page, text) in pages() {
         // The guides of applications name the files of their own projects.
         if page.starts_with("docs/applications/") {
             continue;
         }
-        for word in quoted(&text) {
-            let is_path = FOLDERS.iter().any(|folder| word.starts_with(folder));
-            if is_path && !word.contains(['<', '*', ' ', '…', ':', '{']) {
+        for word in quoted(&text).filter(|word| !word.contains(['<', '*', ' ', '…', ':', '{'])) {
+            let is_there = if FOLDERS.iter().any(|folder| word.starts_with(folder)) {
                 named += 1;
-                if !root().join(word).exists() {
-                    missing.push(format!("{page}: {word}"));
-                }
+                root().join(word).exists()
+            } else if word.contains('/') && word.ends_with(".rs") {
+                shortened += 1;
+                ends.iter().any(|file| file.ends_with(&format!("/{word}")))
+            } else {
+                continue;
+            };
+            if !is_there {
+                missing.push(format!("{page}: {word}"));
             }
         }
     }
     assert!(missing.is_empty(), "files that do not exist: {missing:#?}");
-    assert!(named > 100, "only {named} files were found");
+    assert!(named > 100 && shortened > 5, "only {named} files were found, and {shortened} by the end of their path");
+}
+
+/// The list of files that were folded or renamed leads to files that are there, in one step.
+#[test]
+fn moved_files_are_where_the_list_says() {
+    let list = read("docs/moved-files.txt");
+    let (mut wrong, mut named) = (Vec::new(), 0);
+    for line in list.lines().filter(|line| !line.starts_with('#')) {
+        named += 1;
+        let paths: Vec<_> = line.split_whitespace().collect();
+        let is_right =
+            matches!(paths[..], [before, now] if !root().join(before).exists() && root().join(now).is_file());
+        if !is_right {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "not a file that is gone and one that is there: {wrong:#?}");
+    assert!(named > 300, "only {named} files were found");
 }
 
 /// Tests that pages name by their name alone are there, as are metrics.
@@ -413,7 +448,7 @@ fn the_house_plan_names_every_folder() {
     let plan = plan.split("```").next().unwrap_or_default();
     let named: BTreeSet<_> = plan.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     let mut missing = Vec::new();
-    for crate_folder in ["src", "actors/src", "protocol/src"] {
+    for crate_folder in SOURCES {
         for entry in fs::read_dir(root().join(crate_folder)).expect("a folder") {
             let entry = entry.expect("an entry");
             let name = entry.file_name().into_string().expect("text");
