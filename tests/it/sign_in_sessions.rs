@@ -98,7 +98,7 @@ async fn a_repeated_response_brings_only_a_session_that_lives() {
     let program = client.http.get(format!("{base}/complete")).bearer_auth(secret).send().await.expect("an answer");
     assert_eq!((program.status().as_u16(), set_cookies(&program).len()), (303, 0));
     // Another sign-in in this browser ends the session.
-    sign_in_behind_https(&client, "alice", &[("state", "another")], &pair(first.first().cloned())).await;
+    sign_in_behind_https(&client, "alice", &[("prompt", "login")], &pair(first.first().cloned())).await;
     let late = complete_behind_https(&client, &base, &transaction).await;
     assert_eq!((late.status().as_u16(), set_cookies(&late).len()), (303, 0));
     client.stop().await;
