@@ -16,7 +16,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::identity::hash_text;
 use selfsame_protocol::verification::items::ItemError;
 use selfsame_protocol::verification::request::{
-    Bound, BoundRequest, SIGN_IN_ACTION, ValidationError, VerificationRequest,
+    Bound, BoundRequest, SIGN_IN_ACTION, Statement, ValidationError, VerificationRequest,
 };
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
@@ -502,7 +502,10 @@ fn read_answer(
     nonce: U256,
 ) -> Result<BoundRequest, SignInRejection> {
     let bound = Bound {
-        kind: client.proof,
+        statement: match client.proof {
+            ProofKind::Legacy => Statement::Legacy,
+            ProofKind::Current => Statement::Uniqueness,
+        },
         environment: client.environment,
         action: action_of(client.proof),
         nonce,

@@ -59,19 +59,17 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let rp_id = rp_id?;
     caller.charge(&endpoint, &rp_id, asked.rp_signature, asked.proofs.count()).await?;
     let environment = asked.environment.name();
-    let (action, session_id) = match &asked.proofs {
-        Proofs::Legacy { action, .. } | Proofs::Uniqueness { action, .. } => (Some(action.clone()), None),
-        Proofs::Session { session_id, .. } => (None, Some(session_id.text.clone())),
-    };
+    let action = asked.proofs.action().map(str::to_owned);
+    let session_id = asked.proofs.session_id().map(|session_id| session_id.text.clone());
     let audit = request.audit();
     audit.concerns(rp_id.as_str());
     let verification = endpoint.verification.verify(Some(request.source()), &rp_id, asked, deadline).await?;
     tell(audit, &verification);
     let Verification { kind, results, nullifier, is_reuse, .. } = verification;
-    let message = match (&session_id, is_reuse) {
-        (Some(_), _) => SESSION_VERIFIED,
-        (None, false) => VERIFIED,
-        (None, true) => VERIFIED_AGAIN,
+    let message = match (&action, is_reuse) {
+        (None, _) => SESSION_VERIFIED,
+        (Some(_), false) => VERIFIED,
+        (Some(_), true) => VERIFIED_AGAIN,
     };
     let answer = VerificationResponse {
         success: true,

@@ -248,6 +248,19 @@ impl<'a> Fields<'a> {
         Ok(SessionId { text: text.to_owned(), commitment })
     }
 
+    /// Whether the body says with `proof_type` that its proofs are of uniqueness. Without it, and in
+    /// any other request than one with a session id, the type shows from the other fields.
+    pub fn is_of_type_uniqueness(&self) -> Result<bool, ValidationError> {
+        match self.optional_text("proof_type")? {
+            None | Some("session" | "create_session") => Ok(false),
+            Some("uniqueness") => Ok(true),
+            Some(other) => {
+                let detail = format!("must be \"uniqueness\" or \"session\" beside a session_id, not {}", quote(other));
+                Err(self.wrong("proof_type", detail))
+            }
+        }
+    }
+
     pub fn environment(&self) -> Result<RequestedEnvironment, ValidationError> {
         match self.optional_text("environment")? {
             None | Some("production") => Ok(RequestedEnvironment::Production),
