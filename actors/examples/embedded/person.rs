@@ -9,7 +9,7 @@ use selfsame_actors::protocol::sign_in::response::Delivery;
 use selfsame_actors::protocol::verification::request::VerificationRequest;
 use selfsame_actors::ractor::{ActorRef, call_t};
 use selfsame_actors::{
-    Authorization, AuthorizationOrigin, ServiceMessage, SessionCookie, SignInMessage, VerificationMessage,
+    Authorization, AuthorizationOrigin, BrowserCookie, ServiceMessage, SignInMessage, VerificationMessage,
 };
 
 use super::application::{APP, CALLBACK, authorization_request, sign_in_answer, verification_request};
@@ -40,7 +40,7 @@ pub async fn sign_in(service: &ActorRef<ServiceMessage>, person: u64) -> Result<
     let (body, mode) = (Box::new(sign_in_answer(person, &begun.asked.signal)), AnswerMode::CrossDevice);
     let answer = |reply| SignInMessage::Answer { transaction, body, mode, source: None, reply }.into();
     call_t!(service, answer, PATIENCE_MS)??;
-    let (secret, session) = (begun.transaction.secret, SessionCookie::Unwanted);
+    let (secret, session) = (begun.transaction.secret, BrowserCookie::Unwanted);
     let complete = |reply| {
         SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, session, reply }.into()
     };

@@ -67,6 +67,9 @@ pub struct AuthorizationOrigin {
     /// The secrets in the browser's session cookies, of which the first eight are tried in
     /// their order; empty for a program and for a browser without a session.
     pub sessions: Vec<String>,
+    /// The secrets in the cookies with the browser's pointers, of which the first eight are tried;
+    /// empty for a program and for a browser that remembers no account.
+    pub pointers: Vec<String>,
 }
 
 /// The most session cookies of one request that are tried. A browser has one, and can have others
@@ -105,7 +108,7 @@ impl SignInHandle {
         origin: &AuthorizationOrigin,
         target: &Target,
     ) -> Result<Authorization, SignInError> {
-        let AuthorizationOrigin { source, user_agent, transactions, sessions } = origin;
+        let AuthorizationOrigin { source, user_agent, transactions, sessions, pointers } = origin;
         let expected = self.expected_subject(&request).await?;
         for session in sessions.iter().take(MOST_SESSIONS) {
             self.await_given(IssuedItem::Session(session), *source).await?;
@@ -122,7 +125,15 @@ impl SignInHandle {
         if let Some(id) = self.find_open(&request, expected.as_deref(), transactions)? {
             return Ok(Authorization::UnderWay(id));
         }
-        let transaction = self.begin(request, expected, *source, user_agent.as_deref()).await?;
+        let client = self.client(&request.client_id);
+        let account = match client.filter(|_| !request.selects_account) {
+            Some(client) => {
+                let pointers = &pointers[..pointers.len().min(MOST_SESSIONS)];
+                self.pointed_account(&client, pointers, expected.as_deref()).await?
+            }
+            None => None,
+        };
+        let transaction = self.begin(request, expected, account, *source, user_agent.as_deref()).await?;
         let asked = self.proof_request(transaction.id)?;
         Ok(Authorization::ProofRequested(Box::new(BegunSignIn { transaction, asked, target: target.clone() })))
     }
@@ -146,7 +157,7 @@ impl SignInHandle {
             let challenge = match answered {
                 // It gives no more challenges out.
                 true => value.open_challenges().next().unwrap_or_else(|| value.challenge(0)),
-                false => value.next_challenge(self.client_of(&value)?.proof),
+                false => value.next_challenge(self.client_of(&value)?.proof.kind()),
             };
             let known = value.opened.as_ref();
             if let Some(OpenedRequest { request, signed }) = known

@@ -5,9 +5,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use selfsame_protocol::sign_in::accounts::{AskedAccount, FirstProof};
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, Initiator, WalletFailure};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, AskedSession, Initiator, SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::{
     Answer, Challenge, DigitCheck, MOST_EXTENSIONS, Progress, ShortId, Transaction, TransactionState,
@@ -20,9 +21,10 @@ use selfsame_protocol::verification::request::{
 };
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
-use selfsame_storage::{Decision, StoredRecord};
+use selfsame_storage::{Decision, RecordWrite, StoredRecord};
 use serde_json::Value;
 
+use super::accounts::AcceptedProof;
 use super::authorization::{check_mode, check_secret};
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, hash_of, write};
@@ -57,15 +59,18 @@ pub struct ProofRequest {
     pub app_id: String,
     /// Name of that application, for the end user.
     pub app_name: String,
-    /// Action of the proof: [`SIGN_IN_ACTION`] for a current proof, empty for a legacy proof.
+    /// Action of the proof: [`SIGN_IN_ACTION`] for a proof of uniqueness, empty for a legacy proof
+    /// and for one in a session.
     pub action: &'static str,
     /// `0x` and 64 hex digits.
     pub signal: String,
     /// The nonce of a current proof: that of the transaction's newest challenge. An authenticator
     /// gets a fresh one ([`SignInHandle::take_challenge`], [`SignInHandle::open_request`]).
     pub nonce: U256,
-    /// The only kind of proof that the application accepts.
-    pub proof: ProofKind,
+    /// What the application's sign-in asks for.
+    pub proof: SignInProof,
+    /// The session that the proof has to do with.
+    pub session: AskedSession,
     /// The only environment whose proofs the application accepts.
     pub environment: Environment,
     /// The scopes that the end user grants with the proof.
@@ -91,6 +96,15 @@ pub struct TransactionView {
     pub progress: Progress,
     /// What its short address has in place of the id.
     pub short_id: ShortId,
+}
+
+/// Who is asked by a transaction that takes the place of another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NextPerson {
+    /// The person of the same account.
+    Same,
+    /// Any person.
+    Another,
 }
 
 /// What ties an accepted answer to the browser that began the sign-in.
@@ -131,7 +145,8 @@ impl fmt::Debug for AnswerBinding {
 }
 
 impl SignInHandle {
-    /// Keeps an authorization request until a person has answered it. If `source` is known, the
+    /// Keeps an authorization request until a person has answered it: the one whose `account` a
+    /// pointer led to, or any person. If `source` is known, the
     /// sign-in counts against that address, which may begin a quarter of
     /// [`crate::SignInLimits::open_sign_ins`] (rounded up). The authenticator shows the network of
     /// `source` and the browser's header `User-Agent`.
@@ -139,16 +154,18 @@ impl SignInHandle {
         &self,
         request: AuthorizationRequest,
         expected_subject: Option<String>,
+        account: Option<AskedAccount>,
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         self.count_unprotected(&request);
-        self.begin_kept(request.into_kept(expected_subject), source, user_agent).await
+        self.begin_kept(request.into_kept(expected_subject), account, source, user_agent).await
     }
 
     async fn begin_kept(
         &self,
         request: KeptRequest,
+        account: Option<AskedAccount>,
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
@@ -170,6 +187,7 @@ impl SignInHandle {
             signal,
             challenge_seed,
             challenges: 0,
+            account,
             initiator: Initiator::new(source, user_agent, now),
             ends_at: expires_at,
             extensions: 0,
@@ -194,8 +212,9 @@ impl SignInHandle {
         }
     }
 
-    /// Begins again with the request of a transaction that ended without an answer, for the caller
-    /// that has its secret. The new sign-in counts as one that is begun.
+    /// Begins again with the request of a transaction that ended without an answer, or with one that
+    /// the wallet gave no proof, for the caller that has its secret. The new sign-in counts as one
+    /// that is begun.
     ///
     /// # Errors
     /// It is under way, or the response was given out, or there is no such transaction for this
@@ -207,18 +226,59 @@ impl SignInHandle {
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
+        self.begin_anew(id, secret, NextPerson::Same, source, user_agent).await
+    }
+
+    /// Begins again for another person than the one of the account that a transaction asks for, also
+    /// while it waits. Otherwise as [`SignInHandle::begin_again`].
+    ///
+    /// # Errors
+    /// Those of [`SignInHandle::begin_again`]; or a person has answered it.
+    pub async fn begin_for_another_person(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
+    ) -> Result<NewTransaction, SignInError> {
+        self.begin_anew(id, secret, NextPerson::Another, source, user_agent).await
+    }
+
+    async fn begin_anew(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        person: NextPerson,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
+    ) -> Result<NewTransaction, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
-        let ReadRecord { value, .. } = self.kept(id)?;
+        let ReadRecord { value, stored } = self.kept(id)?;
         check_secret(&value, secret)?;
         self.check_redirect_uri(&value)?;
-        match value.progress(self.state.clock.unix_seconds()).state {
-            TransactionState::Over => self.begin_kept(value.request, source, user_agent).await,
-            TransactionState::Done => Err(SignInError::no_transaction("it was completed before")),
-            _ => {
-                let detail = "this sign-in is under way; a new code is for one that ended without an answer";
-                Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into())
-            }
+        let now = self.state.clock.unix_seconds();
+        let progress = value.progress(now);
+        let may_begin = match value.answer {
+            Some(Answer::Failed(_)) => true,
+            _ => progress.state == TransactionState::Over || (person == NextPerson::Another && progress.is_waiting()),
+        };
+        if progress.state == TransactionState::Done {
+            return Err(SignInError::no_transaction("it was completed before"));
         }
+        if !may_begin {
+            let detail = "this sign-in is under way; a new code is for one that ended without an answer";
+            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+        }
+        let account = value.account.clone().filter(|_| person == NextPerson::Same);
+        let begun = self.begin_kept(value.request.clone(), account, source, user_agent).await?;
+        // One request of the application gets one response: that of the new transaction.
+        if progress.state != TransactionState::Over
+            && self.write_transaction(id, Some(&stored), &value.ended(now)).await?
+        {
+            self.state.unanswered.remove(id, value.ends_at);
+            self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+        }
+        Ok(begun)
     }
 
     /// Of these transactions, each with its secret, the one that a browser with this request goes
@@ -287,10 +347,12 @@ impl SignInHandle {
     fn asked(&self, value: Transaction) -> Result<ProofRequest, SignInError> {
         let client = self.client_of(&value)?;
         let nonce = value.open_challenges().next().map_or(U256::ZERO, |challenge| challenge.nonce);
+        let session = asked_session(&client, &value);
         Ok(ProofRequest {
             app_id: client.client.id.clone(),
             app_name: client.name.clone(),
-            action: action_of(client.proof),
+            action: action_of(&client, &session),
+            session,
             signal: signal_text(&value.signal),
             nonce,
             proof: client.proof,
@@ -314,7 +376,7 @@ impl SignInHandle {
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
             check_unanswered(&value)?;
-            let challenge = value.next_challenge(self.client_of(&value)?.proof);
+            let challenge = value.next_challenge(self.client_of(&value)?.proof.kind());
             let given = value.clone().with_given(challenge, self.state.clock.unix_seconds());
             if given == value {
                 return Ok(challenge);
@@ -357,16 +419,24 @@ impl SignInHandle {
         let client = self.client_of(&value)?;
         check_mode(&client, mode)?;
         let nonces = nonces_of_answer(body, &client, &value);
-        let BoundRequest { request, identifier, nullifier } = read_answer(body, &client, &value.signal, nonces[0])?;
+        let statement = statement_of(body, &client, &value);
+        let answer = read_answer(body, &client, statement, &value.signal, nonces[0])?;
         check_unanswered(&value)?;
+        let accepted = accepted_proof(statement, &answer, &client, &value)?;
+        let BoundRequest { request, identifier, .. } = answer;
         if let Err(error) = self.check_proof(&value.request.client_id, request, &nonces, source).await {
             if matches!(error, SignInError::Proof(_)) {
                 self.count_refused(id).await?;
             }
             return Err(error);
         }
+        let Some(accepted) = accepted else {
+            self.settle(id, Answer::Failed(WalletFailure::UnboundProof), &AnswerBinding::Secret).await?;
+            let detail = "the proof is bound to no session, and one that is bound to a new session was asked for; update \
+                          the authenticator";
+            return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());
+        };
         let level = VerificationLevel::of_identifier(&identifier);
-        let person = Person { nullifier, level, auth_time: self.state.clock.unix_seconds() };
         let binding = match mode {
             AnswerMode::SameDevice => AnswerBinding::ReturnUrl(self.state.new_secret()),
             AnswerMode::CrossDevice => AnswerBinding::Secret,
@@ -376,7 +446,7 @@ impl SignInHandle {
                 AnswerBinding::Digits(DigitCheck::new(random).expected)
             }
         };
-        self.settle(id, Answer::Proved(person), &binding).await?;
+        self.settle_proved(id, &accepted, level, &binding).await?;
         Ok(binding)
     }
 
@@ -427,22 +497,64 @@ impl SignInHandle {
     }
 
     async fn settle(&self, id: TransactionId, answer: Answer, binding: &AnswerBinding) -> Result<(), SignInError> {
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            if self.write_answer(id, value, &stored, answer, binding, Vec::new()).await? {
+                return Ok(());
+            }
+            // An authenticator opened the request, or another answer came first.
+        }
+    }
+
+    /// Accepts a proof as the transaction's answer. The person's account is written in the same
+    /// step: a wallet has spent a proof of uniqueness when it made it.
+    async fn settle_proved(
+        &self,
+        id: TransactionId,
+        proof: &AcceptedProof,
+        level: VerificationLevel,
+        binding: &AnswerBinding,
+    ) -> Result<(), SignInError> {
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            check_unanswered(&value)?;
+            let client = self.client_of(&value)?;
+            let mut writes = Vec::new();
+            let subject = self.account_of(&client, proof, &mut writes).await?;
+            let answer = Answer::Proved(Person { subject, level, auth_time: self.state.clock.unix_seconds() });
+            if self.write_answer(id, value, &stored, answer, binding, writes).await? {
+                return Ok(());
+            }
+            // Another answer came first, or the account changed.
+        }
+    }
+
+    /// Writes an answer with `others`, if nothing of it has changed since it was read. Returns
+    /// whether it was written.
+    async fn write_answer(
+        &self,
+        id: TransactionId,
+        value: Transaction,
+        stored: &StoredRecord,
+        answer: Answer,
+        binding: &AnswerBinding,
+        others: Vec<RecordWrite>,
+    ) -> Result<bool, SignInError> {
+        check_unanswered(&value)?;
         let (return_hash, digits) = match binding {
             AnswerBinding::Secret => (None, None),
             AnswerBinding::ReturnUrl(secret) => (Some(hash_of(secret)), None),
             AnswerBinding::Digits(digits) => (None, Some(DigitCheck { expected: digits.clone(), wrong: Vec::new() })),
         };
-        loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
-            check_unanswered(&value)?;
-            let answered = Transaction { answer: Some(answer), return_hash, digits: digits.clone(), ..value };
-            if self.write_transaction(id, Some(&stored), &answered).await? {
-                self.state.unanswered.remove(id, answered.ends_at);
-                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-                return Ok(());
-            }
-            // An authenticator opened the request, or another answer came first.
+        let answered = Transaction { answer: Some(answer), return_hash, digits, ..value };
+        let mut writes = others;
+        writes.push(write(id.key(), Some(stored), &answered, answered.kept_until()));
+        let is_written = self.state.write(writes).await? == Decision::Written;
+        if is_written {
+            self.state.unanswered.remove(id, answered.ends_at);
+            self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
         }
+        Ok(is_written)
     }
 
     /// Writes a transaction, if its record is still as it was read. Returns whether it was written.
@@ -489,25 +601,68 @@ fn nonces_of_answer(body: &Value, client: &SignInClient, transaction: &Transacti
     let named = named.and_then(|text| U256::from_str_radix(text.strip_prefix("0x")?, 16).ok());
     match named.filter(|nonce| open.contains(nonce)) {
         Some(nonce) => vec![nonce],
-        None if client.proof == ProofKind::Legacy => open.into_iter().take(1).collect(),
+        None if client.proof == SignInProof::Legacy => open.into_iter().take(1).collect(),
         None => open,
     }
+}
+
+/// The statement that an answer makes. Where accounts are asked for, the proof shows which: one in a
+/// session, or one of uniqueness.
+fn statement_of(body: &Value, client: &SignInClient, transaction: &Transaction) -> Statement {
+    match client.proof {
+        SignInProof::Legacy => Statement::Legacy,
+        SignInProof::Current => Statement::Uniqueness,
+        SignInProof::Account if transaction.account.is_some() => Statement::Session,
+        SignInProof::Account if body.get("session_id").is_none_or(Value::is_null) => Statement::Uniqueness,
+        SignInProof::Account => Statement::BoundUniqueness,
+    }
+}
+
+/// What an answer says about who the person is, if its proof holds; `None` for a proof of uniqueness
+/// that is bound to no session, where one was asked for that is.
+///
+/// # Errors
+/// It is a proof in another session than the one that was asked for.
+fn accepted_proof(
+    statement: Statement,
+    answer: &BoundRequest,
+    client: &SignInClient,
+    transaction: &Transaction,
+) -> Result<Option<AcceptedProof>, SignInError> {
+    let BoundRequest { request, identifier, nullifier } = answer;
+    let session = request.proofs.session_id();
+    Ok(match (statement, session, &transaction.account) {
+        (Statement::Session, Some(session), Some(asked)) if session.commitment == asked.session.commitment => {
+            Some(AcceptedProof::Return(asked.clone()))
+        }
+        (Statement::Session, ..) => {
+            let detail = "the proof is in another session than the one that was asked for";
+            return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());
+        }
+        (Statement::BoundUniqueness, Some(session), _) => Some(AcceptedProof::First(FirstProof {
+            nullifier: *nullifier,
+            session: session.in_lower_case(),
+            identifier: identifier.clone(),
+        })),
+        (Statement::Uniqueness, ..) if client.proof == SignInProof::Account => None,
+        (Statement::BoundUniqueness | Statement::Uniqueness | Statement::Legacy, ..) => {
+            Some(AcceptedProof::Nullifier(B256::from(nullifier.0)))
+        }
+    })
 }
 
 /// Reads an authenticator's answer as a proof for a transaction's own values.
 fn read_answer(
     body: &Value,
     client: &SignInClient,
+    statement: Statement,
     signal: &B256,
     nonce: U256,
 ) -> Result<BoundRequest, SignInRejection> {
     let bound = Bound {
-        statement: match client.proof {
-            ProofKind::Legacy => Statement::Legacy,
-            ProofKind::Current => Statement::Uniqueness,
-        },
+        statement,
         environment: client.environment,
-        action: action_of(client.proof),
+        action: if statement.kind() == ProofKind::Legacy { "" } else { SIGN_IN_ACTION },
         nonce,
         signal_hash: hash_text(&signal_text(signal)),
         max_age: LEGACY_ROOT_AGE,
@@ -523,11 +678,20 @@ fn read_answer(
     })
 }
 
-/// The action of sign-in proofs of a kind.
-fn action_of(kind: ProofKind) -> &'static str {
-    match kind {
-        ProofKind::Legacy => "",
-        ProofKind::Current => SIGN_IN_ACTION,
+/// The session that the proof for a transaction has to do with.
+pub(super) fn asked_session(client: &SignInClient, transaction: &Transaction) -> AskedSession {
+    match (client.proof, &transaction.account) {
+        (SignInProof::Account, Some(asked)) => AskedSession::Existing(asked.session.clone()),
+        (SignInProof::Account, None) => AskedSession::New,
+        (SignInProof::Legacy | SignInProof::Current, _) => AskedSession::None,
+    }
+}
+
+/// The action of the proof that is asked for.
+fn action_of(client: &SignInClient, session: &AskedSession) -> &'static str {
+    match (client.proof.kind(), session) {
+        (ProofKind::Legacy, _) | (_, AskedSession::Existing(_)) => "",
+        (ProofKind::Current, _) => SIGN_IN_ACTION,
     }
 }
 
@@ -543,7 +707,7 @@ mod tests {
 
     use super::*;
     use crate::sign_in::completion::CompletedTransaction;
-    use crate::sign_in::sessions::SessionCookie;
+    use crate::sign_in::sessions::BrowserCookie;
     use crate::sign_in::tokens::TokenResponse;
 
     #[test]
@@ -563,8 +727,8 @@ mod tests {
             ),
             format!("{:?}", AnswerBinding::ReturnUrl(secret())),
             format!("{:?}", AnswerBinding::Digits(secret())),
-            format!("{:?}", SessionCookie::HostOnly(secret())),
-            format!("{:?}", SessionCookie::Plain(secret())),
+            format!("{:?}", BrowserCookie::HostOnly(secret())),
+            format!("{:?}", BrowserCookie::Plain(secret())),
             format!(
                 "{:?}",
                 TokenResponse {

@@ -220,6 +220,7 @@ impl BridgedSignIn {
                     id: &id,
                     party,
                     nonce: challenge.nonce,
+                    session: &asked.session,
                     created_at: bridge.clock.unix_seconds(),
                     expires_at: self.ends_at(),
                 }),

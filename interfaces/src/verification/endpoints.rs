@@ -14,7 +14,7 @@ use selfsame_protocol::verification::answer::{
     VERIFIED_AGAIN, VerificationErrorBody, VerificationResponse, VerificationResponse2,
 };
 use selfsame_protocol::verification::directory::{ActionKey, AdmissionError};
-use selfsame_protocol::verification::request::{Proofs, VerificationRequest, Version2Request};
+use selfsame_protocol::verification::request::{VerificationRequest, Version2Request};
 use serde_json::Value;
 
 use super::error::{Lookup, VerifyError};

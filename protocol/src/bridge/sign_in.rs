@@ -8,6 +8,7 @@ use super::request::Level;
 use crate::U256;
 use crate::json::from_object;
 use crate::number::padded;
+use crate::sign_in::proof_request::{AskedSession, ProofType, SignInProof};
 use crate::signature::{SecretKey, SigningError};
 use crate::time::UnixSeconds;
 use crate::verification::identity::hash_text;
@@ -27,7 +28,7 @@ pub struct BridgeSignIn<'a> {
     pub app_id: &'a str,
     /// What the person signs in to, for the person.
     pub description: &'a str,
-    /// Action that the proof has to be for; empty for a legacy proof.
+    /// Action that the proof has to be for; empty for a legacy proof and for one in a session.
     pub action: &'a str,
     /// The environment of the proof.
     pub environment: Environment,
@@ -55,6 +56,8 @@ pub struct AskedCurrent<'a> {
     pub party: &'a SigningParty,
     /// The nonce that the proof is bound to.
     pub nonce: U256,
+    /// The session that the proof has to do with.
+    pub session: &'a AskedSession,
     /// When the request is made.
     pub created_at: UnixSeconds,
     /// Until when it can be answered.
@@ -115,10 +118,15 @@ impl BridgeSignIn<'_> {
 
 impl AskedCurrent<'_> {
     fn to_proof_request(self, action: &str, signal: &str) -> Result<Value, SigningError> {
-        let Self { id, party, nonce, created_at, expires_at } = self;
+        let Self { id, party, nonce, session, created_at, expires_at } = self;
         let SigningParty { rp_id, key, credentials } = party;
-        let action = signed_action(action);
-        let signed = SignedRequest { nonce, created_at, expires_at, action: Some(action) };
+        let (proof_type, session_id) = session.members();
+        // A proof in a session is of no action, and its request is signed without one.
+        let action = match session {
+            AskedSession::Existing(_) => None,
+            AskedSession::None | AskedSession::New => Some(signed_action(action)),
+        };
+        let signed = SignedRequest { nonce, created_at, expires_at, action };
         let item = |RequestedCredential { identifier, issuer_schema_id }: &RequestedCredential| {
             json!({
                 "identifier": identifier,
@@ -132,13 +140,13 @@ impl AskedCurrent<'_> {
         let mut request = json!({
             "id": id,
             "version": 1,
-            "proof_type": "uniqueness",
+            "proof_type": proof_type.unwrap_or(ProofType::Uniqueness),
             "created_at": created_at,
             "expires_at": expires_at,
             "rp_id": rp_id,
             "oprf_key_id": format!("{:#018x}", rp_id.0),
-            "session_id": null,
-            "action": padded(&action.into()),
+            "session_id": session_id,
+            "action": action.map(|action| padded(&action.into())),
             "signature": key.sign(&signed.digest())?,
             "nonce": padded(&nonce.into()),
             "proof_requests": credentials.iter().map(item).collect::<Vec<_>>(),
@@ -194,12 +202,12 @@ pub enum AnswerError {
 }
 
 impl BridgeAnswer {
-    /// Reads a decrypted answer to a request for a proof of this kind. Where an authenticator gives
-    /// several proofs, the first one counts.
+    /// Reads a decrypted answer to a request of a sign-in that asks for this. Where an authenticator
+    /// gives several proofs, the first one counts.
     ///
     /// # Errors
     /// An [`AnswerError`].
-    pub fn read(bytes: &[u8], kind: ProofKind) -> Result<Self, AnswerError> {
+    pub fn read(bytes: &[u8], proof: SignInProof) -> Result<Self, AnswerError> {
         if bytes.len() > LONGEST_ANSWER {
             return Err(AnswerError::TooLong(bytes.len()));
         }
@@ -213,11 +221,15 @@ impl BridgeAnswer {
         if let Some(code) = failure_code(&answer)?.map_or_else(|| failure_code(inner), |code| Ok(Some(code)))? {
             return Ok(Self::Refusal { code });
         }
+        let kind = proof.kind();
         let response = match kind {
             ProofKind::Legacy => legacy_response(&answer)?,
             ProofKind::Current => current_response(inner)?,
         };
-        let body = json!({"protocol_version": kind.protocol_version(), "responses": [response]});
+        let mut body = json!({"protocol_version": kind.protocol_version(), "responses": [response]});
+        if let (SignInProof::Account, Some(session_id)) = (proof, inner.get("session_id").and_then(Value::as_str)) {
+            body["session_id"] = session_id.into();
+        }
         let request_id = inner.get("id").and_then(Value::as_str).map(str::to_owned);
         Ok(Self::Proof { body, request_id })
     }
@@ -270,8 +282,15 @@ fn legacy_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
 
 /// What a sign-in reads of a current proof. Anything else that an authenticator sends is dropped:
 /// it would take memory while the proof waits for the verifier.
-const READ_OF_RESPONSES: [&str; 6] =
-    ["identifier", "issuer_schema_id", "nullifier", "proof", "expires_at_min", "credential_genesis_issued_at_min"];
+const READ_OF_RESPONSES: [&str; 7] = [
+    "identifier",
+    "issuer_schema_id",
+    "nullifier",
+    "session_nullifier",
+    "proof",
+    "expires_at_min",
+    "credential_genesis_issued_at_min",
+];
 
 /// The current proof of an answer, as the verification interface takes it.
 fn current_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
@@ -287,11 +306,15 @@ fn current_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
     let words = of("proof").and_then(words);
     let nullifier = of("nullifier").and_then(|nullifier| nullifier.strip_prefix("nil_"));
     let nullifier = nullifier.map(|digits| format!("0x{digits}"));
+    let session_nullifier = of("session_nullifier").and_then(session_nullifier);
     if let Some(words) = words {
         response.insert("proof".to_owned(), words.into());
     }
     if let Some(nullifier) = nullifier {
         response.insert("nullifier".to_owned(), nullifier.into());
+    }
+    if let Some(numbers) = session_nullifier {
+        response.insert("session_nullifier".to_owned(), numbers.into());
     }
     Ok(response.into())
 }
@@ -305,6 +328,13 @@ fn first<'a>(list: &'a Value, name: &'static str) -> Result<&'a Map<String, Valu
 fn words(digits: &str) -> Option<Vec<String>> {
     let is_words = digits.len() == 5 * 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_words.then(|| (0..5).map(|word| format!("0x{}", &digits[word * 64..(word + 1) * 64])).collect())
+}
+
+/// The nullifier and the action of a session's proof, from `snil_` and their hex digits.
+fn session_nullifier(text: &str) -> Option<Vec<String>> {
+    let digits = text.strip_prefix("snil_").filter(|digits| digits.len() == 128 && digits.is_ascii())?;
+    let (nullifier, action) = digits.split_at(64);
+    Some([nullifier, action].map(|digits| format!("0x{digits}")).to_vec())
 }
 
 impl Level {
@@ -367,7 +397,14 @@ mod tests {
         for names in [&[("proof_of_human", 1)][..], &[("proof_of_human", 1), ("passport", 9303)]] {
             let party = party(names);
             let (created_at, expires_at) = (UnixSeconds(1_800_000_000), UnixSeconds(1_800_000_300));
-            let asked = AskedCurrent { id: "1b9f", party: &party, nonce: U256::from(42), created_at, expires_at };
+            let asked = AskedCurrent {
+                id: "1b9f",
+                party: &party,
+                nonce: U256::from(42),
+                session: &AskedSession::None,
+                created_at,
+                expires_at,
+            };
             let request = read(&sign_in(AskedProof::Current(asked)));
             assert_eq!(request.legacy, None);
             let current = request.current.expect("a current proof");
@@ -416,18 +453,18 @@ mod tests {
         };
         #[rustfmt::skip]
         let table = [
-            (ProofKind::Legacy, legacy.clone(), proof(&legacy_proof, None)),
-            (ProofKind::Legacy, json!({"legacy_responses": [legacy, {}]}), proof(&legacy_proof, None)),
-            (ProofKind::Legacy, json!({"error_code": "verification_rejected"}), refusal("verification_rejected")),
-            (ProofKind::Legacy, failed("user_rejected"), refusal("user_rejected")),
-            (ProofKind::Current, current.clone(), proof(&current_proof, Some("x"))),
-            (ProofKind::Current, json!({"proof_response": current}), proof(&current_proof, Some("x"))),
-            (ProofKind::Current, padded, proof(&current_proof, Some("x"))),
-            (ProofKind::Current, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
-            (ProofKind::Current, json!({"error_code": "user_rejected", "error": "x"}), refusal("user_rejected")),
-            (ProofKind::Current, failed("nullifier_replay"), refusal("nullifier_replay")),
-            (ProofKind::Current, json!({"proof_response": failed("nullifier_replay")}), refusal("nullifier_replay")),
-            (ProofKind::Current, json!({"error": null, "proof_response": current}), proof(&current_proof, Some("x"))),
+            (SignInProof::Legacy, legacy.clone(), proof(&legacy_proof, None)),
+            (SignInProof::Legacy, json!({"legacy_responses": [legacy, {}]}), proof(&legacy_proof, None)),
+            (SignInProof::Legacy, json!({"error_code": "verification_rejected"}), refusal("verification_rejected")),
+            (SignInProof::Legacy, failed("user_rejected"), refusal("user_rejected")),
+            (SignInProof::Current, current.clone(), proof(&current_proof, Some("x"))),
+            (SignInProof::Current, json!({"proof_response": current}), proof(&current_proof, Some("x"))),
+            (SignInProof::Current, padded, proof(&current_proof, Some("x"))),
+            (SignInProof::Current, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
+            (SignInProof::Current, json!({"error_code": "user_rejected", "error": "x"}), refusal("user_rejected")),
+            (SignInProof::Current, failed("nullifier_replay"), refusal("nullifier_replay")),
+            (SignInProof::Current, json!({"proof_response": failed("nullifier_replay")}), refusal("nullifier_replay")),
+            (SignInProof::Current, json!({"error": null, "proof_response": current}), proof(&current_proof, Some("x"))),
         ];
         for (kind, answer, expected) in table {
             assert_eq!(BridgeAnswer::read(answer.to_string().as_bytes(), kind), Ok(expected), "{answer}");
@@ -439,20 +476,20 @@ mod tests {
         let long = format!("{{{}}}", " ".repeat(LONGEST_ANSWER));
         #[rustfmt::skip]
         let table = [
-            (ProofKind::Legacy, "", "it is not a JSON object"),
-            (ProofKind::Legacy, "[]", "it is not a JSON object"),
-            (ProofKind::Legacy, long.as_str(), "65538 bytes, more than 65536"),
-            (ProofKind::Legacy, r#"{"error_code":1}"#, "error_code must be a text"),
-            (ProofKind::Current, r#"{"proof_response":{"error":1}}"#, "error must be a text"),
-            (ProofKind::Legacy, r#"{"app_id":"app_a","verification_level":"orb"}"#, "it is a request"),
-            (ProofKind::Legacy, r#"{"verification_level":"orb"}"#, "merkle_root must be there"),
-            (ProofKind::Current, r#"{"responses":[{}]}"#, "proof must be there"),
-            (ProofKind::Legacy, "{}", "verification_level must be orb"),
-            (ProofKind::Legacy, r#"{"verification_level":"iris"}"#, "verification_level must be orb"),
-            (ProofKind::Legacy, r#"{"legacy_responses":[]}"#, "legacy_responses must be a list with an object"),
-            (ProofKind::Current, "{}", "responses must be a list of proofs"),
-            (ProofKind::Current, r#"{"responses":{}}"#, "responses must be a list with an object"),
-            (ProofKind::Current, r#"{"proof_response":{"responses":[1]}}"#, "responses must be a list with an object"),
+            (SignInProof::Legacy, "", "it is not a JSON object"),
+            (SignInProof::Legacy, "[]", "it is not a JSON object"),
+            (SignInProof::Legacy, long.as_str(), "65538 bytes, more than 65536"),
+            (SignInProof::Legacy, r#"{"error_code":1}"#, "error_code must be a text"),
+            (SignInProof::Current, r#"{"proof_response":{"error":1}}"#, "error must be a text"),
+            (SignInProof::Legacy, r#"{"app_id":"app_a","verification_level":"orb"}"#, "it is a request"),
+            (SignInProof::Legacy, r#"{"verification_level":"orb"}"#, "merkle_root must be there"),
+            (SignInProof::Current, r#"{"responses":[{}]}"#, "proof must be there"),
+            (SignInProof::Legacy, "{}", "verification_level must be orb"),
+            (SignInProof::Legacy, r#"{"verification_level":"iris"}"#, "verification_level must be orb"),
+            (SignInProof::Legacy, r#"{"legacy_responses":[]}"#, "legacy_responses must be a list with an object"),
+            (SignInProof::Current, "{}", "responses must be a list of proofs"),
+            (SignInProof::Current, r#"{"responses":{}}"#, "responses must be a list with an object"),
+            (SignInProof::Current, r#"{"proof_response":{"responses":[1]}}"#, "responses must be a list with an object"),
         ];
         for (kind, answer, expected) in table {
             let error = BridgeAnswer::read(answer.as_bytes(), kind).expect_err(expected).to_string();
@@ -465,10 +502,17 @@ mod tests {
     fn a_request_is_never_an_answer() {
         let party = party(&[("passport", 9303)]);
         let (created_at, expires_at) = (UnixSeconds(1_800_000_000), UnixSeconds(1_800_000_300));
-        let current = AskedCurrent { id: "1b9f", party: &party, nonce: U256::from(42), created_at, expires_at };
+        let current = AskedCurrent {
+            id: "1b9f",
+            party: &party,
+            nonce: U256::from(42),
+            session: &AskedSession::None,
+            created_at,
+            expires_at,
+        };
         for asked in [AskedProof::Legacy(Level::Device), AskedProof::Current(current)] {
             let text = sign_in(asked).to_request().expect("a request").to_string();
-            for kind in [ProofKind::Legacy, ProofKind::Current] {
+            for kind in [SignInProof::Legacy, SignInProof::Current, SignInProof::Account] {
                 assert_eq!(BridgeAnswer::read(text.as_bytes(), kind), Err(AnswerError::IsRequest));
             }
         }

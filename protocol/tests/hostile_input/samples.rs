@@ -338,7 +338,7 @@ fields! {
     RootTrust { time, identifiers }
     RootDecision { trust }
     TrustedRoot { key, trust }
-    Person { nullifier, level, auth_time }
+    Person { subject, level, auth_time }
     Target { redirect_uri, mode, state }
     KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
     Initiator { network, user_agent, time }

@@ -27,7 +27,7 @@ use super::{CLIENTS, DOMAIN, check_repeats, checks, play_and_count};
 use crate::clock::Clock;
 use crate::simulation::{FaultRates, Run, Simulation};
 use crate::{
-    CompletionSecrets, NewTransaction, SessionCookie, Settings, SignInClient, SignInError, SignInHandle,
+    BrowserCookie, CompletionSecrets, NewTransaction, Settings, SignInClient, SignInError, SignInHandle,
     SignInSettings, TOKEN_LIFETIME,
 };
 
@@ -298,7 +298,7 @@ impl Caller {
     /// The program or the browser that began the sign-in completes it.
     async fn complete(&self, number: usize) {
         let begun = self.known.all()[number].begun.clone();
-        let cookie = if self.run.random().once_in(2) { SessionCookie::Unwanted } else { SessionCookie::Missing };
+        let cookie = if self.run.random().once_in(2) { BrowserCookie::Unwanted } else { BrowserCookie::Missing };
         let began_at = self.now();
         let completed = self.sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &cookie).await;
         let (delivery, session) = match completed {

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::sign_in::session_registry::SessionRegistryMessage;
 use crate::support::slot::TracedMessage;
-use crate::{ClusterParts, CompletedTransaction, CompletionSecrets, ConfiguredKey, SessionCookie, SignInClient};
+use crate::{BrowserCookie, ClusterParts, CompletedTransaction, CompletionSecrets, ConfiguredKey, SignInClient};
 
 const APP: &str = "app_staging_records";
 const REDIRECT_URI: &str = "https://app.example/callback";
@@ -149,7 +149,7 @@ fn answer(signal: &str) -> Value {
 /// Begins a sign-in, answers it and completes it. Returns the access token.
 async fn sign_in(service: &Service) -> String {
     let sign_in = service.sign_in();
-    let completed = complete(service, SessionCookie::Unwanted).await;
+    let completed = complete(service, BrowserCookie::Unwanted).await;
     let Delivery::Redirect { location } = completed.delivery else { panic!("the response is a redirect") };
     let code = location.split(['?', '&']).find_map(|part| part.strip_prefix("code=")).expect("a code").to_owned();
     let tokens = sign_in.exchange(APP, &code, Some(REDIRECT_URI), None).await.expect("the code is good");
@@ -158,7 +158,7 @@ async fn sign_in(service: &Service) -> String {
 }
 
 /// Begins a sign-in, answers it and completes it for a caller with this cookie.
-async fn complete(service: &Service, session: SessionCookie) -> CompletedTransaction {
+async fn complete(service: &Service, session: BrowserCookie) -> CompletedTransaction {
     let sign_in = service.sign_in();
     let target = Target { redirect_uri: REDIRECT_URI.to_owned(), mode: ResponseMode::Query, state: None };
     let request = AuthorizationRequest {
@@ -187,8 +187,8 @@ async fn a_browser_session_in_the_store_names_no_application_and_no_person() {
     let records = Arc::new(MapRecords::default());
     let parts = ServiceParts::new(settings, store.clone()).records(records.clone()).clock(clock());
     let service = Service::start(parts).await.expect("the service starts");
-    let first = complete(&service, SessionCookie::Missing).await.new_session.expect("a session");
-    let second = complete(&service, SessionCookie::HostOnly(first.clone())).await.new_session.expect("a session");
+    let first = complete(&service, BrowserCookie::Missing).await.new_session.expect("a session");
+    let second = complete(&service, BrowserCookie::HostOnly(first.clone())).await.new_session.expect("a session");
     let sessions = records.of_kind(RecordKind::BrowserSession);
     assert_eq!(sessions.len(), 1, "the first session ended with the second");
     let nullifier = U256::from(7).to_be_bytes::<32>();

@@ -9,8 +9,8 @@ use selfsame_actors::protocol::verification::items::ItemCode;
 use selfsame_actors::protocol::verification::request::VerificationRequest;
 use selfsame_actors::ractor::RpcReplyPort;
 use selfsame_actors::{
-    AnswerBinding, Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn, JwkParameters, LiveToken,
-    Progress, ServiceEvent, SessionCookie, SignInError, SignInMessage, TokenResponse, TransactionState, Verification,
+    AnswerBinding, Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn, BrowserCookie, JwkParameters,
+    LiveToken, Progress, ServiceEvent, SignInError, SignInMessage, TokenResponse, TransactionState, Verification,
     VerificationError, VerificationMessage,
 };
 
@@ -183,7 +183,7 @@ async fn a_person_signs_in_by_messages() {
     assert_eq!(followed.expect("the browser may follow").state, TransactionState::Answered);
     assert_eq!(answered.expect("the proof holds"), AnswerBinding::Secret);
     let secret = begun.transaction.secret.clone();
-    let session = SessionCookie::Missing;
+    let session = BrowserCookie::Missing;
     let mut events = sign_in.embedded.child.subscribe();
     let complete =
         |reply| SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, session, reply };
