@@ -7,7 +7,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION, SET_COOKIE};
 use reqwest::redirect::Policy;
 use reqwest::{RequestBuilder, Response, Url};
-use selfsame::config::{Config, ProofKind, SecretHash};
+use selfsame::config::{Config, SecretHash, SignInProof};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::client::{Client, ClientError};
 use selfsame_wallet::operator::Operator;
@@ -55,7 +55,7 @@ pub fn parameters<'a>(changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)>
 
 /// Makes the applications take the simulator's proofs, which are cheap to make.
 pub fn accept_current_proofs(config: &mut Config) {
-    config.apps.iter_mut().for_each(|app| app.proof = ProofKind::Current);
+    config.apps.iter_mut().for_each(|app| app.proof = SignInProof::Current);
 }
 
 /// Adds [`OTHER_APP`], with a secret and a redirect URI of its own besides the usual ones.

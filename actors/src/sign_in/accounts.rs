@@ -3,7 +3,7 @@
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::accounts::{
-    Account, AskedAccount, BrowserPointers, FirstProof, POINTERS_KEPT, Pointer, Realm, SealedPointers, SubjectKey,
+    AskedAccount, BrowserPointers, FirstProof, POINTERS_KEPT, Pointer, Realm, SealedPointers, SignInAccount, SubjectKey,
 };
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
@@ -77,7 +77,7 @@ impl SignInHandle {
                 let before = self.account(&realm, subject)?;
                 let after = match &before {
                     Some(read) => read.value.after_first(first.clone(), now),
-                    None => Account::new(subject, first.clone(), now),
+                    None => SignInAccount::new(subject, first.clone(), now),
                 };
                 self.write_session(&realm, before.as_ref().map(|read| &read.value), &after, writes)?;
                 let known = known.map(|known| known.stored);
@@ -93,11 +93,11 @@ impl SignInHandle {
     fn write_session(
         &self,
         realm: &Realm<'_>,
-        before: Option<&Account>,
-        after: &Account,
+        before: Option<&SignInAccount>,
+        after: &SignInAccount,
         writes: &mut Vec<RecordWrite>,
     ) -> Result<(), SignInError> {
-        let key = |account: &Account| RecordKey {
+        let key = |account: &SignInAccount| RecordKey {
             kind: RecordKind::AccountBySession,
             id: realm.by_session(&account.session),
         };
@@ -117,8 +117,8 @@ impl SignInHandle {
         Ok(())
     }
 
-    fn account(&self, realm: &Realm<'_>, subject: B256) -> Result<Option<ReadRecord<Account>>, StoreError> {
-        self.state.get::<Account>(&account_key(realm, subject))
+    fn account(&self, realm: &Realm<'_>, subject: B256) -> Result<Option<ReadRecord<SignInAccount>>, StoreError> {
+        self.state.get::<SignInAccount>(&account_key(realm, subject))
     }
 
     /// The key that subjects are derived with. The first call makes it.
@@ -167,14 +167,15 @@ impl SignInHandle {
             return Ok(None);
         }
         let realm = realm(client);
-        let asked = |account: Account| AskedAccount { subject: account.subject, session: account.session };
+        let asked = |account: SignInAccount| AskedAccount { subject: account.subject, session: account.session };
         for secret in pointers {
             self.await_given(IssuedItem::Pointers(secret), None).await?;
             let Some(ReadRecord { value, .. }) = self.pointers(secret)? else { continue };
             for pointer in value.of(realm) {
                 let account = self.account(&realm, pointer.subject)?.map(|read| read.value);
                 let account = account.filter(|account| account.generation == pointer.generation);
-                let is_expected = |account: &Account| expected.is_none_or(|text| text == subject_text(account.subject));
+                let is_expected =
+                    |account: &SignInAccount| expected.is_none_or(|text| text == subject_text(account.subject));
                 if let Some(account) = account.filter(is_expected) {
                     return Ok(Some(asked(account)));
                 }

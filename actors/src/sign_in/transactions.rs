@@ -744,6 +744,7 @@ mod tests {
                 CompletedTransaction {
                     delivery: Delivery::Post { action: "https://app.example/".to_owned(), fields },
                     new_session: Some(secret()),
+                    pointers: Some(secret()),
                     is_repeated: false,
                 }
             ),

@@ -85,7 +85,7 @@ impl SubjectKey {
 
 /// A person at an application. It does not expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
+pub struct SignInAccount {
     /// The claim `sub`. It never changes.
     pub subject: B256,
     /// The nullifier of the person's proofs of uniqueness for the action of sign-ins.
@@ -102,9 +102,9 @@ pub struct Account {
     pub human_at: UnixSeconds,
 }
 
-encode_fields!(Account { subject, nullifier, session, identifier, generation, created_on, human_at } version 1 of "account");
+encode_fields!(SignInAccount { subject, nullifier, session, identifier, generation, created_on, human_at } version 1 of "account");
 
-impl Account {
+impl SignInAccount {
     /// A new account, of a person whose proof of uniqueness was accepted at `now`.
     pub fn new(subject: B256, first: FirstProof, now: UnixSeconds) -> Self {
         let FirstProof { nullifier, session, identifier } = first;
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_further_proof_of_uniqueness_replaces_the_session_and_keeps_the_subject() {
         let subject = B256::repeat_byte(1);
-        let made = Account::new(subject, first(7, 1), UnixSeconds(90_061));
+        let made = SignInAccount::new(subject, first(7, 1), UnixSeconds(90_061));
         assert_eq!((made.created_on, made.human_at), (UnixSeconds(86_400), UnixSeconds(90_000)), "a day, an hour");
         let again = made.after_first(first(7, 2), UnixSeconds(200_000));
         assert_eq!((again.subject, again.session.clone(), again.created_on), (subject, session(2), made.created_on));

@@ -24,6 +24,7 @@ use selfsame_protocol::registry::{
     InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
+use selfsame_protocol::sign_in::accounts::{BrowserPointers, SealedPointers, SignInAccount};
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
@@ -196,6 +197,9 @@ records! {
     client_sessions: ClientSession,
     browser_sessions: BrowserSession,
     sealed_sessions: SealedSession,
+    sign_in_accounts: SignInAccount,
+    pointers: BrowserPointers,
+    sealed_pointers: SealedPointers,
     signing_key_records: SigningKey,
     signing_keys: SigningKeys,
 }

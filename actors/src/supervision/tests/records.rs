@@ -8,7 +8,7 @@ use selfsame_protocol::groth16::PreparedKey;
 use selfsame_protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::sign_in::claims::Scopes;
-use selfsame_protocol::sign_in::proof_request::AnswerMode;
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, SignInProof};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, Client};
 use selfsame_protocol::tree::{Root, field_element};
@@ -25,7 +25,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::sign_in::session_registry::SessionRegistryMessage;
 use crate::support::slot::TracedMessage;
-use crate::{BrowserCookie, ClusterParts, CompletedTransaction, CompletionSecrets, ConfiguredKey, SignInClient};
+use crate::{
+    BrowserCookie, BrowserCookies, ClusterParts, CompletedTransaction, CompletionSecrets, ConfiguredKey, SignInClient,
+};
 
 const APP: &str = "app_staging_records";
 const REDIRECT_URI: &str = "https://app.example/callback";
@@ -127,7 +129,7 @@ fn configure(settings: &mut Settings) {
         name: "Example".to_owned(),
         secrets: Vec::new(),
         environment: HERE.0,
-        proof: HERE.1,
+        proof: SignInProof::Legacy,
         allows_cross_device: true,
     }];
 }
@@ -169,14 +171,16 @@ async fn complete(service: &Service, session: BrowserCookie) -> CompletedTransac
         nonce: None,
         code_challenge: None,
         is_silent: false,
+        selects_account: false,
         is_fresh: false,
         max_age: None,
         id_token_hint: None,
     };
-    let begun = sign_in.begin(request, None, None, None).await.expect("it begins");
+    let begun = sign_in.begin(request, None, None, None, None).await.expect("it begins");
     let asked = sign_in.proof_request(begun.id).expect("there is a request");
     sign_in.answer(begun.id, &answer(&asked.signal), AnswerMode::CrossDevice, None).await.expect("the proof holds");
-    sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &session).await.expect("complete")
+    let cookies = BrowserCookies { session, ..BrowserCookies::NONE };
+    sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &cookies).await.expect("complete")
 }
 
 /// The applications of one browser are in its session alone, which only its cookie opens.
