@@ -16,6 +16,16 @@ const ARGUMENTS = [
 // How long a page may take for anything, in milliseconds: longer than a busy machine needs.
 const PATIENCE = 90_000;
 
+// How long a browser's context may take to close, in milliseconds. Now and then Chromium does not
+// answer that it has disposed of one; it goes with the browser.
+const CLOSING = 10_000;
+
+function within(milliseconds, promise) {
+  let timer;
+  const limit = new Promise((resolve) => (timer = setTimeout(resolve, milliseconds)));
+  return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
+}
+
 export async function startBrowser() {
   const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
   const browser = await chromium.launch({ executablePath, args: ARGUMENTS, timeout: PATIENCE });
@@ -23,6 +33,8 @@ export async function startBrowser() {
   browser.newContext = async (options) => {
     const context = await newContext(options);
     context.setDefaultTimeout(PATIENCE);
+    const close = context.close.bind(context);
+    context.close = () => within(CLOSING, close());
     return context;
   };
   return browser;
