@@ -101,6 +101,8 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
         redirect_host: authority(&asked.redirect_uri).to_owned(),
         initiator: asked.initiator,
         cross_device: if asked.allows_cross_device { CrossDevice::Allow } else { CrossDevice::Deny },
+        proof_type: None,
+        session_id: None,
     }
 }
 

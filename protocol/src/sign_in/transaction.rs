@@ -565,6 +565,8 @@ mod tests {
             redirect_host: "h".repeat(200),
             initiator: transaction.initiator.clone(),
             cross_device: CrossDevice::Allow,
+            proof_type: None,
+            session_id: None,
         };
         let claims = serde_json::to_string(&plain).expect("JSON");
         // The header and an RSA signature of 4096 bits, and the claims with the issuer, in

@@ -33,7 +33,7 @@ use selfsame_protocol::registry::{
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest, WalletFailure};
+use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, ProofType, SignInRequest, WalletFailure};
 use selfsame_protocol::sign_in::records::{
     AccessToken, AuthorizationCode, BrowserSession, ClientSession, CodeUse, RedemptionError, SigningKey, SigningKeys,
 };
@@ -223,13 +223,14 @@ mapped! {
         .prop_map(|text| Self::parse(text).expect("supported")),
     // A tuple has at most twelve strategies.
     SignInRequest = ([(); 5].map(|()| String::any()), U256::any(), Vec::<String>::any(), Environment::any(),
-        UnixSeconds::any(), [(); 2].map(|()| String::any()), Initiator::any(), CrossDevice::any()).prop_map(
-        |(texts, nonce, protocol_versions, environment, expires_at, places, initiator, cross_device)| {
+        UnixSeconds::any(), [(); 2].map(|()| String::any()), Initiator::any(), CrossDevice::any(),
+        Option::<ProofType>::any(), Option::<String>::any()).prop_map(
+        |(texts, nonce, protocol_versions, environment, expires_at, places, initiator, cross_device, proof_type, session_id)| {
             let [app_id, app_name, action, signal, scopes] = texts;
             let [answer_url, redirect_host] = places;
             Self {
                 app_id, app_name, action, signal, nonce, protocol_versions, environment, scopes, expires_at,
-                answer_url, redirect_host, initiator, cross_device,
+                answer_url, redirect_host, initiator, cross_device, proof_type, session_id,
             }
         }
     ),
@@ -282,6 +283,7 @@ one_of! {
     LegacyIdentifier: Self::ALL;
     VerificationLevel: [Self::Orb, Self::Device];
     CrossDevice: [Self::Allow, Self::Deny];
+    ProofType: [Self::Uniqueness, Self::Session];
     RedemptionError: [
         Self::RedirectUri, Self::NoVerifier, Self::NeedlessVerifier, Self::WrongVerifier,
     ];

@@ -253,6 +253,8 @@ impl Caller {
             redirect_host: "app.example".to_owned(),
             initiator: asked.initiator,
             cross_device: CrossDevice::Allow,
+            proof_type: None,
+            session_id: None,
         };
         match self.sign_in.open_request(id, request).await {
             Ok(forms) => {
