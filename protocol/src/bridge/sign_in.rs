@@ -408,7 +408,10 @@ mod tests {
             let request = read(&sign_in(AskedProof::Current(asked)));
             assert_eq!(request.legacy, None);
             let current = request.current.expect("a current proof");
-            assert_eq!(current.purpose, Purpose::Uniqueness { action: hash_to_field(b"sign-in") });
+            assert_eq!(
+                current.purpose,
+                Purpose::Uniqueness { action: hash_to_field(b"sign-in"), binds_session: false }
+            );
             assert_eq!(current.signed().signer(&current.signature), Ok(party.key.address()));
             assert_eq!((current.rp_id, current.nonce), (party.rp_id, U256::from(42)));
             assert_eq!(current.items.len(), names.len());

@@ -59,10 +59,12 @@ pub struct SignInRequest {
     pub initiator: Initiator,
     /// Whether the proof may come from another device than the browser's.
     pub cross_device: CrossDevice,
-    /// What the proof shows, where it is one of a session or bound to one.
+    /// Type of the current proof; absent for a legacy proof, and for uniqueness that is bound to no
+    /// session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof_type: Option<ProofType>,
-    /// The session: `create` for a new one, otherwise the id of one.
+    /// With `proof_type`: `create` for uniqueness that is bound to a new session, or the id of the
+    /// session that has to be proved; then `action` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "create")]
     pub session_id: Option<String>,
@@ -190,6 +192,18 @@ pub struct RequestForms {
     #[schema(pattern = "^[A-Za-z0-9_-]+[.][A-Za-z0-9_-]+[.][A-Za-z0-9_-]+$")]
     pub signed: String,
 }
+
+/// Type of a current proof that a sign-in asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProofType {
+    /// Uniqueness for the action.
+    Uniqueness,
+    /// A session belongs to the person.
+    Session,
+}
+
+encode_enum!(ProofType { Uniqueness = 0, Session = 1 } of "a type of proof");
 
 /// Whether a sign-in may be answered from another device than the browser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]

@@ -257,8 +257,8 @@ impl<'a> Fields<'a> {
         Ok(SessionId { text: text.to_owned(), commitment })
     }
 
-    /// Whether the body says with `proof_type` that its proofs are of uniqueness. Without it, and in
-    /// any other request than one with a session id, the type shows from the other fields.
+    /// Whether the body of a request with a session id says with `proof_type` that its proofs are
+    /// of uniqueness. Without `proof_type` they are session proofs.
     pub fn is_of_type_uniqueness(&self) -> Result<bool, ValidationError> {
         match self.optional_text("proof_type")? {
             None | Some("session" | "create_session") => Ok(false),

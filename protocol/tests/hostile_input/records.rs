@@ -28,7 +28,7 @@ use selfsame_protocol::sign_in::accounts::{BrowserPointers, SealedPointers, Sign
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest};
+use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, ProofType, SignInRequest};
 use selfsame_protocol::sign_in::records::{
     AccessToken, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, SigningKey, SigningKeys,
 };
@@ -189,6 +189,7 @@ records! {
     answers: Answer,
     initiators: Initiator,
     rules_for_other_devices: CrossDevice,
+    proof_types: ProofType,
     sign_in_requests: SignInRequest,
     opened_requests: OpenedRequest,
     transactions: Transaction,
