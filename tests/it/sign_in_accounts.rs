@@ -221,11 +221,8 @@ async fn the_subject_is_another_one_at_another_application() {
     begun.answer(&client, "alice").await;
     let answer = browser.get(&client, &format!("{}/complete?remember=yes", begun.base)).await;
     let code = fragment_or_query(location(&answer))["code"].clone();
-    let form = [
-        ("grant_type", "authorization_code"),
-        ("code", &*code),
-        ("redirect_uri", crate::sign_in_client::CALLBACK),
-    ];
+    let form =
+        [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", crate::sign_in_client::CALLBACK)];
     let tokens = client.post_as(OTHER_APP, crate::sign_in_client::OTHER_APP_SECRET, "/token", &form).await;
     assert_ne!(unverified_claims(tokens.text("id_token"))["sub"], json!(here));
     for (application, is_known) in [(APP, true), (OTHER_APP, true)] {

@@ -355,6 +355,7 @@ mod tests {
     use super::*;
     use crate::bridge::request::{BridgeRequest, LegacyAsked, Purpose};
     use crate::verification::identity::hash_to_field;
+    use crate::verification::request::SessionId;
 
     const SIGNAL: &str = "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e";
 
@@ -372,7 +373,10 @@ mod tests {
 
     fn sign_in(asked: AskedProof<'_>) -> BridgeSignIn<'_> {
         let (app_id, description) = ("app_staging_1", "Sign in to Example");
-        let action = if matches!(asked, AskedProof::Legacy(_)) { "" } else { "sign-in" };
+        let action = match asked {
+            AskedProof::Legacy(_) | AskedProof::Current(AskedCurrent { session: AskedSession::Existing(_), .. }) => "",
+            AskedProof::Current(_) => "sign-in",
+        };
         BridgeSignIn { app_id, description, action, environment: Environment::Staging, signal: SIGNAL, asked }
     }
 
@@ -394,24 +398,26 @@ mod tests {
 
     #[test]
     fn wallets_read_a_sign_in_with_a_current_proof_that_the_relying_party_has_signed() {
-        for names in [&[("proof_of_human", 1)][..], &[("proof_of_human", 1), ("passport", 9303)]] {
+        let id = SessionId { text: format!("session_{:064x}01{:062x}", 7, 0), commitment: U256::from(7) };
+        let action = hash_to_field(b"sign-in");
+        let uniqueness = |binds_session| Purpose::Uniqueness { action, binds_session };
+        let asked_sessions = [
+            (AskedSession::None, uniqueness(false)),
+            (AskedSession::New, uniqueness(true)),
+            (AskedSession::Existing(id.clone()), Purpose::Session { id: id.text }),
+        ];
+        let names = [&[("proof_of_human", 1)][..], &[("proof_of_human", 1), ("passport", 9303)]];
+        for (names, (session, purpose)) in
+            names.into_iter().flat_map(|names| asked_sessions.iter().map(move |asked| (names, asked)))
+        {
             let party = party(names);
             let (created_at, expires_at) = (UnixSeconds(1_800_000_000), UnixSeconds(1_800_000_300));
-            let asked = AskedCurrent {
-                id: "1b9f",
-                party: &party,
-                nonce: U256::from(42),
-                session: &AskedSession::None,
-                created_at,
-                expires_at,
-            };
+            let asked =
+                AskedCurrent { id: "1b9f", party: &party, nonce: U256::from(42), session, created_at, expires_at };
             let request = read(&sign_in(AskedProof::Current(asked)));
             assert_eq!(request.legacy, None);
             let current = request.current.expect("a current proof");
-            assert_eq!(
-                current.purpose,
-                Purpose::Uniqueness { action: hash_to_field(b"sign-in"), binds_session: false }
-            );
+            assert_eq!(current.purpose, *purpose);
             assert_eq!(current.signed().signer(&current.signature), Ok(party.key.address()));
             assert_eq!((current.rp_id, current.nonce), (party.rp_id, U256::from(42)));
             assert_eq!(current.items.len(), names.len());
@@ -448,6 +454,19 @@ mod tests {
         let words: Vec<_> = (1..=5).map(|word| format!("0x{word:064x}")).collect();
         let current_proof =
             json!({"protocol_version": "4.0", "responses": [item(json!(words), &format!("0x{:064x}", 9))]});
+        // Where accounts are asked for, the session of an answer counts, and nowhere else.
+        let mut bound = current.clone();
+        bound["session_id"] = json!("session_1");
+        let mut bound_proof = current_proof.clone();
+        bound_proof["session_id"] = json!("session_1");
+        let mut session = bound.clone();
+        let item = session["responses"][0].as_object_mut().expect("an object");
+        item.remove("nullifier");
+        item.insert("session_nullifier".to_owned(), format!("snil_{:064x}{:064x}", 3, 4).into());
+        let mut session_proof = bound_proof.clone();
+        let item = session_proof["responses"][0].as_object_mut().expect("an object");
+        item.remove("nullifier");
+        item.insert("session_nullifier".to_owned(), json!([format!("0x{:064x}", 3), format!("0x{:064x}", 4)]));
         let refusal = |code: &str| BridgeAnswer::Refusal { code: code.to_owned() };
         let failed = |code: &str| json!({"id": "x", "version": 1, "error": code, "responses": []});
         let proof = |body: &Value, id: Option<&str>| BridgeAnswer::Proof {
@@ -462,6 +481,10 @@ mod tests {
             (SignInProof::Legacy, failed("user_rejected"), refusal("user_rejected")),
             (SignInProof::Current, current.clone(), proof(&current_proof, Some("x"))),
             (SignInProof::Current, json!({"proof_response": current}), proof(&current_proof, Some("x"))),
+            (SignInProof::Current, bound.clone(), proof(&current_proof, Some("x"))),
+            (SignInProof::Account, bound, proof(&bound_proof, Some("x"))),
+            (SignInProof::Account, current.clone(), proof(&current_proof, Some("x"))),
+            (SignInProof::Account, session, proof(&session_proof, Some("x"))),
             (SignInProof::Current, padded, proof(&current_proof, Some("x"))),
             (SignInProof::Current, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
             (SignInProof::Current, json!({"error_code": "user_rejected", "error": "x"}), refusal("user_rejected")),

@@ -193,18 +193,6 @@ pub struct RequestForms {
     pub signed: String,
 }
 
-/// Type of a current proof that a sign-in asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProofType {
-    /// Uniqueness for the action.
-    Uniqueness,
-    /// A session belongs to the person.
-    Session,
-}
-
-encode_enum!(ProofType { Uniqueness = 0, Session = 1 } of "a type of proof");
-
 /// Whether a sign-in may be answered from another device than the browser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 #[serde(rename_all = "snake_case")]

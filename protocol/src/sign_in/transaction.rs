@@ -582,8 +582,6 @@ mod tests {
             proof_type: Some(ProofType::Session),
             session_id: Some(session().text),
             cross_device: CrossDevice::Allow,
-            proof_type: None,
-            session_id: None,
         };
         let claims = serde_json::to_string(&plain).expect("JSON");
         // The header and an RSA signature of 4096 bits, and the claims with the issuer, in
