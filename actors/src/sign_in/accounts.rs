@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::authorization::{check_digits, check_secret};
 use super::completion::CompletionSecrets;
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{IssuedItem, ReadRecord, TransactionId, pointers_key, write};
+use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, pointers_key, write};
 use super::sessions::BrowserCookie;
 use super::signing_keys::SigningError;
 use crate::key_cipher::is_encrypted;
@@ -121,33 +121,48 @@ impl SignInHandle {
         self.state.get::<SignInAccount>(&account_key(realm, subject))
     }
 
-    /// The key that subjects are derived with. The first call makes it.
+    /// Checks that a new person's subject can be derived. A wallet spends its proof of uniqueness
+    /// when it makes it, so this is checked before one is asked for.
+    ///
+    /// # Errors
+    /// The subject key cannot be read, or the store cannot be read or written.
+    pub(super) async fn check_subject_key(&self) -> Result<(), SignInError> {
+        self.subject_key().await.map(drop)
+    }
+
+    /// The key that subjects are derived with.
     async fn subject_key(&self) -> Result<SubjectKey, SignInError> {
-        let cipher = self.state.settings.key_cipher.as_deref();
-        loop {
-            if let Some(ReadRecord { value, .. }) = self.state.get::<Vec<u8>>(&SUBJECT_KEY)? {
-                let key = match cipher {
-                    _ if value.first() == Some(&PLAIN) => Zeroizing::new(value[1..].to_vec()),
-                    None => return Err(SigningError::Encrypted(SUBJECT_KEY_ID.to_owned()).into()),
-                    Some(cipher) => cipher
-                        .decrypt(SUBJECT_KEY_ID, &value)
-                        .ok_or_else(|| SigningError::Decrypt(SUBJECT_KEY_ID.to_owned()))?,
-                };
-                let unreadable = || SigningError::Unreadable(SUBJECT_KEY_ID.to_owned());
-                return Ok(SubjectKey::from_bytes(&key).ok_or_else(unreadable)?);
-            }
-            let mut key = Zeroizing::new([0; 32]);
-            self.state.random.fill(key.as_mut_slice());
-            let stored = match cipher {
-                Some(cipher) => cipher
-                    .encrypt(SUBJECT_KEY_ID, key.as_slice(), &*self.state.random)
-                    .ok_or_else(|| SigningError::Generate("the subject key cannot be encrypted".to_owned()))?,
-                None => [&[PLAIN], key.as_slice()].concat(),
-            };
-            debug_assert_eq!(is_encrypted(&stored), cipher.is_some());
-            // When another writer was first, that one's key is read.
-            self.state.write(vec![write(SUBJECT_KEY, None, &stored, UnixSeconds::NEVER)]).await?;
+        let stored = stored_subject_key(&self.state).await?;
+        let key = match self.state.settings.key_cipher.as_deref() {
+            _ if stored.first() == Some(&PLAIN) => Zeroizing::new(stored[1..].to_vec()),
+            None => return Err(SigningError::Encrypted(SUBJECT_KEY_ID.to_owned()).into()),
+            Some(cipher) => cipher
+                .decrypt(SUBJECT_KEY_ID, &stored)
+                .ok_or_else(|| SigningError::Decrypt(SUBJECT_KEY_ID.to_owned()))?,
+        };
+        let unreadable = || SigningError::Unreadable(SUBJECT_KEY_ID.to_owned());
+        Ok(SubjectKey::from_bytes(&key).ok_or_else(unreadable)?)
+    }
+}
+
+/// The subject key as it is stored. The first call makes it: together with the signing keys, so that
+/// every backup of a service that has signed people in has it.
+pub(super) async fn stored_subject_key(state: &SignInState) -> Result<Vec<u8>, SignInError> {
+    loop {
+        if let Some(ReadRecord { value, .. }) = state.get::<Vec<u8>>(&SUBJECT_KEY)? {
+            return Ok(value);
         }
+        let mut key = Zeroizing::new([0; 32]);
+        state.random.fill(key.as_mut_slice());
+        let stored = match state.settings.key_cipher.as_deref() {
+            Some(cipher) => cipher
+                .encrypt(SUBJECT_KEY_ID, key.as_slice(), &*state.random)
+                .ok_or_else(|| SigningError::Generate("the subject key cannot be encrypted".to_owned()))?,
+            None => [&[PLAIN], key.as_slice()].concat(),
+        };
+        debug_assert_eq!(is_encrypted(&stored), state.settings.key_cipher.is_some());
+        // When another writer was first, that one's key is read.
+        state.write(vec![write(SUBJECT_KEY, None, &stored, UnixSeconds::NEVER)]).await?;
     }
 }
 

@@ -19,6 +19,7 @@ use selfsame_storage::{
 use tokio::sync::Mutex;
 use tracing::Instrument;
 
+use super::accounts::stored_subject_key;
 use super::handle::SignInError;
 use super::records::{ReadRecord, SignInState, TOKEN_LIFETIME, write};
 use super::session_registry::{KeysChanged, Revocation, Rotation, SessionRegistryMessage};
@@ -128,6 +129,7 @@ async fn make_first(state: &SignInState) -> Result<(), SignInError> {
     if before.as_ref().is_some_and(|read| !read.value.keys.is_empty()) {
         return Ok(());
     }
+    stored_subject_key(state).await?;
     let now = state.clock.unix_seconds();
     let (random, cipher) = (Arc::clone(&state.random), state.settings.key_cipher.clone());
     let algorithm = state.settings.signing_algorithm;

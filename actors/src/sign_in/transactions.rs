@@ -96,6 +96,8 @@ pub struct TransactionView {
     pub progress: Progress,
     /// What its short address has in place of the id.
     pub short_id: ShortId,
+    /// Whether the application expects one person, by an ID token of theirs.
+    pub expects_person: bool,
 }
 
 /// Who is asked by a transaction that takes the place of another one.
@@ -170,6 +172,10 @@ impl SignInHandle {
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         let state = &self.state;
+        let client = self.client(&request.client_id);
+        if account.is_none() && client.is_some_and(|client| client.proof == SignInProof::Account) {
+            self.check_subject_key().await?;
+        }
         state.call(|reply| SessionRegistryMessage::OpenSignIn(source, reply), RESTART_PATIENCE).await??;
         let mut short_id = ShortId([0; 10]);
         state.random.fill(&mut short_id.0);
@@ -265,6 +271,10 @@ impl SignInHandle {
         if progress.state == TransactionState::Done {
             return Err(SignInError::no_transaction("it was completed before"));
         }
+        if person == NextPerson::Another && value.request.expected_subject.is_some() {
+            let detail = "the application expects the person whom its id_token_hint names, and nobody else";
+            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+        }
         if !may_begin {
             let detail = "this sign-in is under way; a new code is for one that ended without an answer";
             return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
@@ -341,7 +351,8 @@ impl SignInHandle {
     pub fn view(&self, id: TransactionId) -> Result<TransactionView, SignInError> {
         let ReadRecord { value, .. } = self.kept(id)?;
         let (progress, short_id) = (value.progress(self.state.clock.unix_seconds()), value.short_id);
-        Ok(TransactionView { asked: self.asked(value)?, progress, short_id })
+        let expects_person = value.request.expected_subject.is_some();
+        Ok(TransactionView { asked: self.asked(value)?, progress, short_id, expects_person })
     }
 
     fn asked(&self, value: Transaction) -> Result<ProofRequest, SignInError> {
@@ -434,7 +445,8 @@ impl SignInHandle {
             self.settle(id, Answer::Failed(WalletFailure::UnboundProof), &AnswerBinding::Secret).await?;
             let detail = "the proof is bound to no session, and one that is bound to a new session was asked for; update \
                           the authenticator";
-            return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());
+            let rejection = SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail);
+            return Err(rejection.with_reason(WalletFailure::UnboundProof.name()).into());
         };
         let level = VerificationLevel::of_identifier(&identifier);
         let binding = match mode {

@@ -180,7 +180,7 @@ mod tests {
             extensions_left: 2,
             allows_cross_device: true,
             scans_in_app: true,
-            asks_for_account: false,
+            may_be_another_person: false,
         }
     }
 

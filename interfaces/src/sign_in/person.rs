@@ -67,9 +67,9 @@ impl BrowserSignIn {
         Application::new(app_id, app_name, &self.links, &sign_in.handle.provider().issuer)
     }
 
-    /// Whether it asks for a proof of an account that this browser remembers.
-    fn asks_for_account(&self) -> bool {
-        matches!(self.view.asked.session, AskedSession::Existing(_))
+    /// Whether it asks for a proof of an account, and another person may answer in its place.
+    fn may_be_another_person(&self) -> bool {
+        matches!(self.view.asked.session, AskedSession::Existing(_)) && !self.view.expects_person
     }
 
     fn state(&self, was_wrong: bool) -> State {
@@ -102,7 +102,7 @@ impl BrowserSignIn {
                 extensions_left: progress.extensions_left,
                 allows_cross_device: asked.allows_cross_device,
                 scans_in_app: is_ours,
-                asks_for_account: self.asks_for_account(),
+                may_be_another_person: self.may_be_another_person(),
             },
         )
     }
@@ -328,7 +328,7 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
         let seen = BrowserSignIn::look_up(sign_in, request, id).await?;
         let again = page::Again {
             new_code: &frame.path(&format!("/authorize/{id}/new-code")),
-            another_person: seen.asks_for_account().then(|| frame.path(&format!("/authorize/{id}/another-person"))),
+            another_person: seen.may_be_another_person().then(|| frame.path(&format!("/authorize/{id}/another-person"))),
         };
         return Ok(page::no_proof(&frame, failure, &onward, &again));
     }
