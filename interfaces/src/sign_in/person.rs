@@ -87,7 +87,7 @@ impl BrowserSignIn {
 
     /// The page of the sign-in.
     fn page(&self, sign_in: &SignIn, frame: &Frame<'_>, was_wrong: bool) -> Response {
-        let Self { id, view: TransactionView { asked, progress, short_id }, .. } = self;
+        let Self { id, view: TransactionView { asked, progress, short_id, .. }, .. } = self;
         let is_ours = matches!(sign_in.links.way(&asked.app_id, &sign_in.request_url(*id)), Way::Link(_));
         page::sign_in(
             frame,
@@ -328,7 +328,9 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
         let seen = BrowserSignIn::look_up(sign_in, request, id).await?;
         let again = page::Again {
             new_code: &frame.path(&format!("/authorize/{id}/new-code")),
-            another_person: seen.may_be_another_person().then(|| frame.path(&format!("/authorize/{id}/another-person"))),
+            another_person: seen
+                .may_be_another_person()
+                .then(|| frame.path(&format!("/authorize/{id}/another-person"))),
         };
         return Ok(page::no_proof(&frame, failure, &onward, &again));
     }
