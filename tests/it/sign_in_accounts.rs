@@ -42,6 +42,8 @@ async fn start_behind_https() -> SignInTestClient {
 #[derive(Clone, Default)]
 struct Browser {
     cookies: BTreeMap<String, String>,
+    /// How many sign-ins it has begun.
+    begun: u32,
 }
 
 /// A sign-in that a browser has begun: the URL of its transaction.
@@ -78,9 +80,12 @@ impl Browser {
         answer
     }
 
-    /// Begins a sign-in that asks the person in any case.
+    /// Begins a sign-in that asks the person in any case. Each has a state of its own, as those of
+    /// an application have: with the same one a browser goes on with the sign-in under way.
     async fn begin(&mut self, client: &SignInTestClient, changes: &[(&str, &str)]) -> Begun {
-        let changes = [&[("prompt", "login")], changes].concat();
+        self.begun += 1;
+        let state = format!("state {}", self.begun);
+        let changes = [&[("prompt", "login"), ("state", &*state)], changes].concat();
         let mut changed: Vec<(&str, &str)> = Vec::new();
         for (name, value) in changes {
             changed.retain(|(known, _)| *known != name);
@@ -212,7 +217,7 @@ async fn a_person_has_one_account_in_every_browser() {
 
 #[tokio::test]
 async fn the_subject_is_another_one_at_another_application() {
-    let client = start().await;
+    let client = start_behind_https().await;
     let mut browser = Browser::default();
     let here = browser.sign_in(&client, "alice", "yes").await;
     // The pointer leads to the account of this application alone.
@@ -481,6 +486,10 @@ async fn a_hint_of_the_application_leads_to_the_account_without_a_pointer() {
     let mut other = Browser::default();
     let begun = other.begin(&client, &[("id_token_hint", hint)]).await;
     assert!(matches!(asks(&begun).await, Asks::Return(_)));
+    let page = other.get(&client, &begun.base).await.text().await.expect("text");
+    assert!(!page.contains("/another-person"), "the application expects nobody else");
+    let answer = other.post(&client, &format!("{}/another-person", begun.base), &[]).await;
+    assert_eq!(answer.status(), 400);
     let begun = other.begin(&client, &[("login_hint", unverified_claims(hint)["sub"].as_str().expect("text"))]).await;
     assert_eq!(asks(&begun).await, Asks::First, "a subject is no secret");
     client.stop().await;
