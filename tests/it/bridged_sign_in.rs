@@ -64,7 +64,12 @@ impl BridgedClient {
 
     /// Opens the page of a sign-in.
     async fn page(&self) -> BridgedPage {
-        let page = self.client.browse(&[], "").await;
+        self.page_of(&[]).await
+    }
+
+    /// The same of an authorization request with these changes.
+    async fn page_of(&self, changes: &[(&str, &str)]) -> BridgedPage {
+        let page = self.client.browse(changes, "").await;
         let (cookie, base) = self.client.transaction_of_page(&page);
         let short = short_link(&page.text().await.expect("text"));
         let request = self.client.http.get(&short).header(ACCEPT, "text/html").header("Cookie", &cookie);
@@ -245,7 +250,7 @@ async fn connector_uris_have_the_base_of_the_wallets_vendor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wallet_that_knows_only_the_bridge_signs_a_person_in() {
-    for kind in [SignInProof::Current, SignInProof::Legacy] {
+    for kind in [SignInProof::Current, SignInProof::Legacy, SignInProof::Account] {
         let client = BridgedClient::start(kind).await;
         let page = client.page().await;
         assert!(page.link.starts_with(&format!("{}/connect?t=wld&i=", client.client.issuer())), "{}", page.link);
@@ -264,6 +269,49 @@ async fn a_wallet_that_knows_only_the_bridge_signs_a_person_in() {
         assert_eq!(client.subject(&code).await, client.subject(&other).await, "{kind:?}");
         client.client.stop().await;
     }
+}
+
+/// A person of an account is asked for a proof in its session, signed as one without an action.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wallet_that_knows_only_the_bridge_returns_to_its_account() {
+    let client = BridgedClient::start(SignInProof::Account).await;
+    let mut subjects = Vec::new();
+    let mut hint: Option<String> = None;
+    for _ in 0..3 {
+        let page = client.page_of(&hint.iter().map(|hint| ("id_token_hint", &**hint)).collect::<Vec<_>>()).await;
+        let wallet = client.wallet(&page);
+        let text = wallet.fetch().await.expect("a request");
+        let asked: Value = serde_json::from_slice(&text).expect("JSON");
+        let (kind, session) = (&asked["proof_request"]["proof_type"], &asked["proof_request"]["session_id"]);
+        match &hint {
+            None => assert_eq!(
+                (kind, session, &asked["action"]),
+                (&json!("uniqueness"), &json!("create"), &json!("sign-in"))
+            ),
+            Some(_) => {
+                assert_eq!((kind, &asked["action"]), (&json!("session"), &json!("")));
+                assert_eq!(asked["proof_request"]["action"], Value::Null);
+                // Another person has no proof of this session, and no other answer counts.
+                let other = BridgeRequest::read(&text).expect("a request that wallets read");
+                let operator = Operator::new(&client.client.daemon.operator("")).expect("an address");
+                let simulation = operator.simulation().await.expect("the simulation");
+                let (person, credentials) = (crate::test_accounts::person_of("bob"), Credentials::default());
+                let now = UnixSeconds(client.client.now());
+                let chooser =
+                    Chooser { person: &person, credentials: &credentials, simulation: Some(&simulation), now };
+                assert!(chooser.choose(&other, &mut random()).is_err());
+            }
+        }
+        let opened = client.state_after(&page, &json!({"state": "waiting"})).await;
+        wallet.answer(&client.prove(&text, "alice").await, &mut random()).await.expect("handed over");
+        assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+        let tokens = client.client.exchange(&client.complete(&page).await["code"]).await;
+        let token = tokens.text("id_token").to_owned();
+        subjects.push(client.client.claims(&token).await["sub"].clone());
+        hint = Some(token);
+    }
+    assert!(subjects.iter().all(|subject| *subject == subjects[0]), "{subjects:?}");
+    client.client.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -41,7 +41,7 @@ async fn a_failure_of_the_wallet_is_told_as_what_it_is() {
             assert_eq!(told.status(), StatusCode::OK, "{answer}");
             let text = told.text().await.expect("text");
             assert!(text.contains("Your authenticator gave no proof") && text.contains(shown), "{answer}: {text}");
-            assert!(!text.contains("<new>"), "{text}");
+            assert!(!text.contains("<new>") && text.contains("/new-code"), "{text}");
             let onward = text.split("href=\"").find_map(|rest| rest.split_once("/complete?")).expect("a way on").1;
             let onward = onward.split('"').next().expect("an end");
             let request = client.client.http.get(format!("{url}?{onward}")).header("Cookie", &page.cookie);

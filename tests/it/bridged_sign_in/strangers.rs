@@ -47,7 +47,7 @@ impl BridgedClient {
 /// One key serves for both directions, so the request decrypts as an answer does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_handed_back_as_its_answer_ends_no_sign_in() {
-    for kind in [SignInProof::Current, SignInProof::Legacy] {
+    for kind in [SignInProof::Current, SignInProof::Legacy, SignInProof::Account] {
         let client = BridgedClient::start(kind).await;
         let page = client.page().await;
         let wallet = client.wallet(&page);
@@ -71,7 +71,7 @@ async fn a_request_that_is_handed_back_as_its_answer_ends_no_sign_in() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_who_fetches_the_request_does_not_keep_it_from_the_wallet() {
-    for kind in [SignInProof::Current, SignInProof::Legacy] {
+    for kind in [SignInProof::Current, SignInProof::Legacy, SignInProof::Account] {
         let client = BridgedClient::start(kind).await;
         let page = client.page().await;
         let wallet = client.wallet(&page);
