@@ -64,6 +64,7 @@ const TIMED_TESTS: [(&str, &str); 32] = [
     ("tests/proxies/machine.mjs", "polls a machine that starts, and ends it"),
     ("tests/proxies/proxies.mjs", "polls a proxy that starts"),
     ("tests/proxies/proxies.test.mjs", "an answer that takes longer than a proxy's time limit"),
+    ("tests/relying_parties/node/browser.mjs", "ends the wait for a context that Chromium does not dispose of"),
 ];
 
 /// A test that pauses for something, or says how long something may take, fails on a busy machine.
