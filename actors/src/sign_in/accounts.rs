@@ -1,15 +1,17 @@
-//! Accounts: an accepted proof makes the person's account or finds it, and a browser remembers which
-//! accounts were used in it ([`selfsame_protocol::sign_in::accounts`]).
+//! Accounts: an accepted proof makes the person's account or finds it, and a browser remembers
+//! which accounts were used in it ([`selfsame_protocol::sign_in::accounts`]).
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::accounts::{
     AskedAccount, BrowserPointers, FirstProof, POINTERS_KEPT, Pointer, Realm, SealedPointers, SignInAccount, SubjectKey,
 };
-use selfsame_protocol::sign_in::proof_request::SignInProof;
+use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::transaction::Answer;
+use selfsame_protocol::sign_in::transaction::{Answer, Transaction};
 use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::verification::request::{BoundRequest, Statement};
 use selfsame_storage::{Decision, RecordKey, RecordKind, RecordWrite, StoreError};
+use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::authorization::{check_digits, check_secret};
@@ -18,7 +20,6 @@ use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, pointers_key, write};
 use super::sessions::BrowserCookie;
 use super::signing_keys::SigningError;
-use crate::key_cipher::is_encrypted;
 
 /// The record of the key that subjects are derived with.
 const SUBJECT_KEY: RecordKey = RecordKey { kind: RecordKind::SubjectKey, id: B256::ZERO };
@@ -38,6 +39,62 @@ pub(super) enum AcceptedProof {
     First(FirstProof),
     /// A proof in the session that the transaction asked for.
     Return(AskedAccount),
+}
+
+// What is asked for, and what an answer says.
+
+/// The session that the proof for a transaction has to do with.
+pub(super) fn asked_session(client: &SignInClient, transaction: &Transaction) -> AskedSession {
+    match (client.proof, &transaction.account) {
+        (SignInProof::Account, Some(asked)) => AskedSession::Existing(asked.session.clone()),
+        (SignInProof::Account, None) => AskedSession::New,
+        (SignInProof::Legacy | SignInProof::Current, _) => AskedSession::None,
+    }
+}
+
+/// The statement that an answer makes. Where accounts are asked for, the proof shows which: one in
+/// a session, or one of uniqueness.
+pub(super) fn statement_of(body: &Value, client: &SignInClient, transaction: &Transaction) -> Statement {
+    match client.proof {
+        SignInProof::Legacy => Statement::Legacy,
+        SignInProof::Current => Statement::Uniqueness,
+        SignInProof::Account if transaction.account.is_some() => Statement::Session,
+        SignInProof::Account if body.get("session_id").is_none_or(Value::is_null) => Statement::Uniqueness,
+        SignInProof::Account => Statement::BoundUniqueness,
+    }
+}
+
+/// What an answer says about who the person is, if its proof holds; `None` for a proof of
+/// uniqueness that is bound to no session, where one was asked for that is.
+///
+/// # Errors
+/// It is a proof in another session than the one that was asked for.
+pub(super) fn accepted_proof(
+    statement: Statement,
+    answer: &BoundRequest,
+    client: &SignInClient,
+    transaction: &Transaction,
+) -> Result<Option<AcceptedProof>, SignInError> {
+    let BoundRequest { request, identifier, nullifier } = answer;
+    let session = request.proofs.session_id();
+    Ok(match (statement, session, &transaction.account) {
+        (Statement::Session, Some(session), Some(asked)) if session.commitment == asked.session.commitment => {
+            Some(AcceptedProof::Return(asked.clone()))
+        }
+        (Statement::Session, ..) => {
+            let detail = "the proof is in another session than the one that was asked for";
+            return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());
+        }
+        (Statement::BoundUniqueness, Some(session), _) => Some(AcceptedProof::First(FirstProof {
+            nullifier: *nullifier,
+            session: session.in_lower_case(),
+            identifier: identifier.clone(),
+        })),
+        (Statement::Uniqueness, ..) if client.proof == SignInProof::Account => None,
+        (Statement::BoundUniqueness | Statement::Uniqueness | Statement::Legacy, ..) => {
+            Some(AcceptedProof::Nullifier(B256::from(nullifier.0)))
+        }
+    })
 }
 
 impl SignInHandle {
@@ -132,7 +189,16 @@ impl SignInHandle {
 
     /// The key that subjects are derived with.
     async fn subject_key(&self) -> Result<SubjectKey, SignInError> {
-        let stored = stored_subject_key(&self.state).await?;
+        let stored = loop {
+            match first_subject_key(&self.state)? {
+                // When another writer was first, that one's key is read.
+                Some(first) => drop(self.state.write(vec![first]).await?),
+                None => match self.state.get::<Vec<u8>>(&SUBJECT_KEY)? {
+                    Some(read) => break read.value,
+                    None => continue,
+                },
+            }
+        };
         let key = match self.state.settings.key_cipher.as_deref() {
             _ if stored.first() == Some(&PLAIN) => Zeroizing::new(stored[1..].to_vec()),
             None => return Err(SigningError::Encrypted(SUBJECT_KEY_ID.to_owned()).into()),
@@ -145,25 +211,21 @@ impl SignInHandle {
     }
 }
 
-/// The subject key as it is stored. The first call makes it: together with the signing keys, so that
-/// every backup of a service that has signed people in has it.
-pub(super) async fn stored_subject_key(state: &SignInState) -> Result<Vec<u8>, SignInError> {
-    loop {
-        if let Some(ReadRecord { value, .. }) = state.get::<Vec<u8>>(&SUBJECT_KEY)? {
-            return Ok(value);
-        }
-        let mut key = Zeroizing::new([0; 32]);
-        state.random.fill(key.as_mut_slice());
-        let stored = match state.settings.key_cipher.as_deref() {
-            Some(cipher) => cipher
-                .encrypt(SUBJECT_KEY_ID, key.as_slice(), &*state.random)
-                .ok_or_else(|| SigningError::Generate("the subject key cannot be encrypted".to_owned()))?,
-            None => [&[PLAIN], key.as_slice()].concat(),
-        };
-        debug_assert_eq!(is_encrypted(&stored), state.settings.key_cipher.is_some());
-        // When another writer was first, that one's key is read.
-        state.write(vec![write(SUBJECT_KEY, None, &stored, UnixSeconds::NEVER)]).await?;
+/// The write that makes the subject key; `None` when there is one. It is made with the first
+/// signing keys, so that every backup of a service that has signed people in has it.
+pub(super) fn first_subject_key(state: &SignInState) -> Result<Option<RecordWrite>, SignInError> {
+    if state.get::<Vec<u8>>(&SUBJECT_KEY)?.is_some() {
+        return Ok(None);
     }
+    let mut key = Zeroizing::new([0; 32]);
+    state.random.fill(key.as_mut_slice());
+    let stored = match state.settings.key_cipher.as_deref() {
+        Some(cipher) => cipher
+            .encrypt(SUBJECT_KEY_ID, key.as_slice(), &*state.random)
+            .ok_or_else(|| SigningError::Generate("the subject key cannot be encrypted".to_owned()))?,
+        None => [&[PLAIN], key.as_slice()].concat(),
+    };
+    Ok(Some(write(SUBJECT_KEY, None, &stored, UnixSeconds::NEVER)))
 }
 
 // Pointers: which accounts a browser has used.

@@ -19,7 +19,7 @@ use selfsame_storage::{
 use tokio::sync::Mutex;
 use tracing::Instrument;
 
-use super::accounts::stored_subject_key;
+use super::accounts::first_subject_key;
 use super::handle::SignInError;
 use super::records::{ReadRecord, SignInState, TOKEN_LIFETIME, write};
 use super::session_registry::{KeysChanged, Revocation, Rotation, SessionRegistryMessage};
@@ -129,7 +129,6 @@ async fn make_first(state: &SignInState) -> Result<(), SignInError> {
     if before.as_ref().is_some_and(|read| !read.value.keys.is_empty()) {
         return Ok(());
     }
-    stored_subject_key(state).await?;
     let now = state.clock.unix_seconds();
     let (random, cipher) = (Arc::clone(&state.random), state.settings.key_cipher.clone());
     let algorithm = state.settings.signing_algorithm;
@@ -142,8 +141,10 @@ async fn make_first(state: &SignInState) -> Result<(), SignInError> {
     let sessions_ended_at = before.as_ref().and_then(|read| read.value.sessions_ended_at);
     let first = SigningKeys { sessions_ended_at, ..SigningKeys::first(current, next, now) };
     let before = before.as_ref().map(|read| &read.stored);
+    let mut writes = vec![write(KEYS, before, &first, UnixSeconds::NEVER)];
+    writes.extend(first_subject_key(state)?);
     // When another writer has stored keys first, those keys are used.
-    state.write(vec![write(KEYS, before, &first, UnixSeconds::NEVER)]).await?;
+    state.write(writes).await?;
     Ok(())
 }
 

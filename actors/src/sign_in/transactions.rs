@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::accounts::{AskedAccount, FirstProof};
+use selfsame_protocol::sign_in::accounts::AskedAccount;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, AskedSession, Initiator, SignInProof, WalletFailure};
@@ -24,7 +24,7 @@ use selfsame_protocol::{B256, U256};
 use selfsame_storage::{Decision, RecordWrite, StoredRecord};
 use serde_json::Value;
 
-use super::accounts::AcceptedProof;
+use super::accounts::{AcceptedProof, accepted_proof, asked_session, statement_of};
 use super::authorization::{check_mode, check_secret};
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, hash_of, write};
@@ -100,15 +100,6 @@ pub struct TransactionView {
     pub expects_person: bool,
 }
 
-/// Who is asked by a transaction that takes the place of another one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum NextPerson {
-    /// The person of the same account.
-    Same,
-    /// Any person.
-    Another,
-}
-
 /// What ties an accepted answer to the browser that began the sign-in.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AnswerBinding {
@@ -164,7 +155,7 @@ impl SignInHandle {
         self.begin_kept(request.into_kept(expected_subject), account, source, user_agent).await
     }
 
-    async fn begin_kept(
+    pub(super) async fn begin_kept(
         &self,
         request: KeptRequest,
         account: Option<AskedAccount>,
@@ -216,79 +207,6 @@ impl SignInHandle {
                 Err(error)
             }
         }
-    }
-
-    /// Begins again with the request of a transaction that ended without an answer, or with one that
-    /// the wallet gave no proof, for the caller that has its secret. The new sign-in counts as one
-    /// that is begun.
-    ///
-    /// # Errors
-    /// It is under way, or the response was given out, or there is no such transaction for this
-    /// caller.
-    pub async fn begin_again(
-        &self,
-        id: TransactionId,
-        secret: &str,
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        self.begin_anew(id, secret, NextPerson::Same, source, user_agent).await
-    }
-
-    /// Begins again for another person than the one of the account that a transaction asks for, also
-    /// while it waits. Otherwise as [`SignInHandle::begin_again`].
-    ///
-    /// # Errors
-    /// Those of [`SignInHandle::begin_again`]; or a person has answered it.
-    pub async fn begin_for_another_person(
-        &self,
-        id: TransactionId,
-        secret: &str,
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        self.begin_anew(id, secret, NextPerson::Another, source, user_agent).await
-    }
-
-    async fn begin_anew(
-        &self,
-        id: TransactionId,
-        secret: &str,
-        person: NextPerson,
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        self.await_given(IssuedItem::Transaction(id), None).await?;
-        let ReadRecord { value, stored } = self.kept(id)?;
-        check_secret(&value, secret)?;
-        self.check_redirect_uri(&value)?;
-        let now = self.state.clock.unix_seconds();
-        let progress = value.progress(now);
-        let may_begin = match value.answer {
-            Some(Answer::Failed(_)) => true,
-            _ => progress.state == TransactionState::Over || (person == NextPerson::Another && progress.is_waiting()),
-        };
-        if progress.state == TransactionState::Done {
-            return Err(SignInError::no_transaction("it was completed before"));
-        }
-        if person == NextPerson::Another && value.request.expected_subject.is_some() {
-            let detail = "the application expects the person whom its id_token_hint names, and nobody else";
-            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
-        }
-        if !may_begin {
-            let detail = "this sign-in is under way; a new code is for one that ended without an answer";
-            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
-        }
-        let account = value.account.clone().filter(|_| person == NextPerson::Same);
-        let begun = self.begin_kept(value.request.clone(), account, source, user_agent).await?;
-        // One request of the application gets one response: that of the new transaction.
-        if progress.state != TransactionState::Over
-            && self.write_transaction(id, Some(&stored), &value.ended(now)).await?
-        {
-            self.state.unanswered.remove(id, value.ends_at);
-            self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-        }
-        Ok(begun)
     }
 
     /// Of these transactions, each with its secret, the one that a browser with this request goes
@@ -618,51 +536,6 @@ fn nonces_of_answer(body: &Value, client: &SignInClient, transaction: &Transacti
     }
 }
 
-/// The statement that an answer makes. Where accounts are asked for, the proof shows which: one in a
-/// session, or one of uniqueness.
-fn statement_of(body: &Value, client: &SignInClient, transaction: &Transaction) -> Statement {
-    match client.proof {
-        SignInProof::Legacy => Statement::Legacy,
-        SignInProof::Current => Statement::Uniqueness,
-        SignInProof::Account if transaction.account.is_some() => Statement::Session,
-        SignInProof::Account if body.get("session_id").is_none_or(Value::is_null) => Statement::Uniqueness,
-        SignInProof::Account => Statement::BoundUniqueness,
-    }
-}
-
-/// What an answer says about who the person is, if its proof holds; `None` for a proof of uniqueness
-/// that is bound to no session, where one was asked for that is.
-///
-/// # Errors
-/// It is a proof in another session than the one that was asked for.
-fn accepted_proof(
-    statement: Statement,
-    answer: &BoundRequest,
-    client: &SignInClient,
-    transaction: &Transaction,
-) -> Result<Option<AcceptedProof>, SignInError> {
-    let BoundRequest { request, identifier, nullifier } = answer;
-    let session = request.proofs.session_id();
-    Ok(match (statement, session, &transaction.account) {
-        (Statement::Session, Some(session), Some(asked)) if session.commitment == asked.session.commitment => {
-            Some(AcceptedProof::Return(asked.clone()))
-        }
-        (Statement::Session, ..) => {
-            let detail = "the proof is in another session than the one that was asked for";
-            return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());
-        }
-        (Statement::BoundUniqueness, Some(session), _) => Some(AcceptedProof::First(FirstProof {
-            nullifier: *nullifier,
-            session: session.in_lower_case(),
-            identifier: identifier.clone(),
-        })),
-        (Statement::Uniqueness, ..) if client.proof == SignInProof::Account => None,
-        (Statement::BoundUniqueness | Statement::Uniqueness | Statement::Legacy, ..) => {
-            Some(AcceptedProof::Nullifier(B256::from(nullifier.0)))
-        }
-    })
-}
-
 /// Reads an authenticator's answer as a proof for a transaction's own values.
 fn read_answer(
     body: &Value,
@@ -688,15 +561,6 @@ fn read_answer(
                 .with_reason("the proof is malformed"),
         }
     })
-}
-
-/// The session that the proof for a transaction has to do with.
-pub(super) fn asked_session(client: &SignInClient, transaction: &Transaction) -> AskedSession {
-    match (client.proof, &transaction.account) {
-        (SignInProof::Account, Some(asked)) => AskedSession::Existing(asked.session.clone()),
-        (SignInProof::Account, None) => AskedSession::New,
-        (SignInProof::Legacy | SignInProof::Current, _) => AskedSession::None,
-    }
 }
 
 /// The action of the proof that is asked for.

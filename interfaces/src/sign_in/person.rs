@@ -285,8 +285,9 @@ async fn offer(
 /// the code in it was used or has expired, because browsers repeat a request whose answer was lost.
 /// When the authenticator gave no proof, a person is told why first, on a page that leads on with
 /// `onward`. Where the application has accounts, a person whose proof came from another device is
-/// asked whether this browser is to remember the account, and goes on with `remember`. Only a failed completion is counted against its source: there are no more successful
-/// ones than sign-ins, which are counted.
+/// asked whether this browser is to remember the account, and goes on with `remember`. Only a
+/// failed completion is counted against its source: there are no more successful ones than
+/// sign-ins, which are counted.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("remember" = Option<String>, Query, pattern = "^(yes|no)$", description = "Whether this browser is to remember the account")),

@@ -8,10 +8,10 @@ use super::request::Level;
 use crate::U256;
 use crate::json::from_object;
 use crate::number::padded;
-use crate::sign_in::proof_request::{AskedSession, ProofType, SignInProof};
 use crate::signature::{SecretKey, SigningError};
 use crate::time::UnixSeconds;
 use crate::verification::identity::hash_text;
+use crate::verification::request::{AskedSession, ProofType};
 use crate::verification::rp_signature::{SignedRequest, signed_action};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 
@@ -202,12 +202,12 @@ pub enum AnswerError {
 }
 
 impl BridgeAnswer {
-    /// Reads a decrypted answer to a request of a sign-in that asks for this. Where an authenticator
-    /// gives several proofs, the first one counts.
+    /// Reads a decrypted answer to a request for a proof of this kind, which has to do with this
+    /// session. Where an authenticator gives several proofs, the first one counts.
     ///
     /// # Errors
     /// An [`AnswerError`].
-    pub fn read(bytes: &[u8], proof: SignInProof) -> Result<Self, AnswerError> {
+    pub fn read(bytes: &[u8], kind: ProofKind, session: &AskedSession) -> Result<Self, AnswerError> {
         if bytes.len() > LONGEST_ANSWER {
             return Err(AnswerError::TooLong(bytes.len()));
         }
@@ -221,13 +221,13 @@ impl BridgeAnswer {
         if let Some(code) = failure_code(&answer)?.map_or_else(|| failure_code(inner), |code| Ok(Some(code)))? {
             return Ok(Self::Refusal { code });
         }
-        let kind = proof.kind();
         let response = match kind {
             ProofKind::Legacy => legacy_response(&answer)?,
             ProofKind::Current => current_response(inner)?,
         };
         let mut body = json!({"protocol_version": kind.protocol_version(), "responses": [response]});
-        if let (SignInProof::Account, Some(session_id)) = (proof, inner.get("session_id").and_then(Value::as_str)) {
+        let session_id = inner.get("session_id").and_then(Value::as_str);
+        if let Some(session_id) = session_id.filter(|_| *session != AskedSession::None) {
             body["session_id"] = session_id.into();
         }
         let request_id = inner.get("id").and_then(Value::as_str).map(str::to_owned);
@@ -359,6 +359,10 @@ mod tests {
 
     const SIGNAL: &str = "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e";
 
+    const LEGACY: (ProofKind, AskedSession) = (ProofKind::Legacy, AskedSession::None);
+    const CURRENT: (ProofKind, AskedSession) = (ProofKind::Current, AskedSession::None);
+    const ACCOUNT: (ProofKind, AskedSession) = (ProofKind::Current, AskedSession::New);
+
     fn party(names: &[(&str, u64)]) -> SigningParty {
         let credential = |(identifier, issuer_schema_id): &(&str, u64)| RequestedCredential {
             identifier: (*identifier).to_owned(),
@@ -475,25 +479,26 @@ mod tests {
         };
         #[rustfmt::skip]
         let table = [
-            (SignInProof::Legacy, legacy.clone(), proof(&legacy_proof, None)),
-            (SignInProof::Legacy, json!({"legacy_responses": [legacy, {}]}), proof(&legacy_proof, None)),
-            (SignInProof::Legacy, json!({"error_code": "verification_rejected"}), refusal("verification_rejected")),
-            (SignInProof::Legacy, failed("user_rejected"), refusal("user_rejected")),
-            (SignInProof::Current, current.clone(), proof(&current_proof, Some("x"))),
-            (SignInProof::Current, json!({"proof_response": current}), proof(&current_proof, Some("x"))),
-            (SignInProof::Current, bound.clone(), proof(&current_proof, Some("x"))),
-            (SignInProof::Account, bound, proof(&bound_proof, Some("x"))),
-            (SignInProof::Account, current.clone(), proof(&current_proof, Some("x"))),
-            (SignInProof::Account, session, proof(&session_proof, Some("x"))),
-            (SignInProof::Current, padded, proof(&current_proof, Some("x"))),
-            (SignInProof::Current, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
-            (SignInProof::Current, json!({"error_code": "user_rejected", "error": "x"}), refusal("user_rejected")),
-            (SignInProof::Current, failed("nullifier_replay"), refusal("nullifier_replay")),
-            (SignInProof::Current, json!({"proof_response": failed("nullifier_replay")}), refusal("nullifier_replay")),
-            (SignInProof::Current, json!({"error": null, "proof_response": current}), proof(&current_proof, Some("x"))),
+            (LEGACY, legacy.clone(), proof(&legacy_proof, None)),
+            (LEGACY, json!({"legacy_responses": [legacy, {}]}), proof(&legacy_proof, None)),
+            (LEGACY, json!({"error_code": "verification_rejected"}), refusal("verification_rejected")),
+            (LEGACY, failed("user_rejected"), refusal("user_rejected")),
+            (CURRENT, current.clone(), proof(&current_proof, Some("x"))),
+            (CURRENT, json!({"proof_response": current}), proof(&current_proof, Some("x"))),
+            (CURRENT, bound.clone(), proof(&current_proof, Some("x"))),
+            (ACCOUNT, bound, proof(&bound_proof, Some("x"))),
+            (ACCOUNT, current.clone(), proof(&current_proof, Some("x"))),
+            (ACCOUNT, session, proof(&session_proof, Some("x"))),
+            (CURRENT, padded, proof(&current_proof, Some("x"))),
+            (CURRENT, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
+            (CURRENT, json!({"error_code": "user_rejected", "error": "x"}), refusal("user_rejected")),
+            (CURRENT, failed("nullifier_replay"), refusal("nullifier_replay")),
+            (CURRENT, json!({"proof_response": failed("nullifier_replay")}), refusal("nullifier_replay")),
+            (CURRENT, json!({"error": null, "proof_response": current}), proof(&current_proof, Some("x"))),
         ];
-        for (kind, answer, expected) in table {
-            assert_eq!(BridgeAnswer::read(answer.to_string().as_bytes(), kind), Ok(expected), "{answer}");
+        for ((kind, session), answer, expected) in table {
+            let read = BridgeAnswer::read(answer.to_string().as_bytes(), kind, &session);
+            assert_eq!(read, Ok(expected), "{answer}");
         }
     }
 
@@ -502,23 +507,23 @@ mod tests {
         let long = format!("{{{}}}", " ".repeat(LONGEST_ANSWER));
         #[rustfmt::skip]
         let table = [
-            (SignInProof::Legacy, "", "it is not a JSON object"),
-            (SignInProof::Legacy, "[]", "it is not a JSON object"),
-            (SignInProof::Legacy, long.as_str(), "65538 bytes, more than 65536"),
-            (SignInProof::Legacy, r#"{"error_code":1}"#, "error_code must be a text"),
-            (SignInProof::Current, r#"{"proof_response":{"error":1}}"#, "error must be a text"),
-            (SignInProof::Legacy, r#"{"app_id":"app_a","verification_level":"orb"}"#, "it is a request"),
-            (SignInProof::Legacy, r#"{"verification_level":"orb"}"#, "merkle_root must be there"),
-            (SignInProof::Current, r#"{"responses":[{}]}"#, "proof must be there"),
-            (SignInProof::Legacy, "{}", "verification_level must be orb"),
-            (SignInProof::Legacy, r#"{"verification_level":"iris"}"#, "verification_level must be orb"),
-            (SignInProof::Legacy, r#"{"legacy_responses":[]}"#, "legacy_responses must be a list with an object"),
-            (SignInProof::Current, "{}", "responses must be a list of proofs"),
-            (SignInProof::Current, r#"{"responses":{}}"#, "responses must be a list with an object"),
-            (SignInProof::Current, r#"{"proof_response":{"responses":[1]}}"#, "responses must be a list with an object"),
+            (LEGACY, "", "it is not a JSON object"),
+            (LEGACY, "[]", "it is not a JSON object"),
+            (LEGACY, long.as_str(), "65538 bytes, more than 65536"),
+            (LEGACY, r#"{"error_code":1}"#, "error_code must be a text"),
+            (CURRENT, r#"{"proof_response":{"error":1}}"#, "error must be a text"),
+            (LEGACY, r#"{"app_id":"app_a","verification_level":"orb"}"#, "it is a request"),
+            (LEGACY, r#"{"verification_level":"orb"}"#, "merkle_root must be there"),
+            (CURRENT, r#"{"responses":[{}]}"#, "proof must be there"),
+            (LEGACY, "{}", "verification_level must be orb"),
+            (LEGACY, r#"{"verification_level":"iris"}"#, "verification_level must be orb"),
+            (LEGACY, r#"{"legacy_responses":[]}"#, "legacy_responses must be a list with an object"),
+            (CURRENT, "{}", "responses must be a list of proofs"),
+            (CURRENT, r#"{"responses":{}}"#, "responses must be a list with an object"),
+            (CURRENT, r#"{"proof_response":{"responses":[1]}}"#, "responses must be a list with an object"),
         ];
-        for (kind, answer, expected) in table {
-            let error = BridgeAnswer::read(answer.as_bytes(), kind).expect_err(expected).to_string();
+        for ((kind, session), answer, expected) in table {
+            let error = BridgeAnswer::read(answer.as_bytes(), kind, &session).expect_err(expected).to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -538,8 +543,8 @@ mod tests {
         };
         for asked in [AskedProof::Legacy(Level::Device), AskedProof::Current(current)] {
             let text = sign_in(asked).to_request().expect("a request").to_string();
-            for kind in [SignInProof::Legacy, SignInProof::Current, SignInProof::Account] {
-                assert_eq!(BridgeAnswer::read(text.as_bytes(), kind), Err(AnswerError::IsRequest));
+            for (kind, session) in [LEGACY, CURRENT, ACCOUNT] {
+                assert_eq!(BridgeAnswer::read(text.as_bytes(), kind, &session), Err(AnswerError::IsRequest));
             }
         }
     }

@@ -22,8 +22,8 @@ use crate::encoding::{DecodeError, Encoding, encode};
 /// What the key is for ([`seal_for_holder`]).
 const PURPOSE: &[u8] = b"selfsame browser session";
 
-/// The length of an encrypted session, or of pointers, is a multiple of this number of bytes: its exact length would
-/// tell how many applications it has, and how long their names are.
+/// The length of an encrypted session, or of pointers, is a multiple of this number of bytes: its
+/// exact length would tell how many applications it has, and how long their names are.
 const PADDING: usize = 512;
 
 /// A browser's session as it is stored.

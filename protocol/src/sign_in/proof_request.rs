@@ -11,8 +11,9 @@ use utoipa::ToSchema;
 use super::response::{ErrorKind, SignInRejection};
 use crate::net::network_text;
 use crate::time::UnixSeconds;
-use crate::verification::request::SessionId;
 use crate::verification::{Environment, ProofKind};
+
+pub use crate::verification::request::{AskedSession, ProofType};
 use crate::{U256, encode_enum, encode_fields};
 
 /// The header `typ` of a signed proof request. Tokens have other types, so neither can stand for
@@ -87,45 +88,6 @@ encode_fields!(SignInRequest {
     proof_type,
     session_id
 });
-
-/// What a current proof shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProofType {
-    /// That the person has one nullifier for the action. With the session `create` it is bound to a
-    /// new session of the person, which the answer names.
-    Uniqueness,
-    /// That a session belongs to the person.
-    Session,
-}
-
-encode_enum!(ProofType { Uniqueness = 0, Session = 1 } of "a type of proof");
-
-/// The session that a current proof of a sign-in has to do with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum AskedSession {
-    /// None: it is not bound to a session.
-    #[default]
-    None,
-    /// A new one, which the proof of uniqueness is bound to.
-    New,
-    /// The proof is to be one of this session.
-    Existing(SessionId),
-}
-
-impl AskedSession {
-    /// The word for a new session.
-    pub const CREATE: &str = "create";
-
-    /// The members `proof_type` and `session_id` of a request.
-    pub fn members(&self) -> (Option<ProofType>, Option<String>) {
-        match self {
-            Self::None => (None, None),
-            Self::New => (Some(ProofType::Uniqueness), Some(Self::CREATE.to_owned())),
-            Self::Existing(id) => (Some(ProofType::Session), Some(id.text.clone())),
-        }
-    }
-}
 
 /// What a sign-in of an application asks for: the setting `proof`.
 #[derive(

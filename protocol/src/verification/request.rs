@@ -5,16 +5,18 @@
 //! its path. A number that is too large for the scalar field still has the right pattern: it fails
 //! only its item, when the items are checked ([`super::items`]).
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::fields::{Fields, quote};
 use super::identity::{Environment, LegacyIdentifier, ProofKind, hash_text};
 use super::rp_signature::RpSignature;
-use crate::U256;
 use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::tree::Root;
+use crate::{U256, encode_enum};
 
 pub use super::fields::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, SessionId, ValidationError};
 pub use super::identity::RequestedEnvironment;
@@ -206,6 +208,45 @@ impl Statement {
 
     fn has_session(self) -> bool {
         matches!(self, Self::BoundUniqueness | Self::Session)
+    }
+}
+
+/// What a current proof shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProofType {
+    /// That the person has one nullifier for the action. With the session `create` it is bound to a
+    /// new session of the person, which the answer names.
+    Uniqueness,
+    /// That a session belongs to the person.
+    Session,
+}
+
+encode_enum!(ProofType { Uniqueness = 0, Session = 1 } of "a type of proof");
+
+/// The session that a current proof of a sign-in has to do with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AskedSession {
+    /// None: it is not bound to a session.
+    #[default]
+    None,
+    /// A new one, which the proof of uniqueness is bound to.
+    New,
+    /// The proof is to be one of this session.
+    Existing(SessionId),
+}
+
+impl AskedSession {
+    /// The word for a new session.
+    pub const CREATE: &str = "create";
+
+    /// The members `proof_type` and `session_id` of a request.
+    pub fn members(&self) -> (Option<ProofType>, Option<String>) {
+        match self {
+            Self::None => (None, None),
+            Self::New => (Some(ProofType::Uniqueness), Some(Self::CREATE.to_owned())),
+            Self::Existing(id) => (Some(ProofType::Session), Some(id.text.clone())),
+        }
     }
 }
 
