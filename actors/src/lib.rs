@@ -109,7 +109,7 @@ pub use sign_in::completion::{CompletedTransaction, CompletionSecrets};
 pub use sign_in::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings, SignInStatistics};
 pub use sign_in::keys::revoke_stored_keys;
 pub use sign_in::records::{InvalidTransactionId, IssuedItem, TOKEN_LIFETIME, TransactionId};
-pub use sign_in::sessions::{SessionCookie, SessionPerson, SessionSignIn};
+pub use sign_in::sessions::{BrowserCookie, BrowserCookies, SessionPerson, SessionSignIn};
 pub use sign_in::signing_keys::{JwkParameters, KeyState, PublicJwk, SigningError};
 pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{AnswerBinding, LEGACY_ROOT_AGE, NewTransaction, ProofRequest, TransactionView};

@@ -85,6 +85,11 @@ impl UnixSeconds {
         Self(self.0.saturating_sub(seconds))
     }
 
+    /// The last multiple of `seconds` that is not later.
+    pub fn rounded_down(self, seconds: u64) -> Self {
+        Self(self.0 - self.0 % seconds.max(1))
+    }
+
     /// The seconds that have passed since `earlier`; 0 when it is later.
     pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::addresses::{ApplicationPage, RedirectUri};
 use super::pages::WalletLink;
-use super::sections::{CrossDevice, Environment, LegacyIdentifier, ProofKind};
+use super::sections::{CrossDevice, Environment, LegacyIdentifier, ProofKind, SignInProof};
 use super::values::{self, AccountAddress, CurvePoint, FieldElement, RelyingPartyId, SecretHash, UtcTime, formats};
 
 /// Whether an application or a relying party is served.
@@ -55,9 +55,10 @@ pub struct App {
     /// The environments whose proofs it accepts; by default staging for ids that begin with
     /// `app_staging_`, production for all others.
     pub(super) environments: Option<Vec<Environment>>,
-    /// The kind of proof that sign-in asks for.
+    /// What sign-in asks for: `account` for current proofs that belong to a lasting account of the
+    /// application, `legacy` or `current` for a proof each time whose nullifier is the subject.
     #[serde(default)]
-    pub proof: ProofKind,
+    pub proof: SignInProof,
     /// Whether the verification interface accepts legacy proofs; by default while the relying party
     /// has no OPRF public key.
     pub accept_legacy: Option<bool>,

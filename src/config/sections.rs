@@ -22,6 +22,7 @@ pub use crate::logging::LogFormat;
 pub use selfsame_interfaces::http::AccessLog;
 pub use selfsame_protocol::sign_in::SigningAlgorithm;
 pub use selfsame_protocol::sign_in::proof_request::CrossDevice;
+pub use selfsame_protocol::sign_in::proof_request::SignInProof;
 pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 
 /// `[tls]`: PEM files, for every listener except one that serves the operator interface alone.

@@ -178,7 +178,7 @@ pub fn unprotected_clients(config: &Config) -> Vec<&str> {
 /// The applications whose sign-ins ask for a legacy proof. The wallets of a daemon with `--dev`
 /// always make them.
 pub fn legacy_sign_ins(config: &Config) -> Vec<&str> {
-    let is_legacy = |app: &&App| app.proof == ProofKind::Legacy && !config.dev;
+    let is_legacy = |app: &&App| app.proof.kind() == ProofKind::Legacy && !config.dev;
     signing_in(config).filter(is_legacy).map(|app| app.id.as_str()).collect()
 }
 

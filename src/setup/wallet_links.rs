@@ -124,7 +124,7 @@ fn bridged(
     }
     let accepted = app.accepted_identifiers.as_deref();
     let counts = |name: &str| accepted.is_none_or(|accepted| accepted.iter().any(|accepted| accepted == name));
-    match app.proof {
+    match app.proof.kind() {
         ProofKind::Legacy => {
             Ok(BridgedProof::Legacy(Level::weakest(|identifier: LegacyIdentifier| counts(identifier.name()))))
         }

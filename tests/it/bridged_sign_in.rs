@@ -10,7 +10,7 @@ use std::path::Path;
 use alloy_primitives::{Address, hex};
 use reqwest::header::{ACCEPT, LOCATION};
 use reqwest::{Response, StatusCode};
-use selfsame::config::{Config, CrossDevice, ProofKind};
+use selfsame::config::{Config, CrossDevice, SignInProof};
 use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::bridge::request::BridgeRequest;
 use selfsame_protocol::signature::SecretKey;
@@ -40,11 +40,11 @@ struct BridgedClient {
 }
 
 impl BridgedClient {
-    async fn start(proof: ProofKind) -> Self {
+    async fn start(proof: SignInProof) -> Self {
         Self::start_with(proof, |_| {}).await
     }
 
-    async fn start_with(proof: ProofKind, change: impl FnOnce(&mut Config)) -> Self {
+    async fn start_with(proof: SignInProof, change: impl FnOnce(&mut Config)) -> Self {
         let keys = folder();
         let path = keys.path().join("rp.key");
         write_secret(&path, hex::encode(RP_KEY));
@@ -64,7 +64,12 @@ impl BridgedClient {
 
     /// Opens the page of a sign-in.
     async fn page(&self) -> BridgedPage {
-        let page = self.client.browse(&[], "").await;
+        self.page_of(&[]).await
+    }
+
+    /// The same of an authorization request with these changes.
+    async fn page_of(&self, changes: &[(&str, &str)]) -> BridgedPage {
+        let page = self.client.browse(changes, "").await;
         let (cookie, base) = self.client.transaction_of_page(&page);
         let short = short_link(&page.text().await.expect("text"));
         let request = self.client.http.get(&short).header(ACCEPT, "text/html").header("Cookie", &cookie);
@@ -226,7 +231,7 @@ struct BridgedPage {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connector_uris_have_the_base_of_the_wallets_vendor() {
     let base = "https://wallet.example/verify";
-    let client = BridgedClient::start_with(ProofKind::Legacy, |config| {
+    let client = BridgedClient::start_with(SignInProof::Legacy, |config| {
         config.sign_in.connector_base = Some(base.parse().expect("a base"));
     })
     .await;
@@ -245,7 +250,7 @@ async fn connector_uris_have_the_base_of_the_wallets_vendor() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wallet_that_knows_only_the_bridge_signs_a_person_in() {
-    for kind in [ProofKind::Current, ProofKind::Legacy] {
+    for kind in [SignInProof::Current, SignInProof::Legacy, SignInProof::Account] {
         let client = BridgedClient::start(kind).await;
         let page = client.page().await;
         assert!(page.link.starts_with(&format!("{}/connect?t=wld&i=", client.client.issuer())), "{}", page.link);
@@ -266,9 +271,52 @@ async fn a_wallet_that_knows_only_the_bridge_signs_a_person_in() {
     }
 }
 
+/// A person of an account is asked for a proof in its session, signed as one without an action.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wallet_that_knows_only_the_bridge_returns_to_its_account() {
+    let client = BridgedClient::start(SignInProof::Account).await;
+    let mut subjects = Vec::new();
+    let mut hint: Option<String> = None;
+    for _ in 0..3 {
+        let page = client.page_of(&hint.iter().map(|hint| ("id_token_hint", &**hint)).collect::<Vec<_>>()).await;
+        let wallet = client.wallet(&page);
+        let text = wallet.fetch().await.expect("a request");
+        let asked: Value = serde_json::from_slice(&text).expect("JSON");
+        let (kind, session) = (&asked["proof_request"]["proof_type"], &asked["proof_request"]["session_id"]);
+        match &hint {
+            None => assert_eq!(
+                (kind, session, &asked["action"]),
+                (&json!("uniqueness"), &json!("create"), &json!("sign-in"))
+            ),
+            Some(_) => {
+                assert_eq!((kind, &asked["action"]), (&json!("session"), &json!("")));
+                assert_eq!(asked["proof_request"]["action"], Value::Null);
+                // Another person has no proof of this session, and no other answer counts.
+                let other = BridgeRequest::read(&text).expect("a request that wallets read");
+                let operator = Operator::new(&client.client.daemon.operator("")).expect("an address");
+                let simulation = operator.simulation().await.expect("the simulation");
+                let (person, credentials) = (crate::test_accounts::person_of("bob"), Credentials::default());
+                let now = UnixSeconds(client.client.now());
+                let chooser =
+                    Chooser { person: &person, credentials: &credentials, simulation: Some(&simulation), now };
+                assert!(chooser.choose(&other, &mut random()).is_err());
+            }
+        }
+        let opened = client.state_after(&page, &json!({"state": "waiting"})).await;
+        wallet.answer(&client.prove(&text, "alice").await, &mut random()).await.expect("handed over");
+        assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+        let tokens = client.client.exchange(&client.complete(&page).await["code"]).await;
+        let token = tokens.text("id_token").to_owned();
+        subjects.push(client.client.claims(&token).await["sub"].clone());
+        hint = Some(token);
+    }
+    assert!(subjects.iter().all(|subject| *subject == subjects[0]), "{subjects:?}");
+    client.client.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sign_in_that_was_answered_elsewhere_is_taken_from_the_bridge() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     let wallet = client.wallet(&page);
     let path = format!("/request/{}", wallet.connector().id);
@@ -283,7 +331,7 @@ async fn a_sign_in_that_was_answered_elsewhere_is_taken_from_the_bridge() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_in_the_wallet_ends_the_sign_in() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     let wallet = client.wallet(&page);
     wallet.fetch().await.expect("a request");
@@ -310,7 +358,7 @@ async fn a_refusal_in_the_wallet_ends_the_sign_in() {
 /// What a stranger who has seen the code, with the id and the key, can do at the bridge.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_takes_no_answer_and_puts_no_other_request_behind_the_code() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     let wallet = client.wallet(&page);
     let id = wallet.connector().id.clone();
@@ -353,7 +401,7 @@ async fn a_stranger_takes_no_answer_and_puts_no_other_request_behind_the_code() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_who_fill_the_bridge_stop_no_sign_in() {
-    let client = BridgedClient::start_with(ProofKind::Current, |config| config.bridge.memory_mib = 32).await;
+    let client = BridgedClient::start_with(SignInProof::Current, |config| config.bridge.memory_mib = 32).await;
     let url = format!("http://{}/request", client.client.daemon.addresses[Interface::Bridge]);
     let large = json!({"iv": "AAAAAAAAAAAAAAAA", "payload": "AAAA".repeat(1 << 18)});
     let mut statuses = Vec::new();
@@ -382,7 +430,7 @@ async fn strangers_who_fill_the_bridge_stop_no_sign_in() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_on_the_bridge_lives_as_long_as_its_sign_in() {
     let change = |config: &mut Config| config.bridge.lifetime = std::time::Duration::from_secs(1).into();
-    let client = BridgedClient::start_with(ProofKind::Current, change).await;
+    let client = BridgedClient::start_with(SignInProof::Current, change).await;
     let page = client.page().await;
     let wallet = client.wallet(&page);
     let path = format!("/request/{}", wallet.connector().id);
@@ -398,7 +446,7 @@ async fn a_request_on_the_bridge_lives_as_long_as_its_sign_in() {
 /// more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_stays_on_the_bridge_when_its_sign_in_gets_more_time() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     let wallet = client.wallet(&page);
     let (clock, lifetime) = (&client.client.daemon.clock, client.client.daemon.sign_in.transaction_lifetime());
@@ -451,7 +499,7 @@ async fn a_refusal_is_not_lost_when_the_store_fails() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_of_others_and_wrong_proofs_do_not_end_a_sign_in() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     let wallet = client.wallet(&page);
     let id = wallet.connector().id.clone();
@@ -495,7 +543,7 @@ async fn messages_of_others_and_wrong_proofs_do_not_end_a_sign_in() {
 /// A browser that fetches a page before anybody asks for it makes no sign-in and ends none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fetch_ahead_makes_nothing() {
-    let client = BridgedClient::start_with(ProofKind::Current, |config| config.limits.open_sign_ins = 4).await;
+    let client = BridgedClient::start_with(SignInProof::Current, |config| config.limits.open_sign_ins = 4).await;
     for (name, value) in [("sec-purpose", "prefetch;prerender"), ("purpose", "prefetch"), ("x-moz", "prefetch")] {
         let url = client.client.authorization_url(&[]);
         let ahead = client.client.http.get(url).header("accept", "text/html").header(name, value);

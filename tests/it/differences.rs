@@ -268,8 +268,6 @@ async fn verification_answers() -> Answers {
         json!("selfie"),
     );
     answers.insert("Selfie Check", verified(&client.ask(DEV_APP, &selfie).await));
-    let bound = with(current("bound"), "/session_id", session()["session_id"].clone());
-    answers.insert("uniqueness bound to a session", verified(&client.ask(DEV_APP, &bound).await));
     let malformed = with(session(), "/session_id", json!("session_x"));
     answers.insert("malformed `session_id`", verified(&client.ask(SESSION_PARTY, &malformed).await));
 

@@ -62,6 +62,7 @@ mod registry_client;
 mod reload;
 mod service_manager;
 mod sign_in;
+mod sign_in_accounts;
 mod sign_in_applications;
 mod sign_in_binding;
 mod sign_in_client;

@@ -8,7 +8,7 @@ use reqwest::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, SET_COOKIE,
     WWW_AUTHENTICATE,
 };
-use selfsame::config::ProofKind;
+use selfsame::config::SignInProof;
 use selfsame_interfaces::interface::Interface;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
@@ -543,7 +543,7 @@ async fn discovery_and_keys_are_readable_from_every_origin() {
 #[tokio::test]
 async fn public_clients_authenticate_by_pkce() {
     let client = SignInTestClient::start_with_keys(|config| {
-        config.apps[0].proof = ProofKind::Current;
+        config.apps[0].proof = SignInProof::Current;
         config.apps[0].public = true;
         config.apps[0].client_secret_hash = None;
     })

@@ -7,12 +7,12 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION, SET_COOKIE};
 use reqwest::redirect::Policy;
 use reqwest::{RequestBuilder, Response, Url};
-use selfsame::config::{Config, ProofKind, SecretHash};
+use selfsame::config::{Config, SecretHash, SignInProof};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::client::{Client, ClientError};
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
-use selfsame_wallet::sign_in::{Place, SignInSession};
+use selfsame_wallet::sign_in::{AskedProof, Place, SignInSession};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -55,7 +55,7 @@ pub fn parameters<'a>(changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)>
 
 /// Makes the applications take the simulator's proofs, which are cheap to make.
 pub fn accept_current_proofs(config: &mut Config) {
-    config.apps.iter_mut().for_each(|app| app.proof = ProofKind::Current);
+    config.apps.iter_mut().for_each(|app| app.proof = SignInProof::Current);
 }
 
 /// Adds [`OTHER_APP`], with a secret and a redirect URI of its own besides the usual ones.
@@ -291,13 +291,20 @@ pub fn wanted(session: &SignInSession) -> ProofParameters<'_> {
     }
 }
 
-/// The proof of `person`'s wallet for a sign-in that asks for a current proof.
+/// The proof of `person`'s wallet for a sign-in that asks for a current proof of any kind. The
+/// wallet has no guard.
 pub async fn current_proof(operator: &str, registry: &Client, session: &SignInSession, person: &str) -> Value {
     let operator = Operator::new(operator).expect("an address");
     let root = registry.root().await.expect("an answer").root;
     let simulation = operator.simulation().await.expect("an answer");
     let simulated = SimulatedParty::of(simulation, &session.request().app_id, root).expect("a known application");
-    prove::uniqueness(&person_of(person), &wanted(session), &simulated, &mut random()).expect("a proof")
+    let (person, wanted, random) = (person_of(person), wanted(session), &mut random());
+    let proof = match AskedProof::of(session.request()).expect("a known proof") {
+        AskedProof::Session(id) => prove::session_of_id(&person, id, &wanted, &simulated, random),
+        AskedProof::BoundUniqueness => prove::bound_uniqueness(&person, &wanted, &simulated, random),
+        AskedProof::Legacy | AskedProof::Uniqueness => prove::uniqueness(&person, &wanted, &simulated, random),
+    };
+    proof.expect("a proof")
 }
 
 /// The claims of an ID token for `client_id`. The signature must verify with the key of `keys` that

@@ -206,6 +206,14 @@ async fn a_legacy_proof_and_a_session_cannot_be_shown_again_with_a_signed_nonce(
     assert_eq!(client.ask(DEV_APP, &session).await.status, 200);
     assert_eq!(client.ask(DEV_APP, &session).await.code(), "duplicate_nonce");
 
+    // A bound proof of uniqueness is signed with its action, as an unbound one.
+    let asked = ProofParameters { action: "vote", nonce: Some(U256::from(11)), ..asked };
+    let bound = prove::bound_uniqueness(&person_of("bob"), &asked, &party, &mut random()).expect("a proof");
+    let of_session = with_signature(bound.clone(), signed(11, None));
+    assert_eq!(client.ask(DEV_APP, &of_session).await.code(), "invalid_rp_signature");
+    let of_action = with_signature(bound, signed(11, Some("vote")));
+    assert_eq!(client.ask(DEV_APP, &of_action).await.status, 200);
+
     // Version 2 has no place for a signature.
     let answer = client.ask_version_2(LEGACY_APP, &crate::older_interface::body()).await;
     assert_eq!((answer.status, answer.code()), (400, "rp_signature_required"), "{answer:?}");

@@ -17,8 +17,8 @@ use crate::harness::{START, folder, operator_token};
 use crate::sign_in_client::random;
 use crate::test_accounts::{key, person_of};
 use crate::verification_client::{
-    DEV_APP, LEGACY_APP, MODULUS, SESSION_PARTY, VerificationClient, legacy, legacy_vector, session, uniqueness,
-    vector, with,
+    DEV_APP, LEGACY_APP, MODULUS, SESSION_PARTY, VerificationClient, bound_uniqueness, legacy, legacy_vector, session,
+    uniqueness, vector, with,
 };
 
 #[tokio::test]
@@ -284,6 +284,91 @@ async fn simulated_proofs_verify() {
     assert_eq!(client.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.item_code(), "invalid_root");
     let party = client.simulated().await;
     assert_eq!(client.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.status, 200);
+}
+
+/// The answer to a bound proof has the fields of a uniqueness proof and the session.
+#[tokio::test]
+async fn a_uniqueness_proof_that_is_bound_to_a_session_verifies_with_it_only() {
+    let client = VerificationClient::start_with(|config| {
+        config.actions.push(selfsame::config::Action {
+            app_id: DEV_APP.to_owned(),
+            action: "vote".to_owned(),
+            environment: Environment::Staging,
+            description: String::new(),
+            max_verifications: 3,
+            accept_legacy: true,
+            accepted_identifiers: None,
+            genesis_issued_at_min: None,
+            counts_kinds_separately: false,
+        });
+    })
+    .await;
+    let party = client.simulated().await;
+    let bound = bound_uniqueness("alice", "vote", &party);
+    // Nothing of these is recorded.
+    let other = bound_uniqueness("alice", "vote", &party)["session_id"].clone();
+    assert_ne!(other, bound["session_id"]);
+    let no_session = json!(format!("session_{}01{}", "0".repeat(64), "0".repeat(62)));
+    for (request, code) in [
+        (with(bound.clone(), "/session_id", other.clone()), "invalid_proof"),
+        (with(bound.clone(), "/session_id", no_session), "invalid_public_input"),
+        // A client that drops the session, and one that adds it to an unbound proof.
+        (with(bound.clone(), "/session_id", Value::Null), "invalid_proof"),
+        (
+            with(
+                with(uniqueness("alice", "vote", &party), "/proof_type", json!("uniqueness")),
+                "/session_id",
+                other.clone(),
+            ),
+            "invalid_proof",
+        ),
+    ] {
+        assert_eq!(client.ask(DEV_APP, &request).await.item_code(), code, "{request}");
+    }
+    for (request, attribute) in [
+        (with(bound.clone(), "/proof_type", Value::Null), "action"),
+        (with(bound.clone(), "/proof_type", json!("session")), "action"),
+        (with(bound.clone(), "/proof_type", json!("age")), "proof_type"),
+        (with(uniqueness("alice", "vote", &party), "/session_id", other), "action"),
+        (with(bound.clone(), "/protocol_version", json!("3.0")), "protocol_version"),
+    ] {
+        let answer = client.ask(DEV_APP, &request).await;
+        assert_eq!((answer.code(), &answer.body["attribute"]), ("validation_error", &json!(attribute)), "{answer:?}");
+    }
+
+    let first = client.ask(DEV_APP, &bound).await;
+    assert_eq!(first.status, 200, "{first:?}");
+    let nullifier = &bound["responses"][0]["nullifier"];
+    assert_eq!(
+        first.body,
+        json!({
+            "success": true, "protocol_version": "4.0", "session_id": bound["session_id"], "action": "vote",
+            "nullifier": nullifier, "created_at": first.body["created_at"], "environment": "staging",
+            "results": [{"identifier": "proof_of_human", "success": true, "nullifier": nullifier,
+                "sessionId": bound["session_id"]}],
+            "message": "Proof verified successfully",
+        })
+    );
+    // Another session of the same person, and no session, are the same nullifier.
+    let again = bound_uniqueness("alice", "vote", &party);
+    let answer = client.ask(DEV_APP, &again).await;
+    assert_eq!((answer.status, &answer.body["session_id"]), (200, &again["session_id"]), "{answer:?}");
+    assert_eq!(answer.body["message"], "Proof verified successfully (nullifier reuse)");
+    assert_eq!(answer.body["created_at"], first.body["created_at"]);
+    assert_eq!(client.ask(DEV_APP, &uniqueness("alice", "vote", &party)).await.status, 200);
+    for request in [bound_uniqueness("alice", "vote", &party), uniqueness("alice", "vote", &party)] {
+        let answer = client.ask(DEV_APP, &request).await;
+        assert_eq!((answer.status, answer.code()), (400, "max_verifications_reached"), "{answer:?}");
+    }
+
+    // The session of a bound proof can be proved.
+    let asked =
+        ProofParameters { app_id: DEV_APP, action: "", signal: "", environment: Environment::Staging, nonce: None };
+    let id = bound["session_id"].as_str().expect("text");
+    let proved = prove::session_of_id(&person_of("alice"), id, &asked, &party, &mut random()).expect("a proof");
+    let answer = client.ask(DEV_APP, &proved).await;
+    assert_eq!(answer.body["message"], "Session proof verified successfully", "{answer:?}");
+    assert!(prove::session_of_id(&person_of("bob"), id, &asked, &party, &mut random()).is_err());
 }
 
 impl VerificationClient {

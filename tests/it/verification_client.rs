@@ -231,3 +231,9 @@ pub fn uniqueness(person: &str, action: &str, party: &SimulatedParty) -> Value {
     let asked = ProofParameters { app_id: DEV_APP, action, signal: "", environment: Environment::Staging, nonce: None };
     prove::uniqueness(&person_of(person), &asked, party, &mut random()).expect("a proof")
 }
+
+/// A uniqueness proof of the simulator that is bound to a new session.
+pub fn bound_uniqueness(person: &str, action: &str, party: &SimulatedParty) -> Value {
+    let asked = ProofParameters { app_id: DEV_APP, action, signal: "", environment: Environment::Staging, nonce: None };
+    prove::bound_uniqueness(&person_of(person), &asked, party, &mut random()).expect("a proof")
+}

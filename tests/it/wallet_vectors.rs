@@ -9,14 +9,14 @@ use ark_bn254::Fr;
 use ark_ff::{BigInt, PrimeField};
 use selfsame_protocol::commitment::{commitment, decompress_slots};
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::ids::CompressedKey;
+use selfsame_protocol::ids::{CompressedKey, LeafIndex};
 use selfsame_protocol::registry::Operation;
 use selfsame_protocol::tree::{Root, empty_node, hash_pair};
 use selfsame_protocol::verification::identity::{external_nullifier, hash_text, hash_to_field, text_bytes};
 use selfsame_protocol::{address, number};
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::person::Person;
-use selfsame_wallet::prove::nullifier;
+use selfsame_wallet::prove::{Session, nullifier};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -211,6 +211,18 @@ fn the_simulators_nullifiers_belong_to_accounts() {
         let person = Person::assumed(text(&example["seed"]), parse(&example["leaf_index"]));
         let nullifier = nullifier(&person, parse(&example["rp_id"]), hash_text(text(&example["action"])));
         assert_eq!(number::padded(&nullifier.0.into()), example["nullifier"], "{example}");
+    }
+}
+
+#[test]
+fn the_simulators_sessions_belong_to_accounts() {
+    for example in list(&examples("simulated_sessions")) {
+        let (seed, leaf_index) = (text(&example["seed"]), parse::<LeafIndex>(&example["leaf_index"]));
+        let (rp_id, id) = (parse(&example["rp_id"]), text(&example["session_id"]));
+        let session = Session::open(&Person::assumed(seed, leaf_index), rp_id, id);
+        assert_eq!(session.map(|session| session.id()).as_deref(), Some(id), "{example}");
+        let other = Person::assumed(seed, LeafIndex(leaf_index.0 + 1));
+        assert_eq!(Session::open(&other, rp_id, id), None, "{example}");
     }
 }
 

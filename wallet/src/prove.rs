@@ -63,6 +63,16 @@ pub enum ProveError {
         /// Id of the application that was asked for.
         app_id: String,
     },
+    /// The session is not one of the wallet's account with the relying party.
+    #[error(
+        "the request is for a session that is not one of this wallet's account with {rp_id}; a wallet proves the sessions \
+         of its own account only, so answer with a wallet of the account that began the session, or begin again as \
+         another person"
+    )]
+    OtherSession {
+        /// The relying party that asks.
+        rp_id: RelyingPartyId,
+    },
     /// The daemon's simulation has no issuer, or the first issuer has no identifier.
     #[error("the daemon has no issuer for staging; add one to [[issuers]]")]
     NoIssuer,
@@ -210,17 +220,19 @@ pub fn nullifier(person: &Person, rp_id: RelyingPartyId, action: U256) -> Nullif
     Nullifier(person.number(&["nullifier", &rp_id.to_string(), &action.to_string()]))
 }
 
-/// Makes a proof of uniqueness with the simulator. Its nullifier depends only on the person's
-/// account, the relying party and the action.
+/// Makes a proof of uniqueness with the simulator, which is bound to a session when one is given.
+/// Its nullifier depends only on the person's account, the relying party and the action.
 pub fn uniqueness_proof(
     person: &Person,
     action: U256,
+    session: Option<&Session>,
     statement: &Statement,
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<CurrentProof, ProveError> {
     let Nullifier(nullifier) = nullifier(person, party.rp_id, action);
-    simulate(statement, party, nullifier, action, U256::ZERO, random)
+    let commitment = session.map_or(U256::ZERO, |session| session.commitment);
+    simulate(statement, party, nullifier, action, commitment, random)
 }
 
 /// Makes a proof in a session with the simulator. Its action is random, and its nullifier depends
@@ -320,8 +332,33 @@ pub fn uniqueness(
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<Value, ProveError> {
+    uniqueness_request(person, None, parameters, party, random)
+}
+
+/// Makes a uniqueness request with the simulator whose proof is bound to a new session, which the
+/// request names.
+pub fn bound_uniqueness(
+    person: &Person,
+    parameters: &ProofParameters<'_>,
+    party: &SimulatedParty,
+    random: &mut Random<'_>,
+) -> Result<Value, ProveError> {
+    let session = Session::create(person, party.rp_id, random);
+    let mut request = uniqueness_request(person, Some(&session), parameters, party, random)?;
+    request["proof_type"] = "uniqueness".into();
+    request["session_id"] = session.id().into();
+    Ok(request)
+}
+
+fn uniqueness_request(
+    person: &Person,
+    session: Option<&Session>,
+    parameters: &ProofParameters<'_>,
+    party: &SimulatedParty,
+    random: &mut Random<'_>,
+) -> Result<Value, ProveError> {
     let statement = Statement::of(parameters, random);
-    let proof = uniqueness_proof(person, hash_text(parameters.action), &statement, party, random)?;
+    let proof = uniqueness_proof(person, hash_text(parameters.action), session, &statement, party, random)?;
     let mut item = item(&proof, &statement, party);
     item["nullifier"] = padded(proof.nullifier).into();
     Ok(json!({
@@ -341,9 +378,35 @@ pub fn session(
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<Value, ProveError> {
-    let session = Session::first(person, party.rp_id);
+    session_request(person, &Session::first(person, party.rp_id), parameters, party, random)
+}
+
+/// The same for the session with this id.
+///
+/// # Errors
+/// [`ProveError::OtherSession`] when the session is not one of the person's account with the
+/// relying party.
+pub fn session_of_id(
+    person: &Person,
+    id: &str,
+    parameters: &ProofParameters<'_>,
+    party: &SimulatedParty,
+    random: &mut Random<'_>,
+) -> Result<Value, ProveError> {
+    let session = Session::open(person, party.rp_id, id);
+    let session = session.ok_or(ProveError::OtherSession { rp_id: party.rp_id })?;
+    session_request(person, &session, parameters, party, random)
+}
+
+fn session_request(
+    person: &Person,
+    session: &Session,
+    parameters: &ProofParameters<'_>,
+    party: &SimulatedParty,
+    random: &mut Random<'_>,
+) -> Result<Value, ProveError> {
     let statement = Statement::of(parameters, random);
-    let proof = session_proof(person, &session, &statement, party, random)?;
+    let proof = session_proof(person, session, &statement, party, random)?;
     let mut item = item(&proof, &statement, party);
     item["session_nullifier"] = json!([padded(proof.nullifier), padded(proof.action)]);
     Ok(json!({

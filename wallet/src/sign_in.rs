@@ -15,7 +15,7 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, LOCATION};
 use selfsame_protocol::json::to_printable;
-use selfsame_protocol::sign_in::proof_request::{REQUEST_TYPE, RequestForms, SignedRequest};
+use selfsame_protocol::sign_in::proof_request::{ProofType, REQUEST_TYPE, RequestForms, SignedRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -35,6 +35,66 @@ pub(crate) fn printable(request: &SignInRequest) -> SignInRequest {
         ..request.clone()
     }
 }
+
+/// The proof that a proof request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedProof<'a> {
+    /// A legacy proof.
+    Legacy,
+    /// Uniqueness for the action, bound to no session.
+    Uniqueness,
+    /// Uniqueness for the action, bound to a new session.
+    BoundUniqueness,
+    /// The session with this id belongs to the person.
+    Session(&'a str),
+}
+
+/// A proof request asks for a proof that this wallet does not know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the sign-in request asks for a proof that this wallet does not know: {found}; it knows uniqueness with session_id \
+     \"create\", and session with a session_id and without an action, both of version 4.0"
+)]
+pub struct UnknownProof {
+    found: String,
+}
+
+impl<'a> AskedProof<'a> {
+    /// The proof that a request asks for. Without `proof_type` it is a legacy proof where that is
+    /// accepted, and otherwise one of uniqueness.
+    ///
+    /// # Errors
+    /// [`UnknownProof`] when `proof_type` and the members beside it are no such proof.
+    pub fn of(request: &'a SignInRequest) -> Result<Self, UnknownProof> {
+        let is_legacy = request.is_legacy();
+        match (is_legacy, request.proof_type, request.session_id.as_deref()) {
+            (true, None, None) => Ok(Self::Legacy),
+            (false, None, None) => Ok(Self::Uniqueness),
+            (false, Some(ProofType::Uniqueness), Some(CREATE)) => Ok(Self::BoundUniqueness),
+            (false, Some(ProofType::Session), Some(id)) if id != CREATE && request.action.is_empty() => {
+                Ok(Self::Session(id))
+            }
+            (_, proof_type, session_id) => {
+                let of_type = match proof_type {
+                    None => "no proof_type",
+                    Some(ProofType::Uniqueness) => "proof_type \"uniqueness\"",
+                    Some(ProofType::Session) => "proof_type \"session\"",
+                };
+                let session = match session_id {
+                    None => "no session_id",
+                    Some(CREATE) => "session_id \"create\"",
+                    Some(_) => "the session_id of a session",
+                };
+                let version = request.protocol_versions.join(" or ");
+                let found = format!("{of_type}, {session}, action {:?}, version {version}", request.action);
+                Err(UnknownProof { found: to_printable(&found) })
+            }
+        }
+    }
+}
+
+/// The `session_id` of a request for a proof that is bound to a new session.
+const CREATE: &str = "create";
 
 /// Where the person opened the link of a sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -446,6 +506,11 @@ fn unreadable_answer(url: &str) -> ClientError {
 
 #[cfg(test)]
 mod tests {
+    use selfsame_protocol::U256;
+    use selfsame_protocol::sign_in::proof_request::CrossDevice;
+    use selfsame_protocol::time::UnixSeconds;
+    use selfsame_protocol::verification::Environment;
+
     use super::*;
 
     const ID: &str = "abcdefghijkl2347";
@@ -504,6 +569,57 @@ mod tests {
                 let text = format!("{link}{fragment}");
                 let expected = SignInLink { place, destination: destination.clone() };
                 assert_eq!(SignInLink::read(&text), expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_members_of_a_request_say_which_proof_it_asks_for() {
+        let id = format!("session_{}01{}", "1".repeat(64), "0".repeat(62));
+        let (uniqueness, session) = (Some(ProofType::Uniqueness), Some(ProofType::Session));
+        let asked = |version: &str, proof_type, session_id: Option<&str>, action: &str| SignInRequest {
+            app_id: "app_a".to_owned(),
+            app_name: String::new(),
+            action: action.to_owned(),
+            signal: String::new(),
+            nonce: U256::ZERO,
+            protocol_versions: vec![version.to_owned()],
+            environment: Environment::Staging,
+            scopes: String::new(),
+            expires_at: UnixSeconds(0),
+            answer_url: String::new(),
+            redirect_host: String::new(),
+            initiator: Initiator::default(),
+            cross_device: CrossDevice::Allow,
+            proof_type,
+            session_id: session_id.map(str::to_owned),
+        };
+        let unknown = |found: &str| Err(found.to_owned());
+        #[rustfmt::skip]
+        let table = [
+            (asked("3.0", None, None, ""), Ok(AskedProof::Legacy)),
+            (asked("4.0", None, None, "sign-in"), Ok(AskedProof::Uniqueness)),
+            (asked("4.0", uniqueness, Some("create"), "sign-in"), Ok(AskedProof::BoundUniqueness)),
+            (asked("4.0", session, Some(&id), ""), Ok(AskedProof::Session(&id))),
+            (asked("3.0", uniqueness, Some("create"), ""), unknown("session_id \"create\", action \"\", version 3.0")),
+            (asked("3.0", None, Some(&id), ""), unknown("no proof_type, the session_id of a session")),
+            (asked("4.0", None, Some("create"), "sign-in"), unknown("no proof_type, session_id \"create\"")),
+            (asked("4.0", uniqueness, None, "sign-in"), unknown("proof_type \"uniqueness\", no session_id")),
+            (asked("4.0", uniqueness, Some(&id), "sign-in"), unknown("\"uniqueness\", the session_id of a session")),
+            (asked("4.0", uniqueness, Some("Create"), "sign-in"), unknown("\"uniqueness\", the session_id of a session")),
+            (asked("4.0", session, None, ""), unknown("proof_type \"session\", no session_id")),
+            (asked("4.0", session, Some("create"), ""), unknown("proof_type \"session\", session_id \"create\"")),
+            (asked("4.0", session, Some(&id), "sign-in"), unknown("\"session\", the session_id of a session, action \"sign-in\"")),
+            (asked("4.0", session, Some(&id), "\u{1b}[2J"), unknown("action \"")),
+        ];
+        for (request, expected) in table {
+            match (AskedProof::of(&request), expected) {
+                (Ok(asked), Ok(expected)) => assert_eq!(asked, expected, "{request:?}"),
+                (Err(unknown), Err(found)) => {
+                    let text = unknown.to_string();
+                    assert!(text.contains(&found) && !text.contains('\u{1b}'), "{text:?} should contain {found:?}");
+                }
+                (asked, expected) => panic!("{asked:?}, not {expected:?}: {request:?}"),
             }
         }
     }

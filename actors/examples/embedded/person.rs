@@ -9,7 +9,7 @@ use selfsame_actors::protocol::sign_in::response::Delivery;
 use selfsame_actors::protocol::verification::request::VerificationRequest;
 use selfsame_actors::ractor::{ActorRef, call_t};
 use selfsame_actors::{
-    Authorization, AuthorizationOrigin, ServiceMessage, SessionCookie, SignInMessage, VerificationMessage,
+    Authorization, AuthorizationOrigin, BrowserCookies, ServiceMessage, SignInMessage, VerificationMessage,
 };
 
 use super::application::{APP, CALLBACK, authorization_request, sign_in_answer, verification_request};
@@ -40,9 +40,9 @@ pub async fn sign_in(service: &ActorRef<ServiceMessage>, person: u64) -> Result<
     let (body, mode) = (Box::new(sign_in_answer(person, &begun.asked.signal)), AnswerMode::CrossDevice);
     let answer = |reply| SignInMessage::Answer { transaction, body, mode, source: None, reply }.into();
     call_t!(service, answer, PATIENCE_MS)??;
-    let (secret, session) = (begun.transaction.secret, SessionCookie::Unwanted);
+    let (secret, browser) = (begun.transaction.secret, Box::new(BrowserCookies::NONE));
     let complete = |reply| {
-        SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, session, reply }.into()
+        SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, browser, reply }.into()
     };
     let code = match call_t!(service, complete, PATIENCE_MS)??.delivery {
         Delivery::Redirect { location } => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, REQUEST_TYPE, RequestForms, SignInRequest, SignedRequest};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
-use selfsame_protocol::sign_in::transaction::{OpenedRequest, Progress, Transaction};
+use selfsame_protocol::sign_in::transaction::{Answer, OpenedRequest, Progress, Transaction, TransactionState};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
 use selfsame_storage::Decision;
 use subtle::ConstantTimeEq;
@@ -67,6 +67,9 @@ pub struct AuthorizationOrigin {
     /// The secrets in the browser's session cookies, of which the first eight are tried in
     /// their order; empty for a program and for a browser without a session.
     pub sessions: Vec<String>,
+    /// The secrets in the cookies with the browser's pointers, of which the first eight are tried;
+    /// empty for a program and for a browser that remembers no account.
+    pub pointers: Vec<String>,
 }
 
 /// The most session cookies of one request that are tried. A browser has one, and can have others
@@ -105,7 +108,7 @@ impl SignInHandle {
         origin: &AuthorizationOrigin,
         target: &Target,
     ) -> Result<Authorization, SignInError> {
-        let AuthorizationOrigin { source, user_agent, transactions, sessions } = origin;
+        let AuthorizationOrigin { source, user_agent, transactions, sessions, pointers } = origin;
         let expected = self.expected_subject(&request).await?;
         for session in sessions.iter().take(MOST_SESSIONS) {
             self.await_given(IssuedItem::Session(session), *source).await?;
@@ -122,9 +125,103 @@ impl SignInHandle {
         if let Some(id) = self.find_open(&request, expected.as_deref(), transactions)? {
             return Ok(Authorization::UnderWay(id));
         }
-        let transaction = self.begin(request, expected, *source, user_agent.as_deref()).await?;
+        let client = self.client(&request.client_id);
+        let account = match client.filter(|_| !request.selects_account) {
+            Some(client) => {
+                let pointers = &pointers[..pointers.len().min(MOST_SESSIONS)];
+                self.pointed_account(&client, pointers, expected.as_deref()).await?
+            }
+            None => None,
+        };
+        let transaction = self.begin(request, expected, account, *source, user_agent.as_deref()).await?;
         let asked = self.proof_request(transaction.id)?;
         Ok(Authorization::ProofRequested(Box::new(BegunSignIn { transaction, asked, target: target.clone() })))
+    }
+}
+
+// A transaction takes the place of one that ended, or that asked for another person.
+
+/// Who is asked by a transaction that takes the place of another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NextPerson {
+    /// The person of the same account.
+    Same,
+    /// Any person.
+    Another,
+}
+
+impl SignInHandle {
+    /// Begins again with the request of a transaction that ended without an answer, or with one
+    /// that the wallet gave no proof, for the caller that has its secret. The new sign-in counts as
+    /// one that is begun.
+    ///
+    /// # Errors
+    /// It is under way, or the response was given out, or there is no such transaction for this
+    /// caller.
+    pub async fn begin_again(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
+    ) -> Result<NewTransaction, SignInError> {
+        self.begin_anew(id, secret, NextPerson::Same, source, user_agent).await
+    }
+
+    /// Begins again for another person than the one of the account that a transaction asks for,
+    /// also while it waits. Otherwise as [`SignInHandle::begin_again`].
+    ///
+    /// # Errors
+    /// Those of [`SignInHandle::begin_again`]; or a person has answered it.
+    pub async fn begin_for_another_person(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
+    ) -> Result<NewTransaction, SignInError> {
+        self.begin_anew(id, secret, NextPerson::Another, source, user_agent).await
+    }
+
+    async fn begin_anew(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        person: NextPerson,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
+    ) -> Result<NewTransaction, SignInError> {
+        self.await_given(IssuedItem::Transaction(id), None).await?;
+        let ReadRecord { value, stored } = self.kept(id)?;
+        check_secret(&value, secret)?;
+        self.check_redirect_uri(&value)?;
+        let now = self.state.clock.unix_seconds();
+        let progress = value.progress(now);
+        let may_begin = match value.answer {
+            Some(Answer::Failed(_)) => true,
+            _ => progress.state == TransactionState::Over || (person == NextPerson::Another && progress.is_waiting()),
+        };
+        if progress.state == TransactionState::Done {
+            return Err(SignInError::no_transaction("it was completed before"));
+        }
+        if person == NextPerson::Another && value.request.expected_subject.is_some() {
+            let detail = "the application expects the person whom its id_token_hint names, and nobody else";
+            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+        }
+        if !may_begin {
+            let detail = "this sign-in is under way; a new code is for one that ended without an answer";
+            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+        }
+        let account = value.account.clone().filter(|_| person == NextPerson::Same);
+        let begun = self.begin_kept(value.request.clone(), account, source, user_agent).await?;
+        // One request of the application gets one response: that of the new transaction.
+        if progress.state != TransactionState::Over
+            && self.write_transaction(id, Some(&stored), &value.ended(now)).await?
+        {
+            self.state.unanswered.remove(id, value.ends_at);
+            self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+        }
+        Ok(begun)
     }
 }
 
@@ -146,7 +243,7 @@ impl SignInHandle {
             let challenge = match answered {
                 // It gives no more challenges out.
                 true => value.open_challenges().next().unwrap_or_else(|| value.challenge(0)),
-                false => value.next_challenge(self.client_of(&value)?.proof),
+                false => value.next_challenge(self.client_of(&value)?.proof.kind()),
             };
             let known = value.opened.as_ref();
             if let Some(OpenedRequest { request, signed }) = known

@@ -13,7 +13,7 @@ use super::authorization::{check_digits, check_return, check_secret};
 use super::handle::{SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, write};
 use super::session_registry::SessionRegistryMessage;
-use super::sessions::SessionCookie;
+use super::sessions::{BrowserCookie, BrowserCookies};
 use super::transactions::check_unanswered;
 
 /// What the caller that completes a transaction has, beside its secret.
@@ -33,6 +33,9 @@ pub struct CompletedTransaction {
     /// The new secret of the browser's session, for its cookie; `None` when the sign-in did not
     /// change a session.
     pub new_session: Option<String>,
+    /// The secret of the accounts that the browser remembers, for its cookie; `None` when it does
+    /// not remember the account.
+    pub pointers: Option<String>,
     /// Whether the response was given out before. A browser whose cookies another site can plant
     /// then gets no session: it may not be the one that the person answered for.
     pub is_repeated: bool,
@@ -86,7 +89,8 @@ impl SignInHandle {
             }
             let fields = error_fields("access_denied", "the person cancelled the sign-in");
             let (target, ends_at) = (value.request.target.clone(), value.ends_at);
-            let response = self.seal(&GivenResponse { fields: fields.clone(), new_session: None }, secret)?;
+            let response =
+                self.seal(&GivenResponse { fields: fields.clone(), new_session: None, pointers: None }, secret)?;
             let answer = Some(Answer::Refused);
             let cancelled = Transaction { answer, return_hash: None, digits: None, response: Some(response), ..value };
             if self.write_transaction(id, Some(&stored), &cancelled).await? {
@@ -110,11 +114,14 @@ impl SignInHandle {
         id: TransactionId,
         secret: &str,
         shown: CompletionSecrets<'_>,
-        session: &SessionCookie,
+        browser: &BrowserCookies,
     ) -> Result<CompletedTransaction, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
-        if let SessionCookie::HostOnly(session) | SessionCookie::Plain(session) = session {
-            self.await_given(IssuedItem::Session(session), None).await?;
+        if let BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) = &browser.session {
+            self.await_given(IssuedItem::Session(secret), None).await?;
+        }
+        if let BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) = &browser.pointers {
+            self.await_given(IssuedItem::Pointers(secret), None).await?;
         }
         if self.kept(id)?.value.answer.is_none() {
             // Another replica may have the answer.
@@ -144,7 +151,7 @@ impl SignInHandle {
             return self.respond_again(&value, response, secret).await;
         }
         let mut writes = Vec::new();
-        let (mut new_session, mut granted) = (None, None);
+        let (mut new_session, mut pointers, mut granted) = (None, None, None);
         let expected = value.request.expected_subject.as_deref();
         let fields = match answer {
             Answer::Refused => error_fields("access_denied", "the person refused"),
@@ -153,12 +160,15 @@ impl SignInHandle {
                 error_fields("login_required", "the person who signed in is not the one that id_token_hint names")
             }
             Answer::Proved(person) => {
-                new_session = self.add_session_writes(&value.request, person, session, &mut writes)?;
+                new_session = self.add_session_writes(&value.request, person, &browser.session, &mut writes)?;
+                let client = self.client_of(&value)?;
+                let wanted = browser.remembers || value.return_hash.is_some();
+                pointers = self.remember(&client, person.subject, &browser.pointers, wanted, &mut writes)?;
                 granted = Some(person);
                 self.grant(&value.request, person, &mut writes).await?
             }
         };
-        let given = GivenResponse { fields, new_session };
+        let given = GivenResponse { fields, new_session, pointers };
         let done = Transaction { response: Some(self.seal(&given, secret)?), ..value };
         writes.push(write(id.key(), Some(&stored), &done, done.kept_until()));
         match self.state.write(writes).await? {
@@ -167,8 +177,9 @@ impl SignInHandle {
                 if let Some(person) = granted {
                     self.announce_sign_in(&done.request.client_id, person, false);
                 }
-                let delivery = done.request.target.deliver(given.fields, &self.provider().issuer);
-                Ok(CompletedTransaction { delivery, new_session: given.new_session, is_repeated: false })
+                let delivery = done.request.target.deliver(given.fields.clone(), &self.provider().issuer);
+                let GivenResponse { new_session, pointers, .. } = given;
+                Ok(CompletedTransaction { delivery, new_session, pointers, is_repeated: false })
             }
             Decision::Changed => match self.kept(id)?.value {
                 // Another request with the same secret completed the transaction.
@@ -207,7 +218,11 @@ impl SignInHandle {
             _ => None,
         };
         let delivery = transaction.request.target.deliver(given.fields, &self.provider().issuer);
-        Ok(CompletedTransaction { delivery, new_session, is_repeated: true })
+        let pointers = match given.pointers {
+            Some(secret) if self.remembers_accounts(&secret)? => Some(secret),
+            _ => None,
+        };
+        Ok(CompletedTransaction { delivery, new_session, pointers, is_repeated: true })
     }
 
     /// A response as it is stored, for the holder of the transaction's secret.

@@ -11,13 +11,14 @@ use std::time::Duration;
 use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::sign_in::claims::Provider;
+use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::records::{SigningKey, UnknownKey};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::{AuthorizationRequest, Client, SigningAlgorithm};
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
+use selfsame_protocol::verification::Environment;
 use selfsame_protocol::verification::directory::RelyingParty;
 use selfsame_protocol::verification::items::ItemError;
-use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_storage::{Metrics, StoreError};
 
 use super::keys::{PUBLISHED_AFTER_RETIREMENT, rotation_due};
@@ -119,8 +120,8 @@ pub struct SignInClient {
     pub secrets: Vec<ClientSecret>,
     /// The environment of the proofs that it accepts.
     pub environment: Environment,
-    /// The kind of proof that it accepts. The two kinds give different subjects.
-    pub proof: ProofKind,
+    /// What its sign-in asks for. Each way gives other subjects.
+    pub proof: SignInProof,
     /// Whether a person may answer with an authenticator on another device than the browser.
     pub allows_cross_device: bool,
 }

@@ -19,6 +19,7 @@ use selfsame_storage::{
 use tokio::sync::Mutex;
 use tracing::Instrument;
 
+use super::accounts::first_subject_key;
 use super::handle::SignInError;
 use super::records::{ReadRecord, SignInState, TOKEN_LIFETIME, write};
 use super::session_registry::{KeysChanged, Revocation, Rotation, SessionRegistryMessage};
@@ -140,8 +141,10 @@ async fn make_first(state: &SignInState) -> Result<(), SignInError> {
     let sessions_ended_at = before.as_ref().and_then(|read| read.value.sessions_ended_at);
     let first = SigningKeys { sessions_ended_at, ..SigningKeys::first(current, next, now) };
     let before = before.as_ref().map(|read| &read.stored);
+    let mut writes = vec![write(KEYS, before, &first, UnixSeconds::NEVER)];
+    writes.extend(first_subject_key(state)?);
     // When another writer has stored keys first, those keys are used.
-    state.write(vec![write(KEYS, before, &first, UnixSeconds::NEVER)]).await?;
+    state.write(writes).await?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@
 //! | [`authorization`] | the beginning of a sign-in, its binding to a browser, and its progress |
 //! | [`transactions`] | transactions: begun, given more time, answered |
 //! | [`completion`] | their end: the response that is given out, and cancelling |
+//! | [`accounts`] | accounts of persons, and which of them a browser remembers |
 //! | [`sessions`] | browser sessions |
 //! | [`tokens`] | codes and tokens |
 //! | [`records`] | the keys of records, and the records and settings that the session registry and the handle share |
@@ -18,6 +19,7 @@
 //! | [`signing_keys`] | keys of each algorithm: loading, publishing and making them |
 //! | [`keys`] | changes of the signing keys: in a running service, in the store of a stopped one |
 
+pub(crate) mod accounts;
 pub(crate) mod authorization;
 pub(crate) mod completion;
 pub(crate) mod handle;

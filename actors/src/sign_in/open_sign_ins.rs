@@ -203,6 +203,7 @@ mod tests {
                 signal: B256::ZERO,
                 challenge_seed: B256::ZERO,
                 challenges: 0,
+                account: None,
                 initiator: Initiator::default(),
                 ends_at: EXPIRES_AT,
                 extensions: 0,

@@ -99,6 +99,11 @@ pub(super) fn session_key(secret: &str) -> RecordKey {
     RecordKey { kind: RecordKind::BrowserSession, id: hash_of(secret) }
 }
 
+/// The key of the record of a browser's pointers.
+pub(super) fn pointers_key(secret: &str) -> RecordKey {
+    RecordKey { kind: RecordKind::Pointers, id: hash_of(secret) }
+}
+
 /// The key of an access token's record.
 pub(super) fn token_key(token_hash: B256) -> RecordKey {
     RecordKey { kind: RecordKind::AccessToken, id: token_hash }
@@ -289,6 +294,8 @@ pub enum IssuedItem<'a> {
     Token(&'a str),
     /// The secret of a browser's session.
     Session(&'a str),
+    /// The secret of a browser's pointers.
+    Pointers(&'a str),
 }
 
 impl SignInHandle {
@@ -305,6 +312,7 @@ impl SignInHandle {
             IssuedItem::Code(code) => code_key(code),
             IssuedItem::Token(token) => token_key(hash_of(token)),
             IssuedItem::Session(secret) => session_key(secret),
+            IssuedItem::Pointers(secret) => pointers_key(secret),
         };
         let is_there = || self.state.records.get(&key).map(|record| record.is_some());
         if !is_there()? {

@@ -13,9 +13,27 @@ use selfsame_storage::{Decision, RecordWrite, StoreError};
 use super::handle::{SignInError, SignInHandle};
 use super::records::{ReadRecord, session_key, write};
 
-/// The session cookie of the caller that completes a transaction.
+/// The cookies of the browser that completes a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrowserCookies {
+    /// That of its session.
+    pub session: BrowserCookie,
+    /// That of the accounts that it remembers.
+    pub pointers: BrowserCookie,
+    /// Whether it is to remember the account: the person has said that it is their own. After an
+    /// answer from the browser's own device it does so anyway.
+    pub remembers: bool,
+}
+
+impl BrowserCookies {
+    /// A program, which has no cookies and keeps nothing.
+    pub const NONE: Self =
+        Self { session: BrowserCookie::Unwanted, pointers: BrowserCookie::Unwanted, remembers: false };
+}
+
+/// A cookie of the caller that completes a transaction: that of its session, or of its pointers.
 #[derive(Clone, PartialEq, Eq)]
-pub enum SessionCookie {
+pub enum BrowserCookie {
     /// The cookie of a browser, which only this service can have set (prefix `__Host-`): its
     /// sign-ins were made in this browser.
     HostOnly(String),
@@ -28,7 +46,7 @@ pub enum SessionCookie {
     Unwanted,
 }
 
-impl fmt::Debug for SessionCookie {
+impl fmt::Debug for BrowserCookie {
     /// The name of the variant, without the cookie's secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -173,14 +191,14 @@ impl SignInHandle {
     /// the session's secret; `None` for a program, and when the client is no longer configured.
     ///
     /// The old session ends. Its sign-ins are carried over when its cookie is
-    /// [`SessionCookie::HostOnly`]. An attacker can plant any other cookie, with the sign-ins of
+    /// [`BrowserCookie::HostOnly`]. An attacker can plant any other cookie, with the sign-ins of
     /// their own browser; then only those of the person who has just given a proof are carried
     /// over.
     pub(super) fn add_session_writes(
         &self,
         request: &KeptRequest,
         person: Person,
-        session: &SessionCookie,
+        session: &BrowserCookie,
         writes: &mut Vec<RecordWrite>,
     ) -> Result<Option<String>, SignInError> {
         let Some(client) = self.client(&request.client_id) else { return Ok(None) };
@@ -195,9 +213,9 @@ impl SignInHandle {
         };
         let (now, lifetime) = (self.state.clock.unix_seconds(), self.session_lifetime().as_secs());
         let old = match session {
-            SessionCookie::Unwanted => return Ok(None),
-            SessionCookie::Missing => None,
-            SessionCookie::HostOnly(secret) | SessionCookie::Plain(secret) => {
+            BrowserCookie::Unwanted => return Ok(None),
+            BrowserCookie::Missing => None,
+            BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) => {
                 self.stored_session(secret)?.map(|read| (session_key(secret), read))
             }
         };
@@ -205,7 +223,7 @@ impl SignInHandle {
         if let Some((key, ReadRecord { value, stored })) = old {
             writes.push(RecordWrite { key, before: Some(stored), after: None });
             let value = self.live_sign_ins(value, now);
-            let is_own = matches!(session, SessionCookie::HostOnly(_));
+            let is_own = matches!(session, BrowserCookie::HostOnly(_));
             kept = if is_own { value } else { value.only_same_person(&known) };
         }
         let secret = self.state.new_secret();

@@ -5,9 +5,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use selfsame_protocol::sign_in::accounts::AskedAccount;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, Initiator, WalletFailure};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, AskedSession, Initiator, SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::{
     Answer, Challenge, DigitCheck, MOST_EXTENSIONS, Progress, ShortId, Transaction, TransactionState,
@@ -16,13 +17,14 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::identity::hash_text;
 use selfsame_protocol::verification::items::ItemError;
 use selfsame_protocol::verification::request::{
-    Bound, BoundRequest, SIGN_IN_ACTION, ValidationError, VerificationRequest,
+    Bound, BoundRequest, SIGN_IN_ACTION, Statement, ValidationError, VerificationRequest,
 };
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
-use selfsame_storage::{Decision, StoredRecord};
+use selfsame_storage::{Decision, RecordWrite, StoredRecord};
 use serde_json::Value;
 
+use super::accounts::{AcceptedProof, accepted_proof, asked_session, statement_of};
 use super::authorization::{check_mode, check_secret};
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, hash_of, write};
@@ -57,15 +59,18 @@ pub struct ProofRequest {
     pub app_id: String,
     /// Name of that application, for the end user.
     pub app_name: String,
-    /// Action of the proof: [`SIGN_IN_ACTION`] for a current proof, empty for a legacy proof.
+    /// Action of the proof: [`SIGN_IN_ACTION`] for a proof of uniqueness, empty for a legacy proof
+    /// and for one in a session.
     pub action: &'static str,
     /// `0x` and 64 hex digits.
     pub signal: String,
     /// The nonce of a current proof: that of the transaction's newest challenge. An authenticator
     /// gets a fresh one ([`SignInHandle::take_challenge`], [`SignInHandle::open_request`]).
     pub nonce: U256,
-    /// The only kind of proof that the application accepts.
-    pub proof: ProofKind,
+    /// What the application's sign-in asks for.
+    pub proof: SignInProof,
+    /// The session that the proof has to do with.
+    pub session: AskedSession,
     /// The only environment whose proofs the application accepts.
     pub environment: Environment,
     /// The scopes that the end user grants with the proof.
@@ -91,6 +96,8 @@ pub struct TransactionView {
     pub progress: Progress,
     /// What its short address has in place of the id.
     pub short_id: ShortId,
+    /// Whether the application expects one person, by an ID token of theirs.
+    pub expects_person: bool,
 }
 
 /// What ties an accepted answer to the browser that began the sign-in.
@@ -131,7 +138,8 @@ impl fmt::Debug for AnswerBinding {
 }
 
 impl SignInHandle {
-    /// Keeps an authorization request until a person has answered it. If `source` is known, the
+    /// Keeps an authorization request until a person has answered it: the one whose `account` a
+    /// pointer led to, or any person. If `source` is known, the
     /// sign-in counts against that address, which may begin a quarter of
     /// [`crate::SignInLimits::open_sign_ins`] (rounded up). The authenticator shows the network of
     /// `source` and the browser's header `User-Agent`.
@@ -139,20 +147,26 @@ impl SignInHandle {
         &self,
         request: AuthorizationRequest,
         expected_subject: Option<String>,
+        account: Option<AskedAccount>,
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         self.count_unprotected(&request);
-        self.begin_kept(request.into_kept(expected_subject), source, user_agent).await
+        self.begin_kept(request.into_kept(expected_subject), account, source, user_agent).await
     }
 
-    async fn begin_kept(
+    pub(super) async fn begin_kept(
         &self,
         request: KeptRequest,
+        account: Option<AskedAccount>,
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         let state = &self.state;
+        let client = self.client(&request.client_id);
+        if account.is_none() && client.is_some_and(|client| client.proof == SignInProof::Account) {
+            self.check_subject_key().await?;
+        }
         state.call(|reply| SessionRegistryMessage::OpenSignIn(source, reply), RESTART_PATIENCE).await??;
         let mut short_id = ShortId([0; 10]);
         state.random.fill(&mut short_id.0);
@@ -170,6 +184,7 @@ impl SignInHandle {
             signal,
             challenge_seed,
             challenges: 0,
+            account,
             initiator: Initiator::new(source, user_agent, now),
             ends_at: expires_at,
             extensions: 0,
@@ -190,33 +205,6 @@ impl SignInHandle {
             Err(error) => {
                 state.session_registry.cast(SessionRegistryMessage::GiveBackSignIn(source));
                 Err(error)
-            }
-        }
-    }
-
-    /// Begins again with the request of a transaction that ended without an answer, for the caller
-    /// that has its secret. The new sign-in counts as one that is begun.
-    ///
-    /// # Errors
-    /// It is under way, or the response was given out, or there is no such transaction for this
-    /// caller.
-    pub async fn begin_again(
-        &self,
-        id: TransactionId,
-        secret: &str,
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        self.await_given(IssuedItem::Transaction(id), None).await?;
-        let ReadRecord { value, .. } = self.kept(id)?;
-        check_secret(&value, secret)?;
-        self.check_redirect_uri(&value)?;
-        match value.progress(self.state.clock.unix_seconds()).state {
-            TransactionState::Over => self.begin_kept(value.request, source, user_agent).await,
-            TransactionState::Done => Err(SignInError::no_transaction("it was completed before")),
-            _ => {
-                let detail = "this sign-in is under way; a new code is for one that ended without an answer";
-                Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into())
             }
         }
     }
@@ -281,16 +269,19 @@ impl SignInHandle {
     pub fn view(&self, id: TransactionId) -> Result<TransactionView, SignInError> {
         let ReadRecord { value, .. } = self.kept(id)?;
         let (progress, short_id) = (value.progress(self.state.clock.unix_seconds()), value.short_id);
-        Ok(TransactionView { asked: self.asked(value)?, progress, short_id })
+        let expects_person = value.request.expected_subject.is_some();
+        Ok(TransactionView { asked: self.asked(value)?, progress, short_id, expects_person })
     }
 
     fn asked(&self, value: Transaction) -> Result<ProofRequest, SignInError> {
         let client = self.client_of(&value)?;
         let nonce = value.open_challenges().next().map_or(U256::ZERO, |challenge| challenge.nonce);
+        let session = asked_session(&client, &value);
         Ok(ProofRequest {
             app_id: client.client.id.clone(),
             app_name: client.name.clone(),
-            action: action_of(client.proof),
+            action: action_of(&client, &session),
+            session,
             signal: signal_text(&value.signal),
             nonce,
             proof: client.proof,
@@ -314,7 +305,7 @@ impl SignInHandle {
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
             check_unanswered(&value)?;
-            let challenge = value.next_challenge(self.client_of(&value)?.proof);
+            let challenge = value.next_challenge(self.client_of(&value)?.proof.kind());
             let given = value.clone().with_given(challenge, self.state.clock.unix_seconds());
             if given == value {
                 return Ok(challenge);
@@ -357,16 +348,25 @@ impl SignInHandle {
         let client = self.client_of(&value)?;
         check_mode(&client, mode)?;
         let nonces = nonces_of_answer(body, &client, &value);
-        let BoundRequest { request, identifier, nullifier } = read_answer(body, &client, &value.signal, nonces[0])?;
+        let statement = statement_of(body, &client, &value);
+        let answer = read_answer(body, &client, statement, &value.signal, nonces[0])?;
         check_unanswered(&value)?;
+        let accepted = accepted_proof(statement, &answer, &client, &value)?;
+        let BoundRequest { request, identifier, .. } = answer;
         if let Err(error) = self.check_proof(&value.request.client_id, request, &nonces, source).await {
             if matches!(error, SignInError::Proof(_)) {
                 self.count_refused(id).await?;
             }
             return Err(error);
         }
+        let Some(accepted) = accepted else {
+            self.settle(id, Answer::Failed(WalletFailure::UnboundProof), &AnswerBinding::Secret).await?;
+            let detail = "the proof is bound to no session, and one that is bound to a new session was asked for; update \
+                          the authenticator";
+            let rejection = SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail);
+            return Err(rejection.with_reason(WalletFailure::UnboundProof.name()).into());
+        };
         let level = VerificationLevel::of_identifier(&identifier);
-        let person = Person { nullifier, level, auth_time: self.state.clock.unix_seconds() };
         let binding = match mode {
             AnswerMode::SameDevice => AnswerBinding::ReturnUrl(self.state.new_secret()),
             AnswerMode::CrossDevice => AnswerBinding::Secret,
@@ -376,7 +376,7 @@ impl SignInHandle {
                 AnswerBinding::Digits(DigitCheck::new(random).expected)
             }
         };
-        self.settle(id, Answer::Proved(person), &binding).await?;
+        self.settle_proved(id, &accepted, level, &binding).await?;
         Ok(binding)
     }
 
@@ -427,22 +427,64 @@ impl SignInHandle {
     }
 
     async fn settle(&self, id: TransactionId, answer: Answer, binding: &AnswerBinding) -> Result<(), SignInError> {
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            if self.write_answer(id, value, &stored, answer, binding, Vec::new()).await? {
+                return Ok(());
+            }
+            // An authenticator opened the request, or another answer came first.
+        }
+    }
+
+    /// Accepts a proof as the transaction's answer. The person's account is written in the same
+    /// step: a wallet has spent a proof of uniqueness when it made it.
+    async fn settle_proved(
+        &self,
+        id: TransactionId,
+        proof: &AcceptedProof,
+        level: VerificationLevel,
+        binding: &AnswerBinding,
+    ) -> Result<(), SignInError> {
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            check_unanswered(&value)?;
+            let client = self.client_of(&value)?;
+            let mut writes = Vec::new();
+            let subject = self.account_of(&client, proof, &mut writes).await?;
+            let answer = Answer::Proved(Person { subject, level, auth_time: self.state.clock.unix_seconds() });
+            if self.write_answer(id, value, &stored, answer, binding, writes).await? {
+                return Ok(());
+            }
+            // Another answer came first, or the account changed.
+        }
+    }
+
+    /// Writes an answer with `others`, if nothing of it has changed since it was read. Returns
+    /// whether it was written.
+    async fn write_answer(
+        &self,
+        id: TransactionId,
+        value: Transaction,
+        stored: &StoredRecord,
+        answer: Answer,
+        binding: &AnswerBinding,
+        others: Vec<RecordWrite>,
+    ) -> Result<bool, SignInError> {
+        check_unanswered(&value)?;
         let (return_hash, digits) = match binding {
             AnswerBinding::Secret => (None, None),
             AnswerBinding::ReturnUrl(secret) => (Some(hash_of(secret)), None),
             AnswerBinding::Digits(digits) => (None, Some(DigitCheck { expected: digits.clone(), wrong: Vec::new() })),
         };
-        loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
-            check_unanswered(&value)?;
-            let answered = Transaction { answer: Some(answer), return_hash, digits: digits.clone(), ..value };
-            if self.write_transaction(id, Some(&stored), &answered).await? {
-                self.state.unanswered.remove(id, answered.ends_at);
-                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-                return Ok(());
-            }
-            // An authenticator opened the request, or another answer came first.
+        let answered = Transaction { answer: Some(answer), return_hash, digits, ..value };
+        let mut writes = others;
+        writes.push(write(id.key(), Some(stored), &answered, answered.kept_until()));
+        let is_written = self.state.write(writes).await? == Decision::Written;
+        if is_written {
+            self.state.unanswered.remove(id, answered.ends_at);
+            self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
         }
+        Ok(is_written)
     }
 
     /// Writes a transaction, if its record is still as it was read. Returns whether it was written.
@@ -489,7 +531,7 @@ fn nonces_of_answer(body: &Value, client: &SignInClient, transaction: &Transacti
     let named = named.and_then(|text| U256::from_str_radix(text.strip_prefix("0x")?, 16).ok());
     match named.filter(|nonce| open.contains(nonce)) {
         Some(nonce) => vec![nonce],
-        None if client.proof == ProofKind::Legacy => open.into_iter().take(1).collect(),
+        None if client.proof == SignInProof::Legacy => open.into_iter().take(1).collect(),
         None => open,
     }
 }
@@ -498,13 +540,14 @@ fn nonces_of_answer(body: &Value, client: &SignInClient, transaction: &Transacti
 fn read_answer(
     body: &Value,
     client: &SignInClient,
+    statement: Statement,
     signal: &B256,
     nonce: U256,
 ) -> Result<BoundRequest, SignInRejection> {
     let bound = Bound {
-        kind: client.proof,
+        statement,
         environment: client.environment,
-        action: action_of(client.proof),
+        action: if statement.kind() == ProofKind::Legacy { "" } else { SIGN_IN_ACTION },
         nonce,
         signal_hash: hash_text(&signal_text(signal)),
         max_age: LEGACY_ROOT_AGE,
@@ -520,11 +563,11 @@ fn read_answer(
     })
 }
 
-/// The action of sign-in proofs of a kind.
-fn action_of(kind: ProofKind) -> &'static str {
-    match kind {
-        ProofKind::Legacy => "",
-        ProofKind::Current => SIGN_IN_ACTION,
+/// The action of the proof that is asked for.
+fn action_of(client: &SignInClient, session: &AskedSession) -> &'static str {
+    match (client.proof.kind(), session) {
+        (ProofKind::Legacy, _) | (_, AskedSession::Existing(_)) => "",
+        (ProofKind::Current, _) => SIGN_IN_ACTION,
     }
 }
 
@@ -540,7 +583,7 @@ mod tests {
 
     use super::*;
     use crate::sign_in::completion::CompletedTransaction;
-    use crate::sign_in::sessions::SessionCookie;
+    use crate::sign_in::sessions::BrowserCookie;
     use crate::sign_in::tokens::TokenResponse;
 
     #[test]
@@ -560,8 +603,8 @@ mod tests {
             ),
             format!("{:?}", AnswerBinding::ReturnUrl(secret())),
             format!("{:?}", AnswerBinding::Digits(secret())),
-            format!("{:?}", SessionCookie::HostOnly(secret())),
-            format!("{:?}", SessionCookie::Plain(secret())),
+            format!("{:?}", BrowserCookie::HostOnly(secret())),
+            format!("{:?}", BrowserCookie::Plain(secret())),
             format!(
                 "{:?}",
                 TokenResponse {
@@ -577,6 +620,7 @@ mod tests {
                 CompletedTransaction {
                     delivery: Delivery::Post { action: "https://app.example/".to_owned(), fields },
                     new_session: Some(secret()),
+                    pointers: Some(secret()),
                     is_repeated: false,
                 }
             ),

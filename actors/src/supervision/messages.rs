@@ -30,7 +30,7 @@ use crate::sign_in::authorization::{Authorization, AuthorizationError, Authoriza
 use crate::sign_in::completion::{CompletedTransaction, CompletionSecrets};
 use crate::sign_in::handle::{SignInError, SignInHandle};
 use crate::sign_in::records::{IssuedItem, TransactionId};
-use crate::sign_in::sessions::SessionCookie;
+use crate::sign_in::sessions::BrowserCookies;
 use crate::sign_in::signing_keys::PublicJwk;
 use crate::sign_in::tokens::{LiveToken, TokenResponse};
 use crate::sign_in::transactions::{AnswerBinding, ProofRequest};
@@ -256,8 +256,8 @@ pub enum SignInMessage {
         return_secret: Option<String>,
         /// The digits that the person typed, if there are any.
         digits: Option<String>,
-        /// The session of the browser.
-        session: SessionCookie,
+        /// The cookies of the browser.
+        browser: Box<BrowserCookies>,
         /// Takes the response for the application.
         reply: RpcReplyPort<Result<CompletedTransaction, SignInError>>,
     },
@@ -327,9 +327,9 @@ impl SignInMessage {
                 send(reply, follow(&sign_in, transaction, &secret, (seen, deadline(patience)), source).await);
             }
             Self::Cancel { transaction, secret, reply } => send(reply, sign_in.cancel(transaction, &secret).await),
-            Self::Complete { transaction, secret, return_secret, digits, session, reply } => {
+            Self::Complete { transaction, secret, return_secret, digits, browser, reply } => {
                 let shown = CompletionSecrets { return_secret: return_secret.as_deref(), digits: digits.as_deref() };
-                send(reply, sign_in.complete(transaction, &secret, shown, &session).await);
+                send(reply, sign_in.complete(transaction, &secret, shown, &browser).await);
             }
             Self::Authenticate { client_id, secret, reply } => {
                 send(reply, is_authentic(&sign_in, &client_id, secret.as_deref()));

@@ -261,10 +261,7 @@ fn recording_result(write: &VerificationWrite) -> RecordingResult {
 // The results of a request, and what receivers of events are told of it.
 
 pub(super) fn results(proofs: &Proofs, verdicts: &[Verdict]) -> Vec<ItemResult> {
-    let session_id = match proofs {
-        Proofs::Session { session_id, .. } => Some(&session_id.text),
-        Proofs::Legacy { .. } | Proofs::Uniqueness { .. } => None,
-    };
+    let session_id = proofs.session_id().map(|session_id| &session_id.text);
     let result = |((identifier, nullifier), verdict): ((&str, Nullifier), &Verdict)| match verdict {
         Ok(()) => ItemResult::verified(identifier.to_owned(), nullifier, session_id.cloned()),
         Err(failure) => ItemResult::failed(identifier.to_owned(), failure),
@@ -283,10 +280,7 @@ pub(super) fn verification_event(
         Proofs::Legacy { .. } => None,
         Proofs::Uniqueness { nonce, .. } | Proofs::Session { nonce, .. } => Some(*nonce),
     };
-    let session_id = match &request.proofs {
-        Proofs::Session { session_id, .. } => session_id.text.clone(),
-        Proofs::Legacy { .. } | Proofs::Uniqueness { .. } => String::new(),
-    };
+    let session_id = request.proofs.session_id().map(|session_id| session_id.text.clone()).unwrap_or_default();
     let verified = results.iter().filter(|result| result.success);
     VerificationEvent {
         app_id: party.app_id.clone(),

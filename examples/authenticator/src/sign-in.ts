@@ -5,7 +5,7 @@ import { hashToField, textBytes } from "./bytes.js";
 import { post, read } from "./http.js";
 import { readLink, type Reached } from "./link.js";
 import type { Person } from "./registry.js";
-import { prove, type Simulation } from "./simulator.js";
+import { createSession, openSession, prove, sessionId, type Session, type Simulation } from "./simulator.js";
 
 /** What a person is shown, and what the proof is made for: only what the issuer has signed. */
 export interface SignInRequest {
@@ -21,6 +21,10 @@ export interface SignInRequest {
   redirect_host: string;
   initiator: { network: string; user_agent: string; time: number };
   cross_device: "allow" | "deny";
+  /** The current proof that is wanted; absent for uniqueness that is bound to no session. */
+  proof_type?: "uniqueness" | "session";
+  /** With `proof_type`: "create" for uniqueness that is bound to a new session, else the session to prove. */
+  session_id?: string;
 }
 
 /**
@@ -66,16 +70,26 @@ export async function answer(
   reached: Reached,
 ): Promise<Onward> {
   if (!request.protocol_versions.includes("4.0")) throw new Error("the application wants a legacy proof");
+  const session = askedSession(request, person, simulation);
   const entry = prove(simulation, {
     appId: request.app_id,
     leafIndex: person.leafIndex,
-    action: hashToField(textBytes(request.action)),
+    ...(request.proof_type !== "session" && { action: hashToField(textBytes(request.action)) }),
+    ...(session && { session }),
     signalHash: hashToField(textBytes(request.signal)),
     nonce: BigInt(request.nonce),
     root: person.root,
   });
   const mode = reached === "here" ? "same_device" : "cross_device";
-  const body = { protocol_version: "4.0", mode, ...(reached === "there" && { digits: true }), responses: [entry] };
+  const body = {
+    protocol_version: "4.0",
+    mode,
+    nonce: request.nonce,
+    ...(reached === "there" && { digits: true }),
+    ...(request.proof_type === "uniqueness" && { proof_type: "uniqueness" }),
+    ...(session && { session_id: sessionId(session) }),
+    responses: [entry],
+  };
   const { return_url, digits } = await post<{ return_url?: string; digits?: string }>(request.answer_url, body);
   if (reached === "here" && return_url !== undefined) {
     if (new URL(return_url).origin !== new URL(request.answer_url).origin) throw new Error(`${return_url} is at another origin`);
@@ -86,6 +100,20 @@ export async function answer(
     return { digits };
   }
   return {};
+}
+
+/**
+ * The session that the proof has to be in or bound to. Throws for a session of another account, and for a
+ * proof that this wallet does not know: it never takes an unbound proof in the place of a bound one.
+ */
+function askedSession(request: SignInRequest, person: Person, simulation: Simulation): Session | undefined {
+  const { app_id, proof_type, session_id, action } = request;
+  if (proof_type === undefined && session_id === undefined) return undefined;
+  if (proof_type === "uniqueness" && session_id === "create") return createSession(simulation, app_id, person.leafIndex);
+  if (proof_type === "session" && session_id !== undefined && session_id !== "create" && action === "") {
+    return openSession(simulation, app_id, person.leafIndex, session_id);
+  }
+  throw new Error("the application wants a proof that this wallet does not know");
 }
 
 /** Tells the application that the person refuses. */

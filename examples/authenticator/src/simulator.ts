@@ -24,10 +24,19 @@ export interface Simulation {
 export interface Statement {
   appId: string;
   leafIndex: bigint;
-  action: bigint;
+  /** The hash of the action; none for a proof in a session. */
+  action?: bigint;
+  /** The session that the proof is in, or is bound to. */
+  session?: Session;
   signalHash: bigint;
   nonce: bigint;
   root: bigint;
+}
+
+/** A session of an account with a relying party: the relying party knows the person by it without the nullifier. */
+export interface Session {
+  commitment: bigint;
+  seed: bigint;
 }
 
 /** When the simulated credentials expire: 2100-01-01, in Unix seconds. */
@@ -49,16 +58,61 @@ function secret(seed: string, name: string, index: bigint): bigint {
  * the account, the relying party and the action, and not on the key that proves.
  */
 export function nullifierOf(seed: string, leafIndex: bigint, rpId: string, action: bigint): bigint {
-  const texts = ["selfsame simulator", seed, `${leafIndex}`, "nullifier", rpId, `${action}`];
-  return hashToField(utf8ToBytes(texts.map((text) => `${text}\0`).join("")));
+  return accountNumber(seed, leafIndex, "nullifier", rpId, `${action}`);
+}
+
+/** A number that is derived from an account and texts, a zero byte after each. */
+function accountNumber(seed: string, leafIndex: bigint, ...texts: string[]): bigint {
+  const all = ["selfsame simulator", seed, `${leafIndex}`, ...texts];
+  return hashToField(utf8ToBytes(all.map((text) => `${text}\0`).join("")));
+}
+
+/** A random number below the modulus whose first byte is `prefix`. */
+const withPrefix = (prefix: number): bigint => bytesToNumberBE(Uint8Array.from([prefix, ...randomBytes(31)]));
+
+/**
+ * A session of an account, by its seed. The commitment is derived, so every device of the account knows
+ * the account's sessions without a list.
+ */
+function sessionOf(simulation: Simulation, appId: string, leafIndex: bigint, seed: bigint): Session {
+  const { rp_id } = keysOf(simulation, appId);
+  return { commitment: accountNumber(simulation.seed, leafIndex, "session", rp_id, `${seed}`), seed };
+}
+
+/** A new session of an account with the relying party of an application. */
+export const createSession = (simulation: Simulation, appId: string, leafIndex: bigint): Session =>
+  sessionOf(simulation, appId, leafIndex, withPrefix(1));
+
+/** The session with this id. Throws when it is not one of the account with the relying party of the application. */
+export function openSession(simulation: Simulation, appId: string, leafIndex: bigint, id: string): Session {
+  const seed = /^session_[0-9a-f]{64}(01[0-9a-f]{62})$/.exec(id)?.[1];
+  const session = seed && sessionOf(simulation, appId, leafIndex, BigInt(`0x${seed}`));
+  if (!session || sessionId(session) !== id) {
+    throw new Error("the session is not one of this account; another account began it");
+  }
+  return session;
+}
+
+/** The id: `session_`, the commitment and the seed, 64 hex digits each. */
+export const sessionId = ({ commitment, seed }: Session): string =>
+  `session_${hex(commitment, 32).slice(2)}${hex(seed, 32).slice(2)}`;
+
+function keysOf(simulation: Simulation, appId: string) {
+  const party = simulation.relying_parties.find(({ app_id }) => app_id === appId);
+  const [issuer] = simulation.issuers;
+  if (!party?.oprf_public_key || !issuer) throw new Error(`the simulator has no keys for ${appId}`);
+  return { rp_id: party.rp_id, oprf_public_key: party.oprf_public_key, issuer };
 }
 
 /** An entry of a verification request. */
 export function prove(simulation: Simulation, statement: Statement): Record<string, unknown> {
-  const party = simulation.relying_parties.find(({ app_id }) => app_id === statement.appId);
-  const [issuer] = simulation.issuers;
-  if (!party?.oprf_public_key || !issuer) throw new Error(`the simulator has no keys for ${statement.appId}`);
-  const nullifier = nullifierOf(simulation.seed, statement.leafIndex, party.rp_id, statement.action);
+  const { issuer, ...party } = keysOf(simulation, statement.appId);
+  // The action of a proof in a session is random, so that two of them have nothing in common but the session.
+  const action = statement.action ?? withPrefix(2);
+  const nullifier =
+    statement.action === undefined
+      ? accountNumber(simulation.seed, statement.leafIndex, "session nullifier", party.rp_id, `${action}`)
+      : nullifierOf(simulation.seed, statement.leafIndex, party.rp_id, action);
   const inputs = [
     nullifier,
     BigInt(issuer.id),
@@ -69,12 +123,12 @@ export function prove(simulation: Simulation, statement: Statement): Record<stri
     statement.root,
     BigInt(DEPTH),
     BigInt(party.rp_id.replace("rp_", "0x")),
-    statement.action,
+    action,
     BigInt(party.oprf_public_key.x),
     BigInt(party.oprf_public_key.y),
     statement.signalHash,
     statement.nonce,
-    0n,
+    statement.session?.commitment ?? 0n,
   ];
   const of = (name: string, index = 0n) => secret(simulation.seed, name, index);
   const sum = inputs.reduce((sum, input, place) => Fr.add(sum, Fr.mul(of("input", BigInt(place + 1)), input)), of("input"));
@@ -87,7 +141,9 @@ export function prove(simulation: Simulation, statement: Statement): Record<stri
   return {
     identifier: issuer.identifiers[0],
     issuer_schema_id: issuer.id,
-    nullifier: hex(nullifier, 32),
+    ...(statement.action === undefined
+      ? { session_nullifier: [hex(nullifier, 32), hex(action, 32)] }
+      : { nullifier: hex(nullifier, 32) }),
     expires_at_min: EXPIRY,
     proof: proof.map((word) => hex(word, 32)),
   };

@@ -2,10 +2,13 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { start } from "../../../tests/relying_parties/node/daemon.mjs";
+import { hashToField, hex, textBytes } from "../build/bytes.js";
 import { read, ServiceError } from "../build/http.js";
 import { newKey } from "../build/keys.js";
 import { authenticatorOf, Registry } from "../build/registry.js";
@@ -124,6 +127,66 @@ test("a link from another screen needs the digits that the wallet shows", async 
     assert.equal(await complete(completeUrl(begun), begun.secret), 400);
     const location = await complete(`${completeUrl(begun)}?digits=${digits}`, begun.secret);
     assert.ok(location.searchParams.get("code"), `${location}`);
+  }
+});
+
+// A service that asks for a bound proof, and later for the session, and gives the answers to the daemon.
+test("a bound proof names a session that the account proves later, and no other one does", async () => {
+  const posted = [];
+  const service = createServer(async (request, response) => {
+    posted.push(JSON.parse(Buffer.concat(await request.toArray()).toString()));
+    response.setHeader("content-type", "application/json").end('{"success":true}');
+  }).listen(0, "127.0.0.1");
+  await once(service, "listening");
+  const [key, other] = [newKey(), newKey()];
+  await registry.create(key);
+  await registry.create(other);
+  const asked = {
+    app_id: APP,
+    action: "vote",
+    signal: `0x${"5e".repeat(32)}`,
+    nonce: "0x2a",
+    protocol_versions: ["4.0"],
+    answer_url: `http://127.0.0.1:${service.address().port}/proof`,
+  };
+  const answerTo = async (members, signer = key) => {
+    await answer({ ...asked, ...members }, await registry.provable(signer), await simulation(), "unsaid");
+    const { mode, ...body } = posted.pop();
+    const signal_hash = hex(hashToField(textBytes(asked.signal)), 32);
+    const responses = body.responses.map((entry) => ({ ...entry, signal_hash }));
+    const request = { ...body, responses, environment: "staging" };
+    const verified = await fetch(new URL(`/api/v4/verify/${APP}`, daemon.urls.verification), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(request.session_id && !request.proof_type ? request : { ...request, action: "vote" }),
+    });
+    return { body, verified: await verified.json() };
+  };
+  try {
+    const first = await answerTo({ proof_type: "uniqueness", session_id: "create" });
+    assert.equal(first.verified.message, "Proof verified successfully", JSON.stringify(first.verified));
+    assert.equal(first.verified.session_id, first.body.session_id);
+    const second = await answerTo({ proof_type: "uniqueness", session_id: "create" });
+    assert.equal(second.verified.message, "Proof verified successfully (nullifier reuse)");
+    assert.notEqual(second.body.session_id, first.body.session_id);
+    const again = { proof_type: "session", session_id: first.body.session_id, action: "" };
+    const returned = await answerTo(again);
+    assert.equal(returned.verified.message, "Session proof verified successfully", JSON.stringify(returned.verified));
+    assert.equal(returned.body.session_id, first.body.session_id);
+    await assert.rejects(answerTo(again, other), /not one of this account/);
+    for (const members of [
+      { proof_type: "uniqueness" },
+      { proof_type: "uniqueness", session_id: first.body.session_id },
+      { proof_type: "session", session_id: "create", action: "" },
+      { ...again, action: "vote" },
+      { session_id: "create" },
+      { proof_type: "age", session_id: "create" },
+    ]) {
+      await assert.rejects(answerTo(members), /does not know/, JSON.stringify(members));
+    }
+    assert.deepEqual(posted, []);
+  } finally {
+    service.close();
   }
 });
 

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { externalNullifier, hashToField, hex, hexToBytes, textBytes } from "../build/bytes.js";
 import { commitment, compress, decompress, keyOf } from "../build/keys.js";
 import { MODULUS, permute } from "../build/poseidon2.js";
-import { nullifierOf } from "../build/simulator.js";
+import { nullifierOf, openSession, sessionId } from "../build/simulator.js";
 import { DEPTH, hashPair, rootOf } from "../build/tree.js";
 import { sign, TYPES } from "../build/typed-data.js";
 
@@ -78,5 +78,15 @@ test("hash to field", () => {
 test("nullifiers of the simulator", () => {
   for (const { seed, leaf_index, rp_id, action, nullifier } of vectors.simulated_nullifiers) {
     assert.equal(hex(nullifierOf(seed, BigInt(leaf_index), rp_id, hashToField(textBytes(action))), 32), nullifier);
+  }
+});
+
+test("sessions of the simulator", () => {
+  for (const { seed, leaf_index, rp_id, session_id } of vectors.simulated_sessions) {
+    const relying_parties = [{ app_id: "app_a", rp_id, oprf_public_key: { x: "0x1", y: "0x2" } }];
+    const simulation = { seed, issuers: [{ id: 1, identifiers: [], public_key: { x: "0x1", y: "0x2" } }], relying_parties };
+    const session = openSession(simulation, "app_a", BigInt(leaf_index), session_id);
+    assert.equal(sessionId(session), session_id);
+    assert.throws(() => openSession(simulation, "app_a", BigInt(leaf_index) + 1n, session_id));
   }
 });

@@ -12,8 +12,8 @@ use serde_json::json as value;
 
 use super::SignIn;
 use super::browser::{
-    accepts_json, read_form, redirect_error, refuse_fetch_ahead, respond_delivery, see_other, session_secrets,
-    set_transaction, transactions,
+    accepts_json, pointers_secrets, read_form, redirect_error, refuse_fetch_ahead, respond_delivery, see_other,
+    session_secrets, set_transaction, transactions,
 };
 use super::error::SignInEndpointError;
 use super::page::{self, Application, Frame};
@@ -57,8 +57,10 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
                 client_and_links = Some((Arc::clone(&client), sign_in.appearance.app_links(&client.client.id)));
             }
             let sessions = sessions.into_iter().map(str::to_owned).collect();
+            let pointers = if wants_json { Vec::new() } else { pointers_secrets(&sign_in, &request) };
+            let pointers = pointers.into_iter().map(str::to_owned).collect();
             let transactions = known.clone();
-            let origin = AuthorizationOrigin { source: Some(source), user_agent, transactions, sessions };
+            let origin = AuthorizationOrigin { source: Some(source), user_agent, transactions, sessions, pointers };
             sign_in.handle.authorize(&parameters, &origin).await.map_err(BeginError::Authorization)
         }
     };

@@ -220,6 +220,7 @@ impl BridgedSignIn {
                     id: &id,
                     party,
                     nonce: challenge.nonce,
+                    session: &asked.session,
                     created_at: bridge.clock.unix_seconds(),
                     expires_at: self.ends_at(),
                 }),
@@ -347,7 +348,7 @@ impl BridgedSignIn {
         // A client that knows the id can hand a message in; only the key shows that it saw the
         // code.
         let Ok(text) = self.connector.key.open(&message) else { return Judged::WithoutKey };
-        let read = BridgeAnswer::read(&text, self.asked.proof);
+        let read = BridgeAnswer::read(&text, self.asked.proof.kind(), &self.asked.session);
         // The proof may wait for the verifier, and then takes as little memory as it can.
         drop((message, text));
         match read {

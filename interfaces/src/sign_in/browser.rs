@@ -7,9 +7,10 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, ORIGIN, SET_COOKIE};
 use selfsame_actors::{
-    IssuedItem, NewTransaction, SessionCookie, SignInClient, SignInError, SignInHandle, TransactionId,
+    BrowserCookie, IssuedItem, NewTransaction, SignInClient, SignInError, SignInHandle, TransactionId,
 };
 use selfsame_protocol::sign_in::Parameters;
+use selfsame_protocol::sign_in::accounts::POINTERS_KEPT;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
 use selfsame_protocol::sign_in::transaction::{KEPT_AFTER_END, MOST_EXTENSIONS};
 use selfsame_protocol::time::RetryAfter;
@@ -194,6 +195,9 @@ const TRANSACTION_COOKIE: &str = "selfsame_transaction";
 /// The name of the cookie that holds a browser session's secret.
 const SESSION_COOKIE: &str = "selfsame_session";
 
+/// The name of the cookie that holds the secret of the accounts that a browser remembers.
+const POINTERS_COOKIE: &str = "selfsame_accounts";
+
 /// The prefix of cookies that only the host itself can set.
 const HOST_PREFIX: &str = "__Host-";
 
@@ -202,12 +206,45 @@ const HOST_PREFIX: &str = "__Host-";
 pub const MOST_TRANSACTIONS: usize = 16;
 
 /// The session cookie of a browser; of several, one whose session has a sign-in.
-pub async fn session_cookie(sign_in: &SignIn, request: &Request) -> Result<SessionCookie, SignInError> {
+pub async fn session_cookie(sign_in: &SignIn, request: &Request) -> Result<BrowserCookie, SignInError> {
     Ok(match live_session_secret(sign_in, request).await? {
-        None => SessionCookie::Missing,
-        Some(secret) if sign_in.has_host_cookies() => SessionCookie::HostOnly(secret.to_owned()),
-        Some(secret) => SessionCookie::Plain(secret.to_owned()),
+        None => BrowserCookie::Missing,
+        Some(secret) if sign_in.has_host_cookies() => BrowserCookie::HostOnly(secret.to_owned()),
+        Some(secret) => BrowserCookie::Plain(secret.to_owned()),
     })
+}
+
+/// The cookie of a browser's pointers; of several, one whose accounts are remembered.
+pub async fn pointers_cookie(sign_in: &SignIn, request: &Request) -> Result<BrowserCookie, SignInError> {
+    let secrets = pointers_secrets(sign_in, request);
+    let Some(first) = secrets.first() else { return Ok(BrowserCookie::Missing) };
+    sign_in.handle.await_given(IssuedItem::Pointers(first), Some(request.source())).await?;
+    let mut known = *first;
+    for secret in &secrets {
+        if sign_in.handle.remembers_accounts(secret)? {
+            known = secret;
+            break;
+        }
+    }
+    Ok(match sign_in.has_host_cookies() {
+        true => BrowserCookie::HostOnly(known.to_owned()),
+        false => BrowserCookie::Plain(known.to_owned()),
+    })
+}
+
+/// The secrets in the cookies of a browser's pointers.
+pub fn pointers_secrets<'r>(sign_in: &SignIn, request: &'r Request) -> Vec<&'r str> {
+    cookies_named(request, &pointers_name(sign_in))
+}
+
+/// Gives a browser the secret of its pointers, anew after each use.
+pub fn set_pointers(sign_in: &SignIn, response: &mut Response, secret: &str) {
+    set_cookie(sign_in, response, &pointers_name(sign_in), secret, POINTERS_KEPT);
+}
+
+/// Removes the cookie of a browser's pointers.
+pub fn remove_pointers(sign_in: &SignIn, response: &mut Response) {
+    set_cookie(sign_in, response, &pointers_name(sign_in), "", 0);
 }
 
 /// The secrets in the session cookies of a browser.
@@ -287,6 +324,11 @@ pub fn remove_surplus(sign_in: &SignIn, response: &mut Response, known: &[(Trans
 fn session_name(sign_in: &SignIn) -> String {
     let prefix = if sign_in.has_host_cookies() { HOST_PREFIX } else { "" };
     format!("{prefix}{SESSION_COOKIE}")
+}
+
+fn pointers_name(sign_in: &SignIn) -> String {
+    let prefix = if sign_in.has_host_cookies() { HOST_PREFIX } else { "" };
+    format!("{prefix}{POINTERS_COOKIE}")
 }
 
 fn transaction_name(sign_in: &SignIn, id: TransactionId) -> String {

@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use hyper::{Method, StatusCode};
-use selfsame_actors::{IssuedItem, SessionSignIn, SignInError};
+use selfsame_actors::{BrowserCookie, IssuedItem, SessionSignIn, SignInError};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::browser_session::{IdTokenHint, LogoutRequest};
 use selfsame_protocol::sign_in::response::ErrorBody;
@@ -20,8 +20,8 @@ use subtle::ConstantTimeEq;
 
 use super::SignIn;
 use super::browser::{
-    accepts_html, accepts_json, is_same_origin, live_session_secret, read_form, refuse_fetch_ahead, remove_session,
-    session_secrets,
+    accepts_html, accepts_json, is_same_origin, live_session_secret, pointers_cookie, pointers_secrets, read_form,
+    refuse_fetch_ahead, remove_pointers, remove_session, session_secrets,
 };
 use super::error::SignInEndpointError;
 use super::page::{self, Frame};
@@ -33,6 +33,9 @@ const CONFIRMATION: &str = "confirmation";
 
 /// The field of a form that ends the sign-in to one application alone.
 const APPLICATION: &str = "application";
+
+/// The field of a form that makes the browser forget its accounts: a confirmation of its own.
+const FORGET: &str = "forget";
 
 /// The parameters that the page's form repeats.
 const REPEATED: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
@@ -143,7 +146,31 @@ pub async fn session(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
 async fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
     let live = live_session(sign_in, request).await?;
     let (secret, sign_ins) = live.unwrap_or_default();
-    Ok(page::session(&sign_in.frame(request), &sign_ins, &confirmation(secret)))
+    let remembered = match pointers_cookie(sign_in, request).await? {
+        BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) => Some(secret),
+        BrowserCookie::Missing | BrowserCookie::Unwanted => None,
+    };
+    let is_known = |secret: &String| sign_in.handle.remembers_accounts(secret).unwrap_or_default();
+    let remembered = remembered.filter(is_known).map(|secret| forgetting(&secret));
+    Ok(page::session(&sign_in.frame(request), &sign_ins, &confirmation(secret), remembered.as_deref()))
+}
+
+/// Forgets the accounts of this browser, when a form of this service in this browser asks for it.
+async fn forget_accounts(sign_in: &SignIn, request: &Request, given: &str) -> Result<Response, SignInEndpointError> {
+    let is_right = |secret: &&str| bool::from(given.as_bytes().ct_eq(forgetting(secret).as_bytes()));
+    let secrets = pointers_secrets(sign_in, request);
+    let is_confirmed = is_same_origin(sign_in, request) && secrets.iter().any(is_right);
+    if !is_confirmed {
+        request.audit().outcome(AuditOutcome::Asked);
+        return render_session(sign_in, request).await;
+    }
+    for secret in secrets {
+        sign_in.handle.await_given(IssuedItem::Pointers(secret), Some(request.source())).await?;
+        sign_in.handle.forget_browser(secret).await?;
+    }
+    let mut response = render_session(sign_in, request).await?;
+    remove_pointers(sign_in, &mut response);
+    Ok(response)
 }
 
 /// End the session, or the sign-in to one application, from the buttons of that page
@@ -161,7 +188,10 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
     if let Some(limited) = charge(&sign_in, &request)? {
         return Ok(limited);
     }
-    let form = read_form(&mut request, &[CONFIRMATION, APPLICATION]).await?;
+    let form = read_form(&mut request, &[CONFIRMATION, APPLICATION, FORGET]).await?;
+    if let Some(given) = form.get(FORGET) {
+        return forget_accounts(&sign_in, &request, given).await;
+    }
     let Some((secret, sign_ins)) = live_session(&sign_in, &request).await? else {
         request.audit().outcome(AuditOutcome::NoSession);
         return render_session(&sign_in, &request).await;
@@ -210,8 +240,16 @@ fn is_confirmed(sign_in: &SignIn, request: &Request, form: &Parameters, secret: 
 /// The confirmation of a session: it can be computed from the session's secret, and does not reveal
 /// it.
 fn confirmation(secret: &str) -> String {
-    let hash = Sha256::new().chain_update("end of the browser session ").chain_update(secret).finalize();
-    URL_SAFE_NO_PAD.encode(hash)
+    derived("end of the browser session ", secret)
+}
+
+/// The same for the accounts that the browser remembers.
+fn forgetting(secret: &str) -> String {
+    derived("end of the browser's pointers ", secret)
+}
+
+fn derived(purpose: &str, secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::new().chain_update(purpose).chain_update(secret).finalize())
 }
 
 /// What the pages for a request have in common. The language is that of `ui_locales` (RP-Initiated

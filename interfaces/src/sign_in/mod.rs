@@ -110,6 +110,8 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(post.clone(), "/authorize/{transaction}/more-time", person::more_time)
         .route(post.clone(), "/authorize/{transaction}/new-code", person::new_code)
         .audited("sign_in_begun")
+        .route(post.clone(), "/authorize/{transaction}/another-person", person::another_person)
+        .audited("sign_in_begun")
         .route(get.clone(), "/connect", pages::connect)
         .route(get.clone(), "/sign-in.css", pages::style)
         .route(get.clone(), "/sign-in.js", |_, _| pages::script())
@@ -237,6 +239,7 @@ impl SignIn {
         person::complete,
         person::more_time,
         person::new_code,
+        person::another_person,
         token::token,
         token::introspect,
         token::revoke,

@@ -25,7 +25,9 @@ pub use others::{
     Asked, Shown, connect, form_post, incomplete_connector, session, sign_out, sign_out_error, sign_out_from_elsewhere,
     signed_out, unknown_connector,
 };
-pub use problems::{cannot_continue, error, failed, no_proof, not_found, too_many, unknown_code};
+pub use problems::{
+    Again, ask_to_remember, cannot_continue, error, failed, no_proof, not_found, too_many, unknown_code,
+};
 pub use short::{ShortPage, WalletOffer, elsewhere, short};
 pub use sign_in::{SignInPage, sign_in};
 pub use words::Words;
@@ -178,6 +180,7 @@ mod tests {
             extensions_left: 2,
             allows_cross_device: true,
             scans_in_app: true,
+            may_be_another_person: false,
         }
     }
 

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
 use selfsame_actors::{
-    CompletedTransaction, CompletionSecrets, IssuedItem, ProofRequest, SessionCookie, ShortId, SignInError,
-    TransactionId, TransactionState, TransactionView,
+    BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NewTransaction, ProofRequest, ShortId,
+    SignInError, TransactionId, TransactionState, TransactionView,
 };
 use selfsame_protocol::net::authority;
+use selfsame_protocol::sign_in::proof_request::AskedSession;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
 use serde_json::Value;
 use serde_json::json as value;
@@ -21,8 +22,9 @@ use super::appearance::AppLinks;
 use super::authorize::{to_sign_in, user_agent};
 use super::bridged::Offer;
 use super::browser::{
-    MOST_TRANSACTIONS, accepts_html, accepts_json, is_same_origin, refuse_fetch_ahead, remove_surplus,
-    respond_delivery, see_other, session_cookie, set_session, set_transaction, transaction_secrets, transactions,
+    MOST_TRANSACTIONS, accepts_html, accepts_json, is_same_origin, pointers_cookie, refuse_fetch_ahead, remove_surplus,
+    respond_delivery, see_other, session_cookie, set_pointers, set_session, set_transaction, transaction_secrets,
+    transactions,
 };
 use super::error::SignInEndpointError;
 use super::page::{self, Application, Frame, SignInPage, State, WalletOffer};
@@ -33,6 +35,10 @@ use crate::http::{AuditOutcome, Request, Response, json};
 
 /// The parameter with which the person goes on from the page about an authenticator's failure.
 const ONWARD: &str = "onward";
+
+/// The parameter with which the person says whether this browser is to remember the account: `yes`
+/// or `no`.
+const REMEMBER: &str = "remember";
 
 /// The parameter with the digits that the authenticator shows.
 const DIGITS: &str = "digits";
@@ -61,6 +67,11 @@ impl BrowserSignIn {
         Application::new(app_id, app_name, &self.links, &sign_in.handle.provider().issuer)
     }
 
+    /// Whether it asks for a proof of an account, and another person may answer in its place.
+    fn may_be_another_person(&self) -> bool {
+        matches!(self.view.asked.session, AskedSession::Existing(_)) && !self.view.expects_person
+    }
+
     fn state(&self, was_wrong: bool) -> State {
         match self.view.progress.state {
             TransactionState::Waiting => State::Waiting,
@@ -76,7 +87,7 @@ impl BrowserSignIn {
 
     /// The page of the sign-in.
     fn page(&self, sign_in: &SignIn, frame: &Frame<'_>, was_wrong: bool) -> Response {
-        let Self { id, view: TransactionView { asked, progress, short_id }, .. } = self;
+        let Self { id, view: TransactionView { asked, progress, short_id, .. }, .. } = self;
         let is_ours = matches!(sign_in.links.way(&asked.app_id, &sign_in.request_url(*id)), Way::Link(_));
         page::sign_in(
             frame,
@@ -91,6 +102,7 @@ impl BrowserSignIn {
                 extensions_left: progress.extensions_left,
                 allows_cross_device: asked.allows_cross_device,
                 scans_in_app: is_ours,
+                may_be_another_person: self.may_be_another_person(),
             },
         )
     }
@@ -272,14 +284,16 @@ async fn offer(
 /// Sends the browser back to the application. The same secret gets the same response again until
 /// the code in it was used or has expired, because browsers repeat a request whose answer was lost.
 /// When the authenticator gave no proof, a person is told why first, on a page that leads on with
-/// `onward`. Only a failed completion is counted against its source: there are no more successful
-/// ones than sign-ins, which are counted.
+/// `onward`. Where the application has accounts, a person whose proof came from another device is
+/// asked whether this browser is to remember the account, and goes on with `remember`. Only a
+/// failed completion is counted against its source: there are no more successful ones than
+/// sign-ins, which are counted.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("remember" = Option<String>, Query, pattern = "^(yes|no)$", description = "Whether this browser is to remember the account")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
-        (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields; or a page that says why the authenticator gave no proof", content((String = "text/html"), (PostedResponse = "application/json"))),
+        (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields; or a page that says why the authenticator gave no proof, or asks whether the browser is to remember the account", content((String = "text/html"), (PostedResponse = "application/json"))),
         (status = 303, description = "The response, at the redirect URI", headers(("Location" = String, description = "The redirect URI with the response"))),
         (status = 400, description = "Not answered yet, or `return` or `digits` is missing or wrong: `invalid_request`", content((ErrorBody = "application/json"), (String = "text/html"))),
         (status = 404, description = "No such sign-in is under way, a wrong secret, or completed before, and its code was used or has expired: `not_found`", content((ErrorBody = "application/json"), (String = "text/html"))),
@@ -312,23 +326,48 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
         let frame = sign_in.frame(request);
         let path = frame.path(request.path());
         let onward = format!("{path}{}{ONWARD}=1", if path.contains('?') { '&' } else { '?' });
-        return Ok(page::no_proof(&frame, failure, &onward));
+        let seen = BrowserSignIn::look_up(sign_in, request, id).await?;
+        let again = page::Again {
+            new_code: &frame.path(&format!("/authorize/{id}/new-code")),
+            another_person: seen
+                .may_be_another_person()
+                .then(|| frame.path(&format!("/authorize/{id}/another-person"))),
+        };
+        return Ok(page::no_proof(&frame, failure, &onward, &again));
     }
     let is_browser = transaction_secrets(sign_in, request, id).contains(&secret.as_str());
-    let session = match is_browser {
-        true => session_cookie(sign_in, request).await?,
-        false => SessionCookie::Unwanted,
-    };
     let (returned, digits) = (request.query_parameter(RETURN)?, request.query_parameter(DIGITS)?);
     let digits = digits.as_deref().map(str::trim);
     sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
     let shown = CompletionSecrets { return_secret: returned.as_deref(), digits };
-    let completed = sign_in.handle.complete(id, &secret, shown, &session).await?;
-    let CompletedTransaction { delivery, new_session, is_repeated } = completed;
+    let remember = request.query_parameter(REMEMBER)?;
+    let cookies = match is_browser {
+        true => BrowserCookies {
+            session: session_cookie(sign_in, request).await?,
+            pointers: pointers_cookie(sign_in, request).await?,
+            remembers: remember.as_deref() == Some("yes"),
+        },
+        false => BrowserCookies::NONE,
+    };
+    if is_browser
+        && accepts_html(request)
+        && remember.is_none()
+        && let Some(name) = sign_in.handle.asks_to_remember(id, &secret, shown, &cookies.pointers)?
+    {
+        request.audit().outcome(AuditOutcome::Asked);
+        let frame = sign_in.frame(request);
+        let path = frame.path(request.path());
+        let with_digits = digits.map(|digits| format!("{DIGITS}={digits}&")).unwrap_or_default();
+        let onward = format!("{path}{}{with_digits}{REMEMBER}=", if path.contains('?') { '&' } else { '?' });
+        return Ok(page::ask_to_remember(&frame, &name, &onward));
+    }
+    let completed = sign_in.handle.complete(id, &secret, shown, &cookies).await?;
+    let CompletedTransaction { delivery, new_session, pointers, is_repeated } = completed;
     let mut response = deliver(sign_in, request, delivery);
     // Cookies without the prefix `__Host-` may be another browser's.
-    if let Some(session) = new_session.filter(|_| is_browser && (!is_repeated || sign_in.has_host_cookies())) {
-        set_session(sign_in, &mut response, &session);
+    if is_browser && (!is_repeated || sign_in.has_host_cookies()) {
+        new_session.into_iter().for_each(|secret| set_session(sign_in, &mut response, &secret));
+        pointers.into_iter().for_each(|secret| set_pointers(sign_in, &mut response, &secret));
     }
     Ok(response)
 }
@@ -482,7 +521,7 @@ fn is_about_time(error: &SignInEndpointError) -> bool {
     error.rejection().is_some_and(is_about_time)
 }
 
-/// A new code for a sign-in that ended
+/// A new code for a sign-in that ended, or whose authenticator gave no proof
 ///
 /// Begins again with the same request of the application, in the browser that began it.
 #[utoipa::path(
@@ -503,16 +542,49 @@ pub async fn new_code(sign_in: Arc<SignIn>, request: Request) -> Result<Response
         let (source, user_agent) = (Some(request.source()), user_agent(&request));
         Ok(sign_in.handle.begin_again(id, &secret, source, user_agent.as_deref()).await?)
     };
-    let begun = match begun.await {
+    go_on_with(&sign_in, &request, begun.await).await
+}
+
+/// The same sign-in for another person
+///
+/// Begins again without the account that this browser remembers: whoever answers is signed in.
+#[utoipa::path(
+    post, path = "/authorize/{transaction}/another-person", tag = "sign-in", operation_id = "another_person",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "To a script (`Accept: application/json`): the page of the new sign-in", body = NewCode),
+        (status = 303, description = "To the page of the new sign-in, with its cookie", headers(("Location" = String, description = "The page"))),
+        (status = 400, description = "Another site sent the request, or the sign-in was answered: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn another_person(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    let begun = async {
+        let (id, secret) = form(&sign_in, &request).await?;
+        let (source, user_agent) = (Some(request.source()), user_agent(&request));
+        Ok(sign_in.handle.begin_for_another_person(id, &secret, source, user_agent.as_deref()).await?)
+    };
+    go_on_with(&sign_in, &request, begun.await).await
+}
+
+/// Sends a browser to the transaction that takes the place of its former one.
+async fn go_on_with(
+    sign_in: &SignIn,
+    request: &Request,
+    begun: Result<NewTransaction, SignInEndpointError>,
+) -> Result<Response, SignInEndpointError> {
+    let begun = match begun {
         Ok(begun) => begun,
-        Err(error) => return problem(&sign_in, &request, error, None, false).await,
+        Err(error) => return problem(sign_in, request, error, None, false).await,
     };
     request.audit().concerns(begun.id.to_string());
-    let frame = sign_in.frame(&request);
-    let mut response = match accepts_json(&request) {
+    let frame = sign_in.frame(request);
+    let mut response = match accepts_json(request) {
         true => json(StatusCode::OK, &value!({"location": frame.path(&format!("/authorize/{}", begun.id))})),
         false => to_sign_in(&frame, begun.id),
     };
-    set_transaction(&sign_in, &mut response, &begun, &transactions(&sign_in, &request));
+    set_transaction(sign_in, &mut response, &begun, &transactions(sign_in, request));
     Ok(response)
 }

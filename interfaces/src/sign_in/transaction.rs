@@ -87,13 +87,14 @@ async fn asked(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, Pr
 
 /// A transaction's proof request, as authenticators get it.
 fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> SignInRequest {
+    let (proof_type, session_id) = asked.session.members();
     SignInRequest {
         app_id: asked.app_id,
         app_name: asked.app_name,
         action: asked.action.to_owned(),
         signal: asked.signal,
         nonce: asked.nonce,
-        protocol_versions: vec![asked.proof.protocol_version().to_owned()],
+        protocol_versions: vec![asked.proof.kind().protocol_version().to_owned()],
         environment: asked.environment,
         scopes: asked.scopes.text(),
         expires_at: asked.expires_at,
@@ -101,6 +102,8 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
         redirect_host: authority(&asked.redirect_uri).to_owned(),
         initiator: asked.initiator,
         cross_device: if asked.allows_cross_device { CrossDevice::Allow } else { CrossDevice::Deny },
+        proof_type,
+        session_id,
     }
 }
 

@@ -14,7 +14,7 @@ use selfsame_protocol::verification::answer::{
     VERIFIED_AGAIN, VerificationErrorBody, VerificationResponse, VerificationResponse2,
 };
 use selfsame_protocol::verification::directory::{ActionKey, AdmissionError};
-use selfsame_protocol::verification::request::{Proofs, VerificationRequest, Version2Request};
+use selfsame_protocol::verification::request::{VerificationRequest, Version2Request};
 use serde_json::Value;
 
 use super::error::{Lookup, VerifyError};
@@ -26,10 +26,12 @@ use crate::http::{AuditNotes, AuditOutcome, Request, Response, json};
 
 /// Verify proofs
 ///
-/// The body is a legacy request (`protocol_version` 3.0), a uniqueness request (4.0), or a session
-/// request (4.0 with a `session_id`). The answer is 200 when at least one proof verified; `results`
-/// has an entry for each proof. A nullifier that was seen before for the same application, action
-/// and environment is also answered 200: the message says so, and `created_at` is the first time.
+/// The body is a legacy request (`protocol_version` 3.0), a uniqueness request (4.0), a session
+/// request (4.0 with a `session_id`), or a request with uniqueness proofs that are bound to a
+/// session (4.0 with a `session_id` and `proof_type` `uniqueness`). The answer is 200 when at least
+/// one proof verified; `results` has an entry for each proof. A nullifier that was seen before for
+/// the same application, action and environment is also answered 200: the message says so, and
+/// `created_at` is the first time.
 ///
 /// The server of an application can show its secret. The limits then count the application, and not
 /// the address that it relays strangers' proofs from.
@@ -39,6 +41,7 @@ use crate::http::{AuditNotes, AuditOutcome, Request, Response, json};
     request_body(content = RequestBody, examples(
         ("Legacy" = (value = json!({"protocol_version":"3.0","nonce":"0x1","action":"verify-user","environment":"staging","responses":[{"identifier":"orb","merkle_root":"0x05ef13d87fbc71b618d65906be465af463bfedff9561282901de2de9f78bc777","nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","proof":"[[\"0x1\",\"0x2\"],[[\"0x3\",\"0x4\"],[\"0x5\",\"0x6\"]],[\"0x7\",\"0x8\"]]","signal_hash":"0x00c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a4","max_age":604800}]}))),
         ("Uniqueness" = (value = json!({"protocol_version":"4.0","nonce":"0x1","action":"verify-user","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"nullifier":"0x2a","expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
+        ("Uniqueness bound to a session" = (value = json!({"protocol_version":"4.0","proof_type":"uniqueness","nonce":"0x1","action":"verify-user","session_id":"session_000000000000000000000000000000000000000000000000000000000000002a0100000000000000000000000000000000000000000000000000000000000000","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"nullifier":"0x2a","expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
         ("Session" = (value = json!({"protocol_version":"4.0","nonce":"0x1","session_id":"session_000000000000000000000000000000000000000000000000000000000000002a0100000000000000000000000000000000000000000000000000000000000000","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"session_nullifier":["0x2a","0x0200000000000000000000000000000000000000000000000000000000000007"],"expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
     )),
     responses(
@@ -59,19 +62,17 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let rp_id = rp_id?;
     caller.charge(&endpoint, &rp_id, asked.rp_signature, asked.proofs.count()).await?;
     let environment = asked.environment.name();
-    let (action, session_id) = match &asked.proofs {
-        Proofs::Legacy { action, .. } | Proofs::Uniqueness { action, .. } => (Some(action.clone()), None),
-        Proofs::Session { session_id, .. } => (None, Some(session_id.text.clone())),
-    };
+    let action = asked.proofs.action().map(str::to_owned);
+    let session_id = asked.proofs.session_id().map(|session_id| session_id.text.clone());
     let audit = request.audit();
     audit.concerns(rp_id.as_str());
     let verification = endpoint.verification.verify(Some(request.source()), &rp_id, asked, deadline).await?;
     tell(audit, &verification);
     let Verification { kind, results, nullifier, is_reuse, .. } = verification;
-    let message = match (&session_id, is_reuse) {
-        (Some(_), _) => SESSION_VERIFIED,
-        (None, false) => VERIFIED,
-        (None, true) => VERIFIED_AGAIN,
+    let message = match (&action, is_reuse) {
+        (None, _) => SESSION_VERIFIED,
+        (Some(_), false) => VERIFIED,
+        (Some(_), true) => VERIFIED_AGAIN,
     };
     let answer = VerificationResponse {
         success: true,

@@ -6,7 +6,7 @@
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
 
-/// A verification request, of one of three types. Unknown keys are ignored, and so are those whose
+/// A verification request, of one of four types. Unknown keys are ignored, and so are those whose
 /// value is null.
 #[derive(ToSchema)]
 #[schema(as = VerificationRequest)]
@@ -18,6 +18,10 @@ pub enum RequestBody {
     /// Uniqueness proofs: `protocol_version` 4.0 without a `session_id`.
     #[schema(title = "Uniqueness request")]
     Uniqueness(UniquenessRequest),
+    /// Uniqueness proofs that are bound to a session: `protocol_version` 4.0 with a `session_id`
+    /// and the `proof_type` `uniqueness`.
+    #[schema(title = "Bound uniqueness request")]
+    BoundUniqueness(BoundUniquenessRequest),
     /// Session proofs: `protocol_version` 4.0 with a `session_id` and without an `action`.
     #[schema(title = "Session request")]
     Session(SessionRequest),
@@ -190,6 +194,45 @@ pub struct UniquenessRequest {
     pub responses: Vec<UniquenessEntry>,
 }
 
+/// A request with uniqueness proofs that are bound to a session.
+#[derive(ToSchema)]
+pub struct BoundUniquenessRequest {
+    /// The protocol version of the proofs.
+    pub protocol_version: CurrentVersion,
+    /// The nonce, a public input of the proofs.
+    #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x1")]
+    pub nonce: String,
+    /// The action that the proofs are for, at most 2048 bytes; not that of sign-ins.
+    #[schema(min_length = 1, max_length = 2048, example = "verify-user")]
+    pub action: String,
+    /// The type of the proofs. Without it, a request with a session is one of session proofs.
+    pub proof_type: UniquenessType,
+    /// The session of every proof: its commitment, and a seed whose first byte is 01. Both are
+    /// below the modulus of BN254's scalar field.
+    #[schema(
+        pattern = "^session_([0-2][0-9a-fA-F]{63}|30[0-5][0-9a-fA-F]{61}|306[0-3][0-9a-fA-F]{60}|3064[0-4][0-9a-fA-F]{59})01[0-9a-fA-F]{62}$",
+        example = "session_000000000000000000000000000000000000000000000000000000000000002a0100000000000000000000000000000000000000000000000000000000000000"
+    )]
+    pub session_id: String,
+    /// At most 2048 bytes; neither kept nor shown: it is the sender's word.
+    #[schema(max_length = 2048, example = "Vote once")]
+    pub action_description: Option<String>,
+    /// The environment of the proofs; production by default. `sandbox` has the keys, roots and
+    /// records of staging.
+    pub environment: Option<EnvironmentName>,
+    /// The lowest protocol version that the application accepts; a lower `protocol_version` is
+    /// refused.
+    pub min_protocol_version: Option<AnyVersion>,
+    /// Whether the person's app completed a check of presence: the sender's word, which is
+    /// recorded. Any value but `true` counts as false.
+    pub user_presence_completed: Option<bool>,
+    /// The relying party's signature of the nonce and of what follows from the request.
+    pub rp_signature: Option<SignatureEntry>,
+    /// The proofs, one for each credential.
+    #[schema(min_items = 1, max_items = 16)]
+    pub responses: Vec<UniquenessEntry>,
+}
+
 /// A uniqueness proof.
 #[derive(ToSchema)]
 pub struct UniquenessEntry {
@@ -233,6 +276,8 @@ pub struct SessionRequest {
         example = "session_000000000000000000000000000000000000000000000000000000000000002a0100000000000000000000000000000000000000000000000000000000000000"
     )]
     pub session_id: String,
+    /// The type of the proofs, by either of its names.
+    pub proof_type: Option<SessionType>,
     /// A request with an action is of another type.
     #[schema(schema_with = nothing)]
     pub action: Option<()>,
@@ -294,6 +339,24 @@ pub enum CurrentVersion {
     /// Uniqueness and session proofs.
     #[serde(rename = "4.0")]
     Current,
+}
+
+/// The type of uniqueness proofs.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UniquenessType {
+    /// Uniqueness for the action.
+    Uniqueness,
+}
+
+/// The type of session proofs.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionType {
+    /// Proofs of a session.
+    Session,
+    /// The same, of a session that was made for the request.
+    CreateSession,
 }
 
 /// A protocol version.

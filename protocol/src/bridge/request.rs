@@ -136,6 +136,9 @@ pub enum Purpose {
     Uniqueness {
         /// The hash of the action.
         action: U256,
+        /// Whether the proof is bound to a new session as well. The relying party's signature does
+        /// not cover this.
+        binds_session: bool,
     },
     /// That a new session belongs to the person.
     NewSession,
@@ -214,7 +217,7 @@ impl BridgeRequest {
     /// action, or a proof of uniqueness of [`SIGN_IN_ACTION`] in any spelling.
     pub fn is_sign_in(&self) -> bool {
         let of_current = |asked: &CurrentAsked| match asked.purpose {
-            Purpose::Uniqueness { action } => action == hash_text(SIGN_IN_ACTION),
+            Purpose::Uniqueness { action, .. } => action == hash_text(SIGN_IN_ACTION),
             Purpose::NewSession | Purpose::Session { .. } => false,
         };
         (self.legacy.is_some() && self.action.is_empty()) || self.current.as_ref().is_some_and(of_current)
@@ -245,7 +248,7 @@ impl CurrentAsked {
     /// What the relying party has signed.
     pub fn signed(&self) -> SignedRequest {
         let action = match self.purpose {
-            Purpose::Uniqueness { action } => Some(action),
+            Purpose::Uniqueness { action, .. } => Some(action),
             Purpose::NewSession | Purpose::Session { .. } => None,
         };
         SignedRequest { nonce: self.nonce, created_at: self.created_at, expires_at: self.expires_at, action }
@@ -365,19 +368,14 @@ impl WireProofRequest {
     fn purpose(&self, text: &str) -> Result<Purpose, Rejection> {
         let proof_type = self.proof_type.as_deref().unwrap_or("uniqueness");
         match (proof_type, self.session_id.as_deref(), &self.action) {
-            ("uniqueness", None, Some(action)) => {
+            ("uniqueness", session @ (None | Some("create")), Some(action)) => {
                 let action = field_number("proof_request.action", action)?;
                 // The public client kit hashes the text as it is. A text of hex digits may also
                 // stand for the bytes that it writes, as it does for legacy proofs.
                 if action != hash_to_field(text.as_bytes()) && action != hash_text(text) {
                     return Err(malformed(format!("proof_request.action is not the hash of the action {text:?}")));
                 }
-                Ok(Purpose::Uniqueness { action })
-            }
-            ("uniqueness", Some("create"), Some(_)) => {
-                let reason =
-                    "the request asks for a proof of uniqueness with a new session, which this wallet cannot make";
-                Err(Rejection::new(RejectionCode::FeatureUnavailable, reason))
+                Ok(Purpose::Uniqueness { action, binds_session: session.is_some() })
             }
             // Client kit 4.2 creates a session with a type of its own.
             ("session", Some("create"), None) | ("create_session", None, None) => Ok(Purpose::NewSession),

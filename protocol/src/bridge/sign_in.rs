@@ -11,6 +11,7 @@ use crate::number::padded;
 use crate::signature::{SecretKey, SigningError};
 use crate::time::UnixSeconds;
 use crate::verification::identity::hash_text;
+use crate::verification::request::{AskedSession, ProofType};
 use crate::verification::rp_signature::{SignedRequest, signed_action};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 
@@ -27,7 +28,7 @@ pub struct BridgeSignIn<'a> {
     pub app_id: &'a str,
     /// What the person signs in to, for the person.
     pub description: &'a str,
-    /// Action that the proof has to be for; empty for a legacy proof.
+    /// Action that the proof has to be for; empty for a legacy proof and for one in a session.
     pub action: &'a str,
     /// The environment of the proof.
     pub environment: Environment,
@@ -55,6 +56,8 @@ pub struct AskedCurrent<'a> {
     pub party: &'a SigningParty,
     /// The nonce that the proof is bound to.
     pub nonce: U256,
+    /// The session that the proof has to do with.
+    pub session: &'a AskedSession,
     /// When the request is made.
     pub created_at: UnixSeconds,
     /// Until when it can be answered.
@@ -115,10 +118,15 @@ impl BridgeSignIn<'_> {
 
 impl AskedCurrent<'_> {
     fn to_proof_request(self, action: &str, signal: &str) -> Result<Value, SigningError> {
-        let Self { id, party, nonce, created_at, expires_at } = self;
+        let Self { id, party, nonce, session, created_at, expires_at } = self;
         let SigningParty { rp_id, key, credentials } = party;
-        let action = signed_action(action);
-        let signed = SignedRequest { nonce, created_at, expires_at, action: Some(action) };
+        let (proof_type, session_id) = session.members();
+        // A proof in a session is of no action, and its request is signed without one.
+        let action = match session {
+            AskedSession::Existing(_) => None,
+            AskedSession::None | AskedSession::New => Some(signed_action(action)),
+        };
+        let signed = SignedRequest { nonce, created_at, expires_at, action };
         let item = |RequestedCredential { identifier, issuer_schema_id }: &RequestedCredential| {
             json!({
                 "identifier": identifier,
@@ -132,13 +140,13 @@ impl AskedCurrent<'_> {
         let mut request = json!({
             "id": id,
             "version": 1,
-            "proof_type": "uniqueness",
+            "proof_type": proof_type.unwrap_or(ProofType::Uniqueness),
             "created_at": created_at,
             "expires_at": expires_at,
             "rp_id": rp_id,
             "oprf_key_id": format!("{:#018x}", rp_id.0),
-            "session_id": null,
-            "action": padded(&action.into()),
+            "session_id": session_id,
+            "action": action.map(|action| padded(&action.into())),
             "signature": key.sign(&signed.digest())?,
             "nonce": padded(&nonce.into()),
             "proof_requests": credentials.iter().map(item).collect::<Vec<_>>(),
@@ -194,12 +202,12 @@ pub enum AnswerError {
 }
 
 impl BridgeAnswer {
-    /// Reads a decrypted answer to a request for a proof of this kind. Where an authenticator gives
-    /// several proofs, the first one counts.
+    /// Reads a decrypted answer to a request for a proof of this kind, which has to do with this
+    /// session. Where an authenticator gives several proofs, the first one counts.
     ///
     /// # Errors
     /// An [`AnswerError`].
-    pub fn read(bytes: &[u8], kind: ProofKind) -> Result<Self, AnswerError> {
+    pub fn read(bytes: &[u8], kind: ProofKind, session: &AskedSession) -> Result<Self, AnswerError> {
         if bytes.len() > LONGEST_ANSWER {
             return Err(AnswerError::TooLong(bytes.len()));
         }
@@ -217,7 +225,11 @@ impl BridgeAnswer {
             ProofKind::Legacy => legacy_response(&answer)?,
             ProofKind::Current => current_response(inner)?,
         };
-        let body = json!({"protocol_version": kind.protocol_version(), "responses": [response]});
+        let mut body = json!({"protocol_version": kind.protocol_version(), "responses": [response]});
+        let session_id = inner.get("session_id").and_then(Value::as_str);
+        if let Some(session_id) = session_id.filter(|_| *session != AskedSession::None) {
+            body["session_id"] = session_id.into();
+        }
         let request_id = inner.get("id").and_then(Value::as_str).map(str::to_owned);
         Ok(Self::Proof { body, request_id })
     }
@@ -270,8 +282,15 @@ fn legacy_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
 
 /// What a sign-in reads of a current proof. Anything else that an authenticator sends is dropped:
 /// it would take memory while the proof waits for the verifier.
-const READ_OF_RESPONSES: [&str; 6] =
-    ["identifier", "issuer_schema_id", "nullifier", "proof", "expires_at_min", "credential_genesis_issued_at_min"];
+const READ_OF_RESPONSES: [&str; 7] = [
+    "identifier",
+    "issuer_schema_id",
+    "nullifier",
+    "session_nullifier",
+    "proof",
+    "expires_at_min",
+    "credential_genesis_issued_at_min",
+];
 
 /// The current proof of an answer, as the verification interface takes it.
 fn current_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
@@ -287,11 +306,15 @@ fn current_response(answer: &Map<String, Value>) -> Result<Value, AnswerError> {
     let words = of("proof").and_then(words);
     let nullifier = of("nullifier").and_then(|nullifier| nullifier.strip_prefix("nil_"));
     let nullifier = nullifier.map(|digits| format!("0x{digits}"));
+    let session_nullifier = of("session_nullifier").and_then(session_nullifier);
     if let Some(words) = words {
         response.insert("proof".to_owned(), words.into());
     }
     if let Some(nullifier) = nullifier {
         response.insert("nullifier".to_owned(), nullifier.into());
+    }
+    if let Some(numbers) = session_nullifier {
+        response.insert("session_nullifier".to_owned(), numbers.into());
     }
     Ok(response.into())
 }
@@ -305,6 +328,13 @@ fn first<'a>(list: &'a Value, name: &'static str) -> Result<&'a Map<String, Valu
 fn words(digits: &str) -> Option<Vec<String>> {
     let is_words = digits.len() == 5 * 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_words.then(|| (0..5).map(|word| format!("0x{}", &digits[word * 64..(word + 1) * 64])).collect())
+}
+
+/// The nullifier and the action of a session's proof, from `snil_` and their hex digits.
+fn session_nullifier(text: &str) -> Option<Vec<String>> {
+    let digits = text.strip_prefix("snil_").filter(|digits| digits.len() == 128 && digits.is_ascii())?;
+    let (nullifier, action) = digits.split_at(64);
+    Some([nullifier, action].map(|digits| format!("0x{digits}")).to_vec())
 }
 
 impl Level {
@@ -325,8 +355,13 @@ mod tests {
     use super::*;
     use crate::bridge::request::{BridgeRequest, LegacyAsked, Purpose};
     use crate::verification::identity::hash_to_field;
+    use crate::verification::request::SessionId;
 
     const SIGNAL: &str = "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e";
+
+    const LEGACY: (ProofKind, AskedSession) = (ProofKind::Legacy, AskedSession::None);
+    const CURRENT: (ProofKind, AskedSession) = (ProofKind::Current, AskedSession::None);
+    const ACCOUNT: (ProofKind, AskedSession) = (ProofKind::Current, AskedSession::New);
 
     fn party(names: &[(&str, u64)]) -> SigningParty {
         let credential = |(identifier, issuer_schema_id): &(&str, u64)| RequestedCredential {
@@ -342,7 +377,10 @@ mod tests {
 
     fn sign_in(asked: AskedProof<'_>) -> BridgeSignIn<'_> {
         let (app_id, description) = ("app_staging_1", "Sign in to Example");
-        let action = if matches!(asked, AskedProof::Legacy(_)) { "" } else { "sign-in" };
+        let action = match asked {
+            AskedProof::Legacy(_) | AskedProof::Current(AskedCurrent { session: AskedSession::Existing(_), .. }) => "",
+            AskedProof::Current(_) => "sign-in",
+        };
         BridgeSignIn { app_id, description, action, environment: Environment::Staging, signal: SIGNAL, asked }
     }
 
@@ -364,14 +402,26 @@ mod tests {
 
     #[test]
     fn wallets_read_a_sign_in_with_a_current_proof_that_the_relying_party_has_signed() {
-        for names in [&[("proof_of_human", 1)][..], &[("proof_of_human", 1), ("passport", 9303)]] {
+        let id = SessionId { text: format!("session_{:064x}01{:062x}", 7, 0), commitment: U256::from(7) };
+        let action = hash_to_field(b"sign-in");
+        let uniqueness = |binds_session| Purpose::Uniqueness { action, binds_session };
+        let asked_sessions = [
+            (AskedSession::None, uniqueness(false)),
+            (AskedSession::New, uniqueness(true)),
+            (AskedSession::Existing(id.clone()), Purpose::Session { id: id.text }),
+        ];
+        let names = [&[("proof_of_human", 1)][..], &[("proof_of_human", 1), ("passport", 9303)]];
+        for (names, (session, purpose)) in
+            names.into_iter().flat_map(|names| asked_sessions.iter().map(move |asked| (names, asked)))
+        {
             let party = party(names);
             let (created_at, expires_at) = (UnixSeconds(1_800_000_000), UnixSeconds(1_800_000_300));
-            let asked = AskedCurrent { id: "1b9f", party: &party, nonce: U256::from(42), created_at, expires_at };
+            let asked =
+                AskedCurrent { id: "1b9f", party: &party, nonce: U256::from(42), session, created_at, expires_at };
             let request = read(&sign_in(AskedProof::Current(asked)));
             assert_eq!(request.legacy, None);
             let current = request.current.expect("a current proof");
-            assert_eq!(current.purpose, Purpose::Uniqueness { action: hash_to_field(b"sign-in") });
+            assert_eq!(current.purpose, *purpose);
             assert_eq!(current.signed().signer(&current.signature), Ok(party.key.address()));
             assert_eq!((current.rp_id, current.nonce), (party.rp_id, U256::from(42)));
             assert_eq!(current.items.len(), names.len());
@@ -408,6 +458,19 @@ mod tests {
         let words: Vec<_> = (1..=5).map(|word| format!("0x{word:064x}")).collect();
         let current_proof =
             json!({"protocol_version": "4.0", "responses": [item(json!(words), &format!("0x{:064x}", 9))]});
+        // Where accounts are asked for, the session of an answer counts, and nowhere else.
+        let mut bound = current.clone();
+        bound["session_id"] = json!("session_1");
+        let mut bound_proof = current_proof.clone();
+        bound_proof["session_id"] = json!("session_1");
+        let mut session = bound.clone();
+        let item = session["responses"][0].as_object_mut().expect("an object");
+        item.remove("nullifier");
+        item.insert("session_nullifier".to_owned(), format!("snil_{:064x}{:064x}", 3, 4).into());
+        let mut session_proof = bound_proof.clone();
+        let item = session_proof["responses"][0].as_object_mut().expect("an object");
+        item.remove("nullifier");
+        item.insert("session_nullifier".to_owned(), json!([format!("0x{:064x}", 3), format!("0x{:064x}", 4)]));
         let refusal = |code: &str| BridgeAnswer::Refusal { code: code.to_owned() };
         let failed = |code: &str| json!({"id": "x", "version": 1, "error": code, "responses": []});
         let proof = |body: &Value, id: Option<&str>| BridgeAnswer::Proof {
@@ -416,21 +479,26 @@ mod tests {
         };
         #[rustfmt::skip]
         let table = [
-            (ProofKind::Legacy, legacy.clone(), proof(&legacy_proof, None)),
-            (ProofKind::Legacy, json!({"legacy_responses": [legacy, {}]}), proof(&legacy_proof, None)),
-            (ProofKind::Legacy, json!({"error_code": "verification_rejected"}), refusal("verification_rejected")),
-            (ProofKind::Legacy, failed("user_rejected"), refusal("user_rejected")),
-            (ProofKind::Current, current.clone(), proof(&current_proof, Some("x"))),
-            (ProofKind::Current, json!({"proof_response": current}), proof(&current_proof, Some("x"))),
-            (ProofKind::Current, padded, proof(&current_proof, Some("x"))),
-            (ProofKind::Current, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
-            (ProofKind::Current, json!({"error_code": "user_rejected", "error": "x"}), refusal("user_rejected")),
-            (ProofKind::Current, failed("nullifier_replay"), refusal("nullifier_replay")),
-            (ProofKind::Current, json!({"proof_response": failed("nullifier_replay")}), refusal("nullifier_replay")),
-            (ProofKind::Current, json!({"error": null, "proof_response": current}), proof(&current_proof, Some("x"))),
+            (LEGACY, legacy.clone(), proof(&legacy_proof, None)),
+            (LEGACY, json!({"legacy_responses": [legacy, {}]}), proof(&legacy_proof, None)),
+            (LEGACY, json!({"error_code": "verification_rejected"}), refusal("verification_rejected")),
+            (LEGACY, failed("user_rejected"), refusal("user_rejected")),
+            (CURRENT, current.clone(), proof(&current_proof, Some("x"))),
+            (CURRENT, json!({"proof_response": current}), proof(&current_proof, Some("x"))),
+            (CURRENT, bound.clone(), proof(&current_proof, Some("x"))),
+            (ACCOUNT, bound, proof(&bound_proof, Some("x"))),
+            (ACCOUNT, current.clone(), proof(&current_proof, Some("x"))),
+            (ACCOUNT, session, proof(&session_proof, Some("x"))),
+            (CURRENT, padded, proof(&current_proof, Some("x"))),
+            (CURRENT, json!({"error_code": "user_rejected"}), refusal("user_rejected")),
+            (CURRENT, json!({"error_code": "user_rejected", "error": "x"}), refusal("user_rejected")),
+            (CURRENT, failed("nullifier_replay"), refusal("nullifier_replay")),
+            (CURRENT, json!({"proof_response": failed("nullifier_replay")}), refusal("nullifier_replay")),
+            (CURRENT, json!({"error": null, "proof_response": current}), proof(&current_proof, Some("x"))),
         ];
-        for (kind, answer, expected) in table {
-            assert_eq!(BridgeAnswer::read(answer.to_string().as_bytes(), kind), Ok(expected), "{answer}");
+        for ((kind, session), answer, expected) in table {
+            let read = BridgeAnswer::read(answer.to_string().as_bytes(), kind, &session);
+            assert_eq!(read, Ok(expected), "{answer}");
         }
     }
 
@@ -439,23 +507,23 @@ mod tests {
         let long = format!("{{{}}}", " ".repeat(LONGEST_ANSWER));
         #[rustfmt::skip]
         let table = [
-            (ProofKind::Legacy, "", "it is not a JSON object"),
-            (ProofKind::Legacy, "[]", "it is not a JSON object"),
-            (ProofKind::Legacy, long.as_str(), "65538 bytes, more than 65536"),
-            (ProofKind::Legacy, r#"{"error_code":1}"#, "error_code must be a text"),
-            (ProofKind::Current, r#"{"proof_response":{"error":1}}"#, "error must be a text"),
-            (ProofKind::Legacy, r#"{"app_id":"app_a","verification_level":"orb"}"#, "it is a request"),
-            (ProofKind::Legacy, r#"{"verification_level":"orb"}"#, "merkle_root must be there"),
-            (ProofKind::Current, r#"{"responses":[{}]}"#, "proof must be there"),
-            (ProofKind::Legacy, "{}", "verification_level must be orb"),
-            (ProofKind::Legacy, r#"{"verification_level":"iris"}"#, "verification_level must be orb"),
-            (ProofKind::Legacy, r#"{"legacy_responses":[]}"#, "legacy_responses must be a list with an object"),
-            (ProofKind::Current, "{}", "responses must be a list of proofs"),
-            (ProofKind::Current, r#"{"responses":{}}"#, "responses must be a list with an object"),
-            (ProofKind::Current, r#"{"proof_response":{"responses":[1]}}"#, "responses must be a list with an object"),
+            (LEGACY, "", "it is not a JSON object"),
+            (LEGACY, "[]", "it is not a JSON object"),
+            (LEGACY, long.as_str(), "65538 bytes, more than 65536"),
+            (LEGACY, r#"{"error_code":1}"#, "error_code must be a text"),
+            (CURRENT, r#"{"proof_response":{"error":1}}"#, "error must be a text"),
+            (LEGACY, r#"{"app_id":"app_a","verification_level":"orb"}"#, "it is a request"),
+            (LEGACY, r#"{"verification_level":"orb"}"#, "merkle_root must be there"),
+            (CURRENT, r#"{"responses":[{}]}"#, "proof must be there"),
+            (LEGACY, "{}", "verification_level must be orb"),
+            (LEGACY, r#"{"verification_level":"iris"}"#, "verification_level must be orb"),
+            (LEGACY, r#"{"legacy_responses":[]}"#, "legacy_responses must be a list with an object"),
+            (CURRENT, "{}", "responses must be a list of proofs"),
+            (CURRENT, r#"{"responses":{}}"#, "responses must be a list with an object"),
+            (CURRENT, r#"{"proof_response":{"responses":[1]}}"#, "responses must be a list with an object"),
         ];
-        for (kind, answer, expected) in table {
-            let error = BridgeAnswer::read(answer.as_bytes(), kind).expect_err(expected).to_string();
+        for ((kind, session), answer, expected) in table {
+            let error = BridgeAnswer::read(answer.as_bytes(), kind, &session).expect_err(expected).to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -465,11 +533,18 @@ mod tests {
     fn a_request_is_never_an_answer() {
         let party = party(&[("passport", 9303)]);
         let (created_at, expires_at) = (UnixSeconds(1_800_000_000), UnixSeconds(1_800_000_300));
-        let current = AskedCurrent { id: "1b9f", party: &party, nonce: U256::from(42), created_at, expires_at };
+        let current = AskedCurrent {
+            id: "1b9f",
+            party: &party,
+            nonce: U256::from(42),
+            session: &AskedSession::None,
+            created_at,
+            expires_at,
+        };
         for asked in [AskedProof::Legacy(Level::Device), AskedProof::Current(current)] {
             let text = sign_in(asked).to_request().expect("a request").to_string();
-            for kind in [ProofKind::Legacy, ProofKind::Current] {
-                assert_eq!(BridgeAnswer::read(text.as_bytes(), kind), Err(AnswerError::IsRequest));
+            for (kind, session) in [LEGACY, CURRENT, ACCOUNT] {
+                assert_eq!(BridgeAnswer::read(text.as_bytes(), kind, &session), Err(AnswerError::IsRequest));
             }
         }
     }

@@ -79,7 +79,7 @@ pub struct VerificationData<'a> {
     pub protocol_version: &'static str,
     /// The action's text; `null` for a session.
     pub action: Option<&'a str>,
-    /// The session's id; `null` when the request was for an action.
+    /// The session's id; `null` when the request named none.
     pub session_id: Option<&'a str>,
     /// The nonce that the proofs bind; `null` for proofs of version 3.0, which bind none.
     pub nonce: Option<String>,

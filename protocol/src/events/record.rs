@@ -28,7 +28,7 @@ pub struct VerificationEvent {
     pub kind: ProofKind,
     /// The action's text; empty for a session.
     pub action: String,
-    /// The session's id; empty when the request was for an action.
+    /// The session's id; empty when the request named none.
     pub session_id: String,
     /// The nonce that the proofs bind; `None` for legacy proofs.
     pub nonce: Option<U256>,

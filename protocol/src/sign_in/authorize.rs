@@ -144,6 +144,8 @@ pub struct AuthorizationRequest {
     pub code_challenge: Option<String>,
     /// `prompt=none`: the provider answers without asking the person, or with `login_required`.
     pub is_silent: bool,
+    /// `prompt=select_account`: the person is asked without an account that the browser remembers.
+    pub selects_account: bool,
     /// `prompt=login`, `consent` or `select_account`: the provider asks the person even when the
     /// browser session has a sign-in that would answer the request. Also set for a public client
     /// at a loopback redirect URI, because any program of the device can pose as that client (RFC
@@ -300,6 +302,7 @@ impl AuthorizationRequest {
             nonce,
             code_challenge,
             is_silent,
+            selects_account: prompts.contains(&"select_account"),
             is_fresh,
             max_age,
             id_token_hint: parameters.get("id_token_hint").map(str::to_owned),

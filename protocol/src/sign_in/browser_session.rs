@@ -22,8 +22,8 @@ use crate::encoding::{DecodeError, Encoding, encode};
 /// What the key is for ([`seal_for_holder`]).
 const PURPOSE: &[u8] = b"selfsame browser session";
 
-/// The length of an encrypted session is a multiple of this number of bytes: its exact length would
-/// tell how many applications it has, and how long their names are.
+/// The length of an encrypted session, or of pointers, is a multiple of this number of bytes: its
+/// exact length would tell how many applications it has, and how long their names are.
 const PADDING: usize = 512;
 
 /// A browser's session as it is stored.
@@ -49,11 +49,7 @@ impl SealedSession {
     /// # Errors
     /// [`SealError`].
     pub fn seal(session: &BrowserSession, secret: &str, nonce: [u8; 12]) -> Result<Self, SealError> {
-        let mut text = Zeroizing::new(encode(session));
-        let padded = text.len().next_multiple_of(PADDING);
-        text.resize(padded, 0);
-        let ciphertext = seal_for_holder(PURPOSE, secret, nonce, text.to_vec())?;
-        Ok(Self { nonce, ciphertext })
+        Ok(Self { nonce, ciphertext: seal_padded(PURPOSE, session, secret, nonce)? })
     }
 
     /// Decrypts the session with the secret that it was encrypted for.
@@ -61,12 +57,42 @@ impl SealedSession {
     /// # Errors
     /// The session is another secret's, or was changed, or is not the encoding of a session.
     pub fn open(&self, secret: &str) -> Result<BrowserSession, DecodeError> {
-        let text = open_for_holder(PURPOSE, secret, self.nonce, &self.ciphertext)?;
-        let mut rest = text.as_slice();
-        let session = BrowserSession::decode(&mut rest)?;
-        let is_padding = rest.len() < PADDING && rest.iter().all(|byte| *byte == 0);
-        if is_padding { Ok(session) } else { Err(DecodeError::LeftOver(rest.len())) }
+        open_padded(PURPOSE, secret, self.nonce, &self.ciphertext)
     }
+}
+
+/// Encrypts a value for the holder of `secret`, so that the length tells little of it
+/// ([`seal_for_holder`]).
+///
+/// # Errors
+/// [`SealError`].
+pub(super) fn seal_padded(
+    purpose: &[u8],
+    value: &impl Encoding,
+    secret: &str,
+    nonce: [u8; 12],
+) -> Result<Vec<u8>, SealError> {
+    let mut text = Zeroizing::new(encode(value));
+    let padded = text.len().next_multiple_of(PADDING);
+    text.resize(padded, 0);
+    seal_for_holder(purpose, secret, nonce, text.to_vec())
+}
+
+/// Decrypts what [`seal_padded`] encrypted.
+///
+/// # Errors
+/// It is another secret's, or was changed, or is not the encoding of such a value.
+pub(super) fn open_padded<T: Encoding>(
+    purpose: &[u8],
+    secret: &str,
+    nonce: [u8; 12],
+    ciphertext: &[u8],
+) -> Result<T, DecodeError> {
+    let text = open_for_holder(purpose, secret, nonce, ciphertext)?;
+    let mut rest = text.as_slice();
+    let value = T::decode(&mut rest)?;
+    let is_padding = rest.len() < PADDING && rest.iter().all(|byte| *byte == 0);
+    if is_padding { Ok(value) } else { Err(DecodeError::LeftOver(rest.len())) }
 }
 
 /// Encrypts a text for the holder of `secret`, who alone can read it. `purpose` is what the text
@@ -246,24 +272,24 @@ mod tests {
 
     mod holder {
         use super::super::super::claims::{Person, Scopes, VerificationLevel};
+        use super::super::super::proof_request::SignInProof;
         use super::super::super::records::{ClientSession, MOST_SIGN_INS};
         use super::super::super::response::ResponseType;
         use super::super::*;
-        use crate::U256;
         use crate::encoding::decode;
-        use crate::ids::Nullifier;
         use crate::time::UnixSeconds;
-        use crate::verification::{Environment, ProofKind};
+        use crate::verification::Environment;
+        use crate::{B256, U256};
 
         const NONCE: [u8; 12] = [7; 12];
 
         fn session(clients: usize) -> BrowserSession {
             let client = |number: usize| ClientSession {
                 client_id: format!("app_staging_{number:032x}"),
-                proof: ProofKind::Legacy,
+                proof: SignInProof::Legacy,
                 environment: Environment::Staging,
                 person: Person {
-                    nullifier: Nullifier(U256::from(0xfeed_0000 + number)),
+                    subject: B256::from(U256::from(0xfeed_0000 + number)),
                     level: VerificationLevel::Orb,
                     auth_time: UnixSeconds(1_700_000_000),
                 },

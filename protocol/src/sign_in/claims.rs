@@ -3,10 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::encoding::{DecodeError, Encoding};
-use crate::ids::Nullifier;
 use crate::net::authority;
 use crate::time::UnixSeconds;
-use crate::{encode_enum, encode_fields};
+use crate::{B256, encode_enum, encode_fields};
 
 /// The supported scopes of a request besides `openid`, which every valid request has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -90,15 +89,16 @@ encode_enum!(VerificationLevel { Device = 0, Orb = 1 } of "a verification level"
 /// A person who signed in to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Person {
-    /// The verified nullifier. It is pairwise, because it depends on the application.
-    pub nullifier: Nullifier,
+    /// The subject, which is another one at each application: that of the person's account, and
+    /// where sign-in makes no accounts the nullifier of the accepted proof.
+    pub subject: B256,
     /// The level of the accepted proof, by its identifier.
     pub level: VerificationLevel,
     /// When the proof was accepted.
     pub auth_time: UnixSeconds,
 }
 
-encode_fields!(Person { nullifier, level, auth_time });
+encode_fields!(Person { subject, level, auth_time });
 
 impl Person {
     /// Whether the sign-in of this person has ended, when the operator has ended all sign-ins whose
@@ -109,7 +109,7 @@ impl Person {
 
     /// The subject: `0x` and 64 lower-case hex digits.
     pub fn subject(&self) -> String {
-        self.nullifier.to_text()
+        format!("{:#x}", self.subject)
     }
 }
 

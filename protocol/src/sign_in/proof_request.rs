@@ -11,7 +11,9 @@ use utoipa::ToSchema;
 use super::response::{ErrorKind, SignInRejection};
 use crate::net::network_text;
 use crate::time::UnixSeconds;
-use crate::verification::Environment;
+use crate::verification::{Environment, ProofKind};
+
+pub use crate::verification::request::{AskedSession, ProofType};
 use crate::{U256, encode_enum, encode_fields};
 
 /// The header `typ` of a signed proof request. Tokens have other types, so neither can stand for
@@ -58,6 +60,15 @@ pub struct SignInRequest {
     pub initiator: Initiator,
     /// Whether the proof may come from another device than the browser's.
     pub cross_device: CrossDevice,
+    /// Type of the current proof; absent for a legacy proof, and for uniqueness that is bound to no
+    /// session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof_type: Option<ProofType>,
+    /// With `proof_type`: `create` for uniqueness that is bound to a new session, or the id of the
+    /// session that has to be proved; then `action` is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "create")]
+    pub session_id: Option<String>,
 }
 
 encode_fields!(SignInRequest {
@@ -73,8 +84,44 @@ encode_fields!(SignInRequest {
     answer_url,
     redirect_host,
     initiator,
-    cross_device
+    cross_device,
+    proof_type,
+    session_id
 });
+
+/// What a sign-in of an application asks for: the setting `proof`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum SignInProof {
+    /// Current proofs that belong to an account: one of uniqueness at the first visit, which is
+    /// bound to a session, and then proofs in that session.
+    Account,
+    /// A legacy proof each time; the subject is its nullifier.
+    #[default]
+    Legacy,
+    /// A current proof of uniqueness each time; the subject is its nullifier.
+    Current,
+}
+
+encode_enum!(SignInProof { Legacy = 0, Current = 1, Account = 2 } of "a proof of sign-in");
+
+impl SignInProof {
+    /// The kind of proof.
+    pub fn kind(self) -> ProofKind {
+        match self {
+            Self::Legacy => ProofKind::Legacy,
+            Self::Account | Self::Current => ProofKind::Current,
+        }
+    }
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
 
 impl SignInRequest {
     /// Whether a legacy proof is asked for.
@@ -201,6 +248,9 @@ pub enum WalletFailure {
     NoLegacyProof,
     /// The wallet has no credential that the application accepts.
     CredentialUnavailable,
+    /// The wallet gave a proof of uniqueness that is bound to no session, where one was asked for
+    /// that is: it does not give it again for a time, and no account could be made with it.
+    UnboundProof,
     /// Anything else: the wallet, or the nodes behind it, failed.
     Broken,
 }
@@ -211,12 +261,19 @@ encode_enum!(WalletFailure {
     NoLegacyProof = 2,
     CredentialUnavailable = 3,
     Broken = 4,
+    UnboundProof = 5,
 } of "a failure of a wallet");
 
 impl WalletFailure {
     /// All failures.
-    pub const ALL: [Self; 5] =
-        [Self::NullifierReplayed, Self::NoCurrentProof, Self::NoLegacyProof, Self::CredentialUnavailable, Self::Broken];
+    pub const ALL: [Self; 6] = [
+        Self::NullifierReplayed,
+        Self::NoCurrentProof,
+        Self::NoLegacyProof,
+        Self::CredentialUnavailable,
+        Self::UnboundProof,
+        Self::Broken,
+    ];
 
     /// What an error code of a wallet says.
     pub fn of_code(code: &str) -> Self {
@@ -236,6 +293,7 @@ impl WalletFailure {
             Self::NoCurrentProof => "current_proof_not_available",
             Self::NoLegacyProof => "legacy_proof_not_available",
             Self::CredentialUnavailable => "credential_unavailable",
+            Self::UnboundProof => "proof_not_bound_to_a_session",
             Self::Broken => "something_broke",
         }
     }
@@ -261,6 +319,9 @@ impl WalletFailure {
             Self::NoLegacyProof => "the authenticator cannot make a legacy proof (world_id_3_not_available)",
             Self::CredentialUnavailable => {
                 "the authenticator has no credential that is accepted (credential_unavailable)"
+            }
+            Self::UnboundProof => {
+                "the authenticator gave a proof that is bound to no session, and gives none again for a time"
             }
             Self::Broken => "the authenticator failed",
         }
@@ -304,6 +365,8 @@ mod tests {
             redirect_host: "app.example".to_owned(),
             initiator: Initiator::default(),
             cross_device: CrossDevice::Deny,
+            proof_type: None,
+            session_id: None,
         };
         let members = json!({
             "app_id": "app_a", "app_name": "An application", "action": "", "signal": "0x01", "nonce": "0xff",
@@ -376,7 +439,7 @@ mod tests {
             let names: std::collections::HashSet<_> = WalletFailure::ALL.iter().map(|failure| failure.name()).collect();
             let descriptions: std::collections::HashSet<_> =
                 WalletFailure::ALL.iter().map(|failure| failure.description()).collect();
-            assert_eq!((names.len(), descriptions.len()), (5, 5));
+            assert_eq!((names.len(), descriptions.len()), (6, 6));
         }
     }
 }

@@ -3,10 +3,11 @@
 use super::authorize::AuthorizationRequest;
 use super::claims::{Person, Scopes};
 use super::discovery::SigningAlgorithm;
+use super::proof_request::SignInProof;
 use super::response::ResponseType;
 use crate::encoding::{DecodeError, Encoding};
 use crate::time::{LONGEST_CLOCK_STEP, UnixSeconds};
-use crate::verification::{Environment, ProofKind};
+use crate::verification::Environment;
 use crate::{B256, encode_enum, encode_fields};
 
 /// An authorization code.
@@ -112,8 +113,8 @@ encode_fields!(BrowserSession { clients } version 1 of "browser session");
 pub struct ClientSession {
     /// The client that the person signed in to.
     pub client_id: String,
-    /// The kind of proof: the two kinds give different subjects.
-    pub proof: ProofKind,
+    /// What was asked for: each way gives other subjects.
+    pub proof: SignInProof,
     /// The environment of the proof.
     pub environment: Environment,
     /// The person who signed in.
@@ -145,7 +146,7 @@ impl ClientSession {
     /// Whether two sign-ins are of the same person at the same client. Another kind of proof gives
     /// another subject, so it counts as another person.
     fn is_same_person(&self, other: &Self) -> bool {
-        let parts = |session: &Self| (session.proof, session.environment, session.person.nullifier);
+        let parts = |session: &Self| (session.proof, session.environment, session.person.subject);
         self.client_id == other.client_id && parts(self) == parts(other)
     }
 
@@ -159,7 +160,7 @@ impl BrowserSession {
     pub fn of<'s>(
         &'s self,
         client_id: &'s str,
-        proof: ProofKind,
+        proof: SignInProof,
         environment: Environment,
     ) -> impl Iterator<Item = &'s ClientSession> {
         let sessions = self.clients.iter().filter(move |session| session.client_id == client_id);

@@ -2,9 +2,8 @@ use super::claims::{IdToken, Person, Provider, Scopes, VerificationLevel};
 use super::discovery::Discovery;
 use super::response::{Delivery, ErrorKind, Target};
 use super::*;
-use crate::U256;
-use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
+use crate::{B256, U256};
 
 const CALLBACK: &str = "https://app.example/callback?x=1";
 const LOCAL: &str = "http://127.0.0.1:3000/callback";
@@ -316,7 +315,7 @@ fn provider(issuer: &str) -> Provider {
 #[test]
 fn claims_follow_the_scopes_and_the_verification_level() {
     let person =
-        Person { nullifier: Nullifier(U256::from(0xabc)), level: VerificationLevel::Orb, auth_time: UnixSeconds(1000) };
+        Person { subject: B256::from(U256::from(0xabc)), level: VerificationLevel::Orb, auth_time: UnixSeconds(1000) };
     let subject = format!("0x{}abc", "0".repeat(61));
     assert_eq!(person.subject(), subject);
     let provider = provider("https://id.example:8443/x");

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
+use super::accounts::AskedAccount;
 use super::authorize::KeptRequest;
 use super::browser_session::{SealError, open_for_holder, seal_for_holder};
 use super::claims::Person;
@@ -48,6 +49,9 @@ pub struct Transaction {
     pub challenge_seed: B256,
     /// How many challenges were given out.
     pub challenges: u8,
+    /// The account that the person is asked to prove, where a pointer led to one; `None` where
+    /// any person may answer.
+    pub account: Option<AskedAccount>,
     /// What began the sign-in.
     pub initiator: Initiator,
     /// End of the time in which it takes an answer, exclusive. It can still be completed then, when
@@ -74,7 +78,7 @@ pub struct Transaction {
     pub response: Option<SealedResponse>,
 }
 
-encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, initiator, ends_at, extensions, opened_at, opened, refused, answer, return_hash, digits, response } version 2 of "transaction");
+encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, initiator, ends_at, extensions, opened_at, opened, refused, answer, return_hash, digits, response } version 3 of "transaction");
 
 /// The longest record of a transaction, in bytes, for an application whose redirect URI, name and
 /// host have at most 512 bytes together: `state` and `nonce` are as long as they may be, an
@@ -330,6 +334,13 @@ impl Transaction {
         can_be.then(|| Self { ends_at, extensions: self.extensions + 1, ..self.clone() })
     }
 
+    /// The transaction after it ended without an answer that counts: its browser goes on with
+    /// another one.
+    pub fn ended(&self, now: UnixSeconds) -> Self {
+        let (ends_at, extensions) = (self.ends_at.min(now), MOST_EXTENSIONS);
+        Self { answer: None, digits: None, return_hash: None, ends_at, extensions, ..self.clone() }
+    }
+
     /// The transaction after a proof was not accepted; `None` when it does not wait for one, or has
     /// counted as many as it counts.
     pub fn with_refused_proof(&self, now: UnixSeconds) -> Option<Self> {
@@ -350,7 +361,7 @@ impl Transaction {
             let digits = Some(DigitCheck { wrong, ..digits.clone() });
             return Self { digits, ..self.clone() };
         }
-        Self { answer: None, digits: None, ends_at: self.ends_at.min(now), extensions: MOST_EXTENSIONS, ..self.clone() }
+        self.ended(now)
     }
 }
 
@@ -404,6 +415,8 @@ pub struct GivenResponse {
     pub fields: Vec<(&'static str, String)>,
     /// The secret of the browser's new session, if it got one.
     pub new_session: Option<String>,
+    /// The secret of the browser's pointers, if it got one.
+    pub pointers: Option<String>,
 }
 
 /// The response of a transaction, as it is stored.
@@ -438,7 +451,7 @@ impl SealedResponse {
         let place = |name: &str| NAMES.iter().position(|known| *known == name).and_then(|at| u8::try_from(at).ok());
         let fields: Option<Vec<(u8, String)>> =
             response.fields.iter().map(|(name, value)| Some((place(name)?, value.clone()))).collect();
-        let text = encode(&(fields.ok_or(SealError)?, response.new_session.clone()));
+        let text = encode(&(fields.ok_or(SealError)?, (response.new_session.clone(), response.pointers.clone())));
         let code = response.fields.iter().find(|(name, _)| *name == "code");
         Ok(Self {
             given_at,
@@ -466,24 +479,25 @@ impl SealedResponse {
     /// It is another secret's, or was changed, or is not the encoding of a response.
     pub fn open(&self, secret: &str) -> Result<GivenResponse, DecodeError> {
         let text = open_for_holder(PURPOSE, secret, self.nonce, &self.ciphertext)?;
-        let (fields, new_session): (Vec<(u8, String)>, Option<String>) = decode(&text)?;
+        type Secrets = (Option<String>, Option<String>);
+        let (fields, (new_session, pointers)): (Vec<(u8, String)>, Secrets) = decode(&text)?;
         let name = |(place, value): (u8, String)| {
             let name = NAMES.get(usize::from(place)).ok_or(DecodeError::UnknownTag { kind: "a field", tag: place })?;
             Ok((*name, value))
         };
-        Ok(GivenResponse { fields: fields.into_iter().map(name).collect::<Result<_, _>>()?, new_session })
+        Ok(GivenResponse { fields: fields.into_iter().map(name).collect::<Result<_, _>>()?, new_session, pointers })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::claims::{Scopes, VerificationLevel};
-    use super::super::proof_request::{CrossDevice, LONGEST_USER_AGENT};
+    use super::super::proof_request::{CrossDevice, LONGEST_USER_AGENT, ProofType};
     use super::super::records::CodeUse;
     use super::super::response::{ResponseMode, ResponseType, Target};
     use super::*;
-    use crate::ids::Nullifier;
     use crate::verification::Environment;
+    use crate::verification::request::SessionId;
 
     fn transaction() -> Transaction {
         let request = KeptRequest {
@@ -511,6 +525,7 @@ mod tests {
             signal: B256::repeat_byte(2),
             challenge_seed: B256::repeat_byte(3),
             challenges: 0,
+            account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session() }),
             initiator,
             ends_at: UnixSeconds(1_800_000_300),
             extensions: 0,
@@ -564,6 +579,8 @@ mod tests {
             answer_url: format!("https://{}/authorize/{}/proof", "i".repeat(100), "0".repeat(32)),
             redirect_host: "h".repeat(200),
             initiator: transaction.initiator.clone(),
+            proof_type: Some(ProofType::Session),
+            session_id: Some(session().text),
             cross_device: CrossDevice::Allow,
         };
         let claims = serde_json::to_string(&plain).expect("JSON");
@@ -575,13 +592,17 @@ mod tests {
 
         // An ID token carries the nonce.
         let fields = vec![("code", "c".repeat(43)), ("access_token", "t".repeat(43)), ("id_token", "i".repeat(4800))];
-        let given = GivenResponse { fields, new_session: Some("s".repeat(43)) };
+        let given = GivenResponse { fields, new_session: Some("s".repeat(43)), pointers: Some("p".repeat(43)) };
         let sealed = SealedResponse::seal(&given, UnixSeconds(1_800_000_001), "secret", [0; 12]).expect("sealed");
         let length = encode(&Transaction { response: Some(sealed), ..transaction }).len();
         assert!((LONGEST_TRANSACTION / 2..=LONGEST_TRANSACTION).contains(&length), "{length}");
     }
 
     const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
+
+    fn session() -> SessionId {
+        SessionId { text: format!("session_{}", "0".repeat(128)), commitment: U256::ZERO }
+    }
 
     #[test]
     fn a_short_id_has_exactly_one_text() {
@@ -608,7 +629,8 @@ mod tests {
         let open = Transaction { return_hash: None, ..transaction() };
         let opened = Transaction { opened_at: Some(NOW), ..open.clone() };
         let answered = Transaction { answer: Some(Answer::Refused), ..opened.clone() };
-        let given = GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None };
+        let given =
+            GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None, pointers: None };
         let response = SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed");
         let digits = Some(DigitCheck::new([0; 8]));
         let (last, end) = (UnixSeconds(open.ends_at.0 - 1), open.ends_at);
@@ -671,7 +693,7 @@ mod tests {
         let over = tried(&["000", "001", "002"]);
         assert_eq!(over.progress(NOW), Progress { state: TransactionState::Over, ends_at: NOW, extensions_left: 0 });
         assert!(over.answer.is_none() && !format!("{answered:?}").contains("042"));
-        let given = GivenResponse { fields: vec![("code", "c".to_owned())], new_session: None };
+        let given = GivenResponse { fields: vec![("code", "c".to_owned())], new_session: None, pointers: None };
         let response = SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed");
         let done = Transaction { response: Some(response), ..tried(&["000", "001"]) };
         assert_eq!(done.with_wrong_digits("002", NOW), done, "its response can be given again");
@@ -702,7 +724,8 @@ mod tests {
         ] {
             assert!(!own.goes_on_with(&changed, now), "{changed:?}");
         }
-        let given = GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None };
+        let given =
+            GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None, pointers: None };
         let response = SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed");
         assert!(!Transaction { response: Some(response), ..own.clone() }.goes_on_with(&request, now));
         // A request that another site can make is begun anew.
@@ -715,13 +738,13 @@ mod tests {
     #[test]
     fn how_long_a_response_is_given_again() {
         let response = |name: &'static str| {
-            let given = GivenResponse { fields: vec![(name, "value".to_owned())], new_session: None };
+            let given = GivenResponse { fields: vec![(name, "value".to_owned())], new_session: None, pointers: None };
             SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed")
         };
         let code = |used_for| AuthorizationCode {
             client_id: "app_a".to_owned(),
             redirect_uri: "https://app.example/".to_owned(),
-            person: Person { nullifier: Nullifier(U256::ONE), level: VerificationLevel::Orb, auth_time: NOW },
+            person: Person { subject: B256::repeat_byte(1), level: VerificationLevel::Orb, auth_time: NOW },
             scopes: Scopes::default(),
             nonce: None,
             code_challenge: None,
@@ -750,6 +773,7 @@ mod tests {
         let given = GivenResponse {
             fields: vec![("code", "the code".to_owned()), ("id_token", "the token".to_owned())],
             new_session: Some("the session".to_owned()),
+            pointers: Some("the pointers".to_owned()),
         };
         let sealed = SealedResponse::seal(&given, NOW, "the secret", [7; 12]).expect("sealed");
         assert!(sealed.open("the secret") == Ok(given.clone()) && !sealed.is_error);
@@ -759,10 +783,11 @@ mod tests {
         for text in ["the code", "the token", "the session"] {
             assert!(!stored.windows(text.len()).any(|part| part == text.as_bytes()), "{text} is in clear");
         }
-        let error = GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None };
+        let error =
+            GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None, pointers: None };
         let sealed = SealedResponse::seal(&error, NOW, "s", [7; 12]).expect("sealed");
         assert!(sealed.is_error && sealed.code_hash.is_none());
-        let unknown = GivenResponse { fields: vec![("unknown", String::new())], new_session: None };
+        let unknown = GivenResponse { fields: vec![("unknown", String::new())], new_session: None, pointers: None };
         assert!(SealedResponse::seal(&unknown, NOW, "s", [7; 12]).is_err());
     }
 }

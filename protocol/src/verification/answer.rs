@@ -21,7 +21,7 @@ pub struct ItemResult {
     /// The nullifier, when the proof verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nullifier: Option<Nullifier>,
-    /// The session, when a session proof verified.
+    /// The session, when the proof of one, or one that is bound to it, verified.
     #[serde(rename = "sessionId", skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Code of the failure, for programs.
@@ -58,10 +58,10 @@ pub struct VerificationResponse {
     /// The protocol version of the request's proofs: `3.0` or `4.0`.
     #[schema(example = "4.0")]
     pub protocol_version: &'static str,
-    /// The request's session, for session proofs.
+    /// The request's session, for session proofs and for proofs that are bound to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The request's action.
+    /// The request's action, unless its proofs are session proofs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
     /// The nullifier of the first proof that verified.

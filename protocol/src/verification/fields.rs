@@ -3,11 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::identity::{LegacyIdentifier, RequestedEnvironment, hash_to_field};
-use crate::U256;
 use crate::groth16::proof::LEGACY_WORDS;
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::tree::is_below_field;
+use crate::{U256, encode_fields};
 
 /// The most items that a request can have.
 pub const MOST_RESPONSES: usize = 16;
@@ -41,6 +41,15 @@ pub struct SessionId {
     pub text: String,
     /// The first half of the id: a public input of the session's proofs.
     pub commitment: U256,
+}
+
+encode_fields!(SessionId { text, commitment });
+
+impl SessionId {
+    /// The same id with lower-case digits, as wallets and libraries write it.
+    pub fn in_lower_case(&self) -> Self {
+        Self { text: self.text.to_ascii_lowercase(), ..self.clone() }
+    }
 }
 
 /// An object of the body with its path, which errors put before the names of its fields.
@@ -246,6 +255,19 @@ impl<'a> Fields<'a> {
             return Err(self.wrong("session_id", "must have 01 as the first byte of its second half"));
         }
         Ok(SessionId { text: text.to_owned(), commitment })
+    }
+
+    /// Whether the body of a request with a session id says with `proof_type` that its proofs are
+    /// of uniqueness. Without `proof_type` they are session proofs.
+    pub fn is_of_type_uniqueness(&self) -> Result<bool, ValidationError> {
+        match self.optional_text("proof_type")? {
+            None | Some("session" | "create_session") => Ok(false),
+            Some("uniqueness") => Ok(true),
+            Some(other) => {
+                let detail = format!("must be \"uniqueness\" or \"session\" beside a session_id, not {}", quote(other));
+                Err(self.wrong("proof_type", detail))
+            }
+        }
     }
 
     pub fn environment(&self) -> Result<RequestedEnvironment, ValidationError> {

@@ -290,13 +290,10 @@ pub fn check_items<Data: TrustedData>(
             let external_nullifier = external_nullifier(&admitted.relying_party.app_id, action);
             items.iter().map(|item| check_legacy(item, external_nullifier, admitted, trusted)).collect()
         }
-        Proofs::Uniqueness { nonce, items, .. } => {
-            let checker = CurrentChecker { admitted, directory, trusted, now, nonce: *nonce, session: None };
-            items.iter().map(|item| checker.check(item)).collect()
-        }
-        Proofs::Session { session_id, nonce, items } => {
-            let session = Some(session_id.commitment);
-            let checker = CurrentChecker { admitted, directory, trusted, now, nonce: *nonce, session };
+        Proofs::Uniqueness { nonce, items, .. } | Proofs::Session { nonce, items, .. } => {
+            let session = proofs.session_id().map(|session_id| session_id.commitment);
+            let is_uniqueness = matches!(proofs, Proofs::Uniqueness { .. });
+            let checker = CurrentChecker { admitted, directory, trusted, now, nonce: *nonce, session, is_uniqueness };
             items.iter().map(|item| checker.check(item)).collect()
         }
     }
@@ -368,8 +365,10 @@ struct CurrentChecker<'a, Data> {
     trusted: &'a Data,
     now: UnixSeconds,
     nonce: U256,
-    /// The session's commitment; `None` for uniqueness proofs.
+    /// The commitment of the session that the proofs belong to or are bound to.
     session: Option<U256>,
+    /// Whether they show uniqueness for an action.
+    is_uniqueness: bool,
 }
 
 impl<Data: TrustedData> CurrentChecker<'_, Data> {
@@ -394,10 +393,9 @@ impl<Data: TrustedData> CurrentChecker<'_, Data> {
     /// the request's type.
     fn check_numbers(&self, item: &CurrentItem) -> Result<(), ItemError> {
         check_identifier(self.admitted, &item.identifier)?;
-        let is_session = self.session.is_some();
-        let (nullifier, action) = match is_session {
-            true => ("session_nullifier[0]", "session_nullifier[1]"),
-            false => ("nullifier", "action"),
+        let (nullifier, action) = match self.is_uniqueness {
+            true => ("nullifier", "action"),
+            false => ("session_nullifier[0]", "session_nullifier[1]"),
         };
         let numbers = [
             (nullifier, item.nullifier.0),
@@ -417,7 +415,7 @@ impl<Data: TrustedData> CurrentChecker<'_, Data> {
             return Err(ItemError::CurrentNumber { field: "session_id", problem });
         }
         // The action of a uniqueness request is a hash, which begins with byte 0 by construction.
-        if is_session && item.action.byte(31) != SESSION_PREFIX {
+        if !self.is_uniqueness && item.action.byte(31) != SESSION_PREFIX {
             return Err(ItemError::NotASessionAction);
         }
         Ok(())
@@ -511,7 +509,7 @@ pub struct CurrentInputs {
     pub signal_hash: U256,
     /// The nonce of the request.
     pub nonce: U256,
-    /// 0 for uniqueness proofs.
+    /// 0 for uniqueness proofs that are bound to no session.
     pub session_commitment: U256,
 }
 

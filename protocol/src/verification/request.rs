@@ -1,20 +1,22 @@
-//! The body of a verification request: three types, told apart by `session_id` and then by
-//! `protocol_version`.
+//! The body of a verification request: three types, told apart by `session_id` with `proof_type`,
+//! and then by `protocol_version`.
 //!
 //! A field with a wrong shape, type or pattern makes the whole request invalid, and the error names
 //! its path. A number that is too large for the scalar field still has the right pattern: it fails
 //! only its item, when the items are checked ([`super::items`]).
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::fields::{Fields, quote};
 use super::identity::{Environment, LegacyIdentifier, ProofKind, hash_text};
 use super::rp_signature::RpSignature;
-use crate::U256;
 use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::tree::Root;
+use crate::{U256, encode_enum};
 
 pub use super::fields::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, SessionId, ValidationError};
 pub use super::identity::RequestedEnvironment;
@@ -77,10 +79,13 @@ pub enum Proofs {
         action: String,
         /// The nonce: a public input of every proof.
         nonce: U256,
+        /// The session that every proof is bound to as well; `None` for proofs that are bound to
+        /// none.
+        session_id: Option<SessionId>,
         /// The proofs, 1 to [`MOST_RESPONSES`].
         items: Vec<CurrentItem>,
     },
-    /// Protocol version 4.0 with a session id.
+    /// Protocol version 4.0 with a session id and no action.
     Session {
         /// The session that the proofs belong to.
         session_id: SessionId,
@@ -115,6 +120,15 @@ impl Proofs {
         match self {
             Self::Legacy { items, .. } => items.len(),
             Self::Uniqueness { items, .. } | Self::Session { items, .. } => items.len(),
+        }
+    }
+
+    /// The session that the proofs belong to, or that they are bound to as well.
+    pub fn session_id(&self) -> Option<&SessionId> {
+        match self {
+            Self::Legacy { .. } => None,
+            Self::Uniqueness { session_id, .. } => session_id.as_ref(),
+            Self::Session { session_id, .. } => Some(session_id),
         }
     }
 
@@ -170,15 +184,81 @@ pub struct CurrentItem {
     pub root: Root,
 }
 
+/// The statement that the proof of a sign-in makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statement {
+    /// A legacy proof: the person is one of the identity tree.
+    Legacy,
+    /// Uniqueness for the action of sign-ins, bound to no session.
+    Uniqueness,
+    /// Uniqueness for the action of sign-ins, bound to a session that the body names.
+    BoundUniqueness,
+    /// A session that the body names belongs to the person.
+    Session,
+}
+
+impl Statement {
+    /// The kind of proof that makes it.
+    pub fn kind(self) -> ProofKind {
+        match self {
+            Self::Legacy => ProofKind::Legacy,
+            Self::Uniqueness | Self::BoundUniqueness | Self::Session => ProofKind::Current,
+        }
+    }
+
+    fn has_session(self) -> bool {
+        matches!(self, Self::BoundUniqueness | Self::Session)
+    }
+}
+
+/// What a current proof shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProofType {
+    /// That the person has one nullifier for the action. With the session `create` it is bound to a
+    /// new session of the person, which the answer names.
+    Uniqueness,
+    /// That a session belongs to the person.
+    Session,
+}
+
+encode_enum!(ProofType { Uniqueness = 0, Session = 1 } of "a type of proof");
+
+/// The session that a current proof of a sign-in has to do with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AskedSession {
+    /// None: it is not bound to a session.
+    #[default]
+    None,
+    /// A new one, which the proof of uniqueness is bound to.
+    New,
+    /// The proof is to be one of this session.
+    Existing(SessionId),
+}
+
+impl AskedSession {
+    /// The word for a new session.
+    pub const CREATE: &str = "create";
+
+    /// The members `proof_type` and `session_id` of a request.
+    pub fn members(&self) -> (Option<ProofType>, Option<String>) {
+        match self {
+            Self::None => (None, None),
+            Self::New => (Some(ProofType::Uniqueness), Some(Self::CREATE.to_owned())),
+            Self::Existing(id) => (Some(ProofType::Session), Some(id.text.clone())),
+        }
+    }
+}
+
 /// The values that the proof of a sign-in must be made for. They replace the values of the body, so
 /// that a proof for other values does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound<'a> {
-    /// The kind of proof; the body must have the protocol version that belongs to it.
-    pub kind: ProofKind,
+    /// The statement; the body must have the protocol version that belongs to it.
+    pub statement: Statement,
     /// The environment whose keys and roots the proof is checked with.
     pub environment: Environment,
-    /// The action's text; empty for a legacy sign-in.
+    /// The action's text; empty for a legacy sign-in. A session proof has none.
     pub action: &'a str,
     /// The nonce of a current proof; not used for a legacy proof.
     pub nonce: U256,
@@ -195,7 +275,7 @@ pub struct BoundRequest {
     pub request: VerificationRequest,
     /// The identifier of the proof.
     pub identifier: String,
-    /// The nullifier of the proof.
+    /// The nullifier of the proof; that of a session proof is another one each time.
     pub nullifier: Nullifier,
 }
 
@@ -229,26 +309,30 @@ impl VerificationRequest {
             return Err(body.wrong("action", detail));
         }
         let responses = body.responses()?;
+        let is_bound = session_id.is_some() && body.is_of_type_uniqueness()?;
         let proofs = match (session_id, version) {
-            (Some(_), _) => {
+            (Some(_), _) if !is_bound => {
                 if action.is_some() {
-                    return Err(body.wrong("action", "must be left out when there is a session_id"));
+                    let detail = "must be left out when there is a session_id; a proof of uniqueness that is bound to a \
+                                  session has proof_type \"uniqueness\"";
+                    return Err(body.wrong("action", detail));
                 }
                 Proofs::Session {
                     session_id: body.session_id()?,
                     nonce: body.as_number("nonce", nonce)?,
-                    items: responses.iter().map(session_item).collect::<Result<_, _>>()?,
+                    items: responses.iter().map(|item| session_item(item, None)).collect::<Result<_, _>>()?,
                 }
             }
             (None, "3.0") => Proofs::Legacy {
                 action: body.required_action(action)?,
                 items: responses.iter().map(|item| legacy_item(item, None)).collect::<Result<_, _>>()?,
             },
-            (None, _) => {
+            _ => {
                 let action = body.required_action(action)?;
                 let hash = hash_text(&action);
+                let session_id = if is_bound { Some(body.session_id()?) } else { None };
                 let items = responses.iter().map(|item| uniqueness_item(item, hash, None)).collect::<Result<_, _>>()?;
-                Proofs::Uniqueness { action, nonce: body.as_number("nonce", nonce)?, items }
+                Proofs::Uniqueness { action, nonce: body.as_number("nonce", nonce)?, session_id, items }
             }
         };
         let request = Self { rp_signature, ..Self::with_proofs(&body, body.environment()?, proofs)? };
@@ -269,34 +353,43 @@ impl VerificationRequest {
     /// The first field that is missing or malformed.
     pub fn read_bound(body: &Value, bound: &Bound<'_>) -> Result<BoundRequest, ValidationError> {
         let body = Fields::of_body(body)?;
-        let version = bound.kind.protocol_version();
+        let version = bound.statement.kind().protocol_version();
         if body.optional("protocol_version").and_then(Value::as_str) != Some(version) {
             return Err(body.wrong("protocol_version", format!("must be {version:?} for this application")));
         }
-        if body.optional("session_id").is_some() {
-            return Err(body.wrong("session_id", "must be left out; a session proof is not a sign-in"));
+        match (bound.statement.has_session(), body.optional("session_id")) {
+            (false, Some(_)) => {
+                return Err(body.wrong("session_id", "must be left out; a session proof is not a sign-in"));
+            }
+            (true, None) => return Err(body.wrong("session_id", "is missing; the proof has to be one of a session")),
+            _ => {}
         }
         let item = body.single_response()?;
-        let action = bound.action.to_owned();
-        let (identifier, nullifier, proofs) = match bound.kind {
-            ProofKind::Legacy => {
+        let (action, nonce) = (bound.action.to_owned(), bound.nonce);
+        let (identifier, nullifier, proofs) = match bound.statement {
+            Statement::Legacy => {
                 let item = legacy_item(&item, Some(bound))?;
                 (item.identifier.name().to_owned(), item.nullifier, Proofs::Legacy { action, items: vec![item] })
             }
-            ProofKind::Current => {
+            Statement::Uniqueness | Statement::BoundUniqueness => {
                 let item = uniqueness_item(&item, hash_text(bound.action), Some(bound))?;
                 let (identifier, nullifier) = (item.identifier.clone(), item.nullifier);
-                (identifier, nullifier, Proofs::Uniqueness { action, nonce: bound.nonce, items: vec![item] })
+                let session_id = if bound.statement.has_session() { Some(body.session_id()?) } else { None };
+                (identifier, nullifier, Proofs::Uniqueness { action, nonce, session_id, items: vec![item] })
+            }
+            Statement::Session => {
+                let item = session_item(&item, Some(bound))?;
+                let (identifier, nullifier) = (item.identifier.clone(), item.nullifier);
+                (identifier, nullifier, Proofs::Session { session_id: body.session_id()?, nonce, items: vec![item] })
             }
         };
         let request = Self::with_proofs(&body, bound.environment.into(), proofs)?;
         Ok(BoundRequest { request, identifier, nullifier })
     }
 
-    /// The same for proofs that are bound to another nonce. Legacy and session proofs stay as they
-    /// are.
+    /// The same for proofs that are bound to another nonce. Legacy proofs stay as they are.
     pub fn with_nonce(mut self, bound: U256) -> Self {
-        if let Proofs::Uniqueness { nonce, .. } = &mut self.proofs {
+        if let Proofs::Uniqueness { nonce, .. } | Proofs::Session { nonce, .. } = &mut self.proofs {
             *nonce = bound;
         }
         self
@@ -340,11 +433,11 @@ fn uniqueness_item(item: &Fields<'_>, action: U256, bound: Option<&Bound<'_>>) -
     current_item(item, nullifier, action, bound)
 }
 
-fn session_item(item: &Fields<'_>) -> Result<CurrentItem, ValidationError> {
+fn session_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<CurrentItem, ValidationError> {
     let [nullifier, action] = item.texts("session_nullifier", "the nullifier and the action")?;
     let nullifier = item.as_nullifier("session_nullifier[0]", nullifier)?;
     let action = item.as_nullifier("session_nullifier[1]", action)?;
-    current_item(item, nullifier, action.0, None)
+    current_item(item, nullifier, action.0, bound)
 }
 
 fn current_item(

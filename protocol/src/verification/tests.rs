@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::directory::{Action, AdmissionError, Admitted, Directory, Issuer, RelyingParty};
 use super::items::{ItemError, TrustedData, check_items};
-use super::request::{MOST_RESPONSES, Proofs, VerificationRequest};
+use super::request::{Bound, MOST_RESPONSES, Proofs, Statement, VerificationRequest};
 use super::roots::{RootAge, UntrustedRoot};
 use super::rp_signature::SigningRule;
 use super::*;
@@ -66,6 +66,16 @@ fn uniqueness() -> Value {
     })
 }
 
+/// The same with the session that the proof is bound to, which is that of the recorded session
+/// proof.
+fn bound() -> Value {
+    let named = &vector(include_str!("../../vectors/v4_uniqueness_bound_to_session.json"))["named"];
+    let mut request = with(uniqueness(), "/responses/0/signal_hash", named["signal_hash"].clone());
+    request["proof_type"] = json!("uniqueness");
+    request["session_id"] = session()["session_id"].clone();
+    request
+}
+
 /// The request with one value changed; null removes the value.
 fn with(mut request: Value, pointer: &str, value: Value) -> Value {
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
@@ -86,6 +96,12 @@ fn each_of_the_three_proof_types_is_read() {
     assert!(matches!(read(&legacy()).proofs, Proofs::Legacy { .. }));
     assert!(matches!(read(&uniqueness()).proofs, Proofs::Uniqueness { .. }));
     assert!(matches!(read(&session()).proofs, Proofs::Session { .. }));
+    let sessions = [legacy(), uniqueness(), bound(), session()].map(|request| {
+        let proofs = read(&request).proofs;
+        (proofs.session_id().map(|id| id.text.clone()), proofs.action().is_some())
+    });
+    let id = session()["session_id"].as_str().map(str::to_owned);
+    assert_eq!(sessions, [(None, true), (None, true), (id.clone(), true), (id, false)]);
     // An empty action has the same meaning as no action.
     read(&with(session(), "/action", json!("")));
     let defaults = read(&with(legacy(), "/environment", Value::Null));
@@ -124,6 +140,12 @@ fn alternative_spellings_of_values_are_accepted() {
         (uniqueness(), "/responses/0/proof/0", json!("9".repeat(200))),
         (uniqueness(), "/nonce", json!("123")),
         (session(), "/responses/0/identifier", json!("anything")),
+        (session(), "/proof_type", json!("session")),
+        (session(), "/proof_type", json!("create_session")),
+        (bound(), "/session_id", Value::Null),
+        // Without a session id the type shows from the version.
+        (uniqueness(), "/proof_type", json!("age")),
+        (uniqueness(), "/proof_type", json!(7)),
     ] {
         read(&with(request, pointer, value));
     }
@@ -156,6 +178,22 @@ fn malformed_requests_are_rejected_with_the_path_of_the_field() {
         (session(), "/session_id", json!(format!("session_{}01{}", "f".repeat(64), "0".repeat(62))), "session_id"),
         (session(), "/session_id", json!(format!("Session_{}01{}", "0".repeat(64), "0".repeat(62))), "session_id"),
         (session(), "/session_id", json!(format!("session_{}01{}", "0".repeat(64), "g".repeat(62))), "session_id"),
+        (session(), "/proof_type", json!("uniqueness"), "action"),
+        (bound(), "/proof_type", Value::Null, "action"),
+        (bound(), "/proof_type", json!("session"), "action"),
+        (bound(), "/proof_type", json!("create_session"), "action"),
+        (bound(), "/proof_type", json!("Uniqueness"), "proof_type"),
+        (bound(), "/proof_type", json!("age"), "proof_type"),
+        (bound(), "/proof_type", json!("\u{7f}".repeat(200_000)), "proof_type"),
+        (bound(), "/proof_type", json!(7), "proof_type"),
+        (bound(), "/protocol_version", json!("3.0"), "protocol_version"),
+        (bound(), "/action", Value::Null, "action"),
+        (bound(), "/action", json!(""), "action"),
+        (bound(), "/action", json!("sign-in"), "action"),
+        (bound(), "/session_id", json!("create"), "session_id"),
+        (bound(), "/session_id", json!(format!("session_{}", "0".repeat(128))), "session_id"),
+        (bound(), "/session_id", json!(format!("session_{}01{}", "f".repeat(64), "0".repeat(62))), "session_id"),
+        (bound(), "/responses/0/nullifier", Value::Null, "responses[0].nullifier"),
         (legacy(), "/environment", json!("prod"), "environment"),
         (legacy(), "/action_description", json!(1), "action_description"),
         (legacy(), "/action", json!("a".repeat(2049)), "action"),
@@ -523,8 +561,17 @@ fn outcome_in(
     roots: &RecordedRoots,
     now: UnixSeconds,
 ) -> Result<bool, &'static str> {
-    let request = read(request);
-    let admitted = directory.admit(path, &request).expect("the request is admitted");
+    outcome_of(directory, path, &read(request), roots, now)
+}
+
+fn outcome_of(
+    directory: &Directory,
+    path: &str,
+    request: &VerificationRequest,
+    roots: &RecordedRoots,
+    now: UnixSeconds,
+) -> Result<bool, &'static str> {
+    let admitted = directory.admit(path, request).expect("the request is admitted");
     let Ok(mut items) = check_items(&request.proofs, &admitted, directory, roots, now);
     assert_eq!(items.len(), 1);
     let decode =
@@ -723,6 +770,84 @@ fn session_items_are_checked_against_request_issuer_and_time() {
     let expires = UnixSeconds(0x6a54_cd68);
     for (now, expected) in [(expires.plus(18_000), Ok(true)), (expires.plus(18_001), Err("outdated_nullifier"))] {
         assert_eq!(outcome_at(RELYING_PARTY, &session(), &RecordedRoots::new(), now), expected, "{now}");
+    }
+}
+
+/// The text of the recorded proof's action is unknown, so the action's hash takes the place of the
+/// text's in the request that was read.
+#[test]
+fn a_bound_proof_of_uniqueness_holds_with_the_commitment_of_its_session_only() {
+    let action = number(&vector(include_str!("../../vectors/v4_uniqueness_bound_to_session.json"))["named"]["action"]);
+    let id = session()["session_id"].as_str().expect("text").to_owned();
+    let commitment = &id["session_".len()..][..64];
+    let of = |commitment: &str, seed: &str| json!(format!("session_{commitment}01{seed}"));
+    let zeros = "0".repeat(62);
+    for (name, value, expected) in [
+        ("session_id", json!(id), Ok(true)),
+        ("session_id", of(&commitment.to_uppercase(), &zeros), Ok(true)),
+        // The seed is not in the proof.
+        ("session_id", of(commitment, &"1".repeat(62)), Ok(true)),
+        ("session_id", of(&"1".repeat(64), &zeros), Ok(false)),
+        ("session_id", of(&"0".repeat(64), &zeros), Err("invalid_public_input")),
+        // Unbound, with input 14 = 0.
+        ("session_id", Value::Null, Ok(false)),
+        ("nonce", json!("1"), Ok(false)),
+    ] {
+        let mut request = read(&with(bound(), &format!("/{name}"), value.clone()));
+        let Proofs::Uniqueness { items, .. } = &mut request.proofs else { panic!("uniqueness: {request:?}") };
+        items[0].action = action;
+        let outcome = outcome_of(&directory(), RELYING_PARTY, &request, &RecordedRoots::new(), NOW);
+        assert_eq!(outcome, expected, "{name} {value}");
+    }
+    assert_eq!(outcome(RELYING_PARTY, &bound()), Ok(false), "another action");
+}
+
+/// The answer to a sign-in has the statement that was asked for.
+#[test]
+fn an_answer_to_a_sign_in_makes_the_statement_that_was_asked_for() {
+    use Statement::{BoundUniqueness, Legacy, Session, Uniqueness};
+    let nonce = U256::from(77);
+    let read = |statement, body: &Value| {
+        let bound = Bound {
+            statement,
+            environment: Environment::Production,
+            action: "sign-in",
+            nonce,
+            signal_hash: U256::from(5),
+            max_age: 3600,
+        };
+        let read = VerificationRequest::read_bound(body, &bound).map_err(|error| error.attribute.unwrap_or_default());
+        read.map(|read| {
+            let proofs = read.request.proofs;
+            let of_request = match &proofs {
+                Proofs::Legacy { .. } => None,
+                Proofs::Uniqueness { nonce, .. } | Proofs::Session { nonce, .. } => Some(*nonce),
+            };
+            let action = proofs.action().map(str::to_owned);
+            (action, of_request, proofs.session_id().map(|id| id.text.clone()))
+        })
+    };
+    let id = session()["session_id"].as_str().map(str::to_owned);
+    let (action, nonce) = (Some("sign-in".to_owned()), Some(nonce));
+    let wrong = |name: &str| Err(name.to_owned());
+    for (statement, body, expected) in [
+        (Legacy, legacy(), Ok((action.clone(), None, None))),
+        (Legacy, uniqueness(), wrong("protocol_version")),
+        (Uniqueness, uniqueness(), Ok((action.clone(), nonce, None))),
+        (Uniqueness, bound(), wrong("session_id")),
+        (Uniqueness, session(), wrong("session_id")),
+        (BoundUniqueness, bound(), Ok((action, nonce, id.clone()))),
+        // The proof of a wallet that carried out the request without its session.
+        (BoundUniqueness, uniqueness(), wrong("session_id")),
+        (BoundUniqueness, with(bound(), "/session_id", json!("create")), wrong("session_id")),
+        (BoundUniqueness, session(), wrong("responses[0].nullifier")),
+        (BoundUniqueness, legacy(), wrong("protocol_version")),
+        (Session, session(), Ok((None, nonce, id))),
+        (Session, bound(), wrong("responses[0].session_nullifier")),
+        (Session, uniqueness(), wrong("session_id")),
+        (Session, with(session(), "/session_id", json!("session_x")), wrong("session_id")),
+    ] {
+        assert_eq!(read(statement, &body), expected, "{statement:?} {body}");
     }
 }
 

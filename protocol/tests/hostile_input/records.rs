@@ -24,10 +24,11 @@ use selfsame_protocol::registry::{
     InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
+use selfsame_protocol::sign_in::accounts::{BrowserPointers, SealedPointers, SignInAccount};
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest};
+use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, ProofType, SignInRequest};
 use selfsame_protocol::sign_in::records::{
     AccessToken, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, SigningKey, SigningKeys,
 };
@@ -188,6 +189,7 @@ records! {
     answers: Answer,
     initiators: Initiator,
     rules_for_other_devices: CrossDevice,
+    proof_types: ProofType,
     sign_in_requests: SignInRequest,
     opened_requests: OpenedRequest,
     transactions: Transaction,
@@ -196,6 +198,9 @@ records! {
     client_sessions: ClientSession,
     browser_sessions: BrowserSession,
     sealed_sessions: SealedSession,
+    sign_in_accounts: SignInAccount,
+    pointers: BrowserPointers,
+    sealed_pointers: SealedPointers,
     signing_key_records: SigningKey,
     signing_keys: SigningKeys,
 }

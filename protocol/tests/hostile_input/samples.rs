@@ -30,10 +30,13 @@ use selfsame_protocol::registry::{
     InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
+use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointer, SealedPointers, SignInAccount};
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest, WalletFailure};
+use selfsame_protocol::sign_in::proof_request::{
+    CrossDevice, Initiator, ProofType, SignInProof, SignInRequest, WalletFailure,
+};
 use selfsame_protocol::sign_in::records::{
     AccessToken, AuthorizationCode, BrowserSession, ClientSession, CodeUse, RedemptionError, SigningKey, SigningKeys,
 };
@@ -46,6 +49,7 @@ use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::identity::{ActionRecord, NullifierKey, NullifierRecord};
+use selfsame_protocol::verification::request::SessionId;
 use selfsame_protocol::verification::roots::{RootDecision, RootKey, RootTrust, TrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use selfsame_protocol::{Address, B256, U256};
@@ -207,14 +211,14 @@ mapped! {
         RedemptionError::any().prop_map(Self::Refused),
     ],
     ShortId = any::<[u8; 10]>().prop_map(Self),
-    Transaction = ((ShortId::any(), KeptRequest::any(), [(); 3].map(|()| B256::any()), Initiator::any()),
+    Transaction = ((ShortId::any(), KeptRequest::any(), [(); 3].map(|()| B256::any()), Initiator::any(), Option::<AskedAccount>::any()),
         any::<[u8; 3]>(), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
         (Option::<Answer>::any(), Option::<B256>::any(), Option::<DigitCheck>::any(), Option::<SealedResponse>::any()))
         .prop_map(|(first, [challenges, extensions, refused], (ends_at, opened_at, opened), last)| {
-            let (short_id, request, [secret_hash, signal, challenge_seed], initiator) = first;
+            let (short_id, request, [secret_hash, signal, challenge_seed], initiator, account) = first;
             let (answer, return_hash, digits, response) = last;
             Self {
-                short_id, request, secret_hash, signal, challenge_seed, challenges, initiator, ends_at, extensions,
+                short_id, request, secret_hash, signal, challenge_seed, challenges, account, initiator, ends_at, extensions,
                 opened_at, opened, refused, answer, return_hash, digits, response,
             }
         }),
@@ -223,13 +227,15 @@ mapped! {
         .prop_map(|text| Self::parse(text).expect("supported")),
     // A tuple has at most twelve strategies.
     SignInRequest = ([(); 5].map(|()| String::any()), U256::any(), Vec::<String>::any(), Environment::any(),
-        UnixSeconds::any(), [(); 2].map(|()| String::any()), Initiator::any(), CrossDevice::any()).prop_map(
-        |(texts, nonce, protocol_versions, environment, expires_at, places, initiator, cross_device)| {
+        UnixSeconds::any(), [(); 2].map(|()| String::any()), Initiator::any(), CrossDevice::any(),
+        (Option::<ProofType>::any(), Option::<String>::any())).prop_map(
+        |(texts, nonce, protocol_versions, environment, expires_at, places, initiator, cross_device, session)| {
             let [app_id, app_name, action, signal, scopes] = texts;
             let [answer_url, redirect_host] = places;
+            let (proof_type, session_id) = session;
             Self {
                 app_id, app_name, action, signal, nonce, protocol_versions, environment, scopes, expires_at,
-                answer_url, redirect_host, initiator, cross_device,
+                answer_url, redirect_host, initiator, cross_device, proof_type, session_id,
             }
         }
     ),
@@ -279,6 +285,8 @@ one_of! {
     CommitmentCheck: [Self::Off, Self::Enforce];
     Environment: Self::ALL;
     ProofKind: Self::ALL;
+    ProofType: [Self::Uniqueness, Self::Session];
+    SignInProof: [Self::Account, Self::Legacy, Self::Current];
     LegacyIdentifier: Self::ALL;
     VerificationLevel: [Self::Orb, Self::Device];
     CrossDevice: [Self::Allow, Self::Deny];
@@ -338,7 +346,7 @@ fields! {
     RootTrust { time, identifiers }
     RootDecision { trust }
     TrustedRoot { key, trust }
-    Person { nullifier, level, auth_time }
+    Person { subject, level, auth_time }
     Target { redirect_uri, mode, state }
     KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
     Initiator { network, user_agent, time }
@@ -350,6 +358,12 @@ fields! {
     ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type }
     BrowserSession { clients }
     SealedSession { nonce, ciphertext }
+    SessionId { text, commitment }
+    SignInAccount { subject, nullifier, session, identifier, generation, created_on, human_at }
+    AskedAccount { subject, session }
+    Pointer { client_id, environment, subject, generation }
+    BrowserPointers { pointers }
+    SealedPointers { nonce, ciphertext }
     SigningKey { id, public_key, private_key, published_at, promoted_at, retired_at }
     SigningKeys { keys, sessions_ended_at }
     GatewayStatusResponse { request_id, kind, status }

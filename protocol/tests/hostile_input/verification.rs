@@ -16,7 +16,9 @@ use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::directory::{AdmissionError, Directory, Issuer, RelyingParty};
 use selfsame_protocol::verification::identity::{hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{TrustedData, check_items};
-use selfsame_protocol::verification::request::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, Proofs, VerificationRequest};
+use selfsame_protocol::verification::request::{
+    CurrentItem, LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, Proofs, VerificationRequest,
+};
 use selfsame_protocol::verification::roots::{RootAge, UntrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use serde_json::{Value, json};
@@ -83,13 +85,32 @@ fn uniqueness() -> Value {
     })
 }
 
+/// The same with the session that the proof is bound to.
+fn bound() -> Value {
+    let mut request = uniqueness();
+    request["proof_type"] = json!("uniqueness");
+    request["session_id"] = session()["session_id"].clone();
+    request["responses"][0]["signal_hash"] = session()["responses"][0]["signal_hash"].clone();
+    request
+}
+
+/// The bound request as it is read, with the proof's own action, whose text is unknown.
+fn bound_with_its_action() -> VerificationRequest {
+    let named = vector(include_str!("../../vectors/v4_uniqueness_bound_to_session.json"))["named"].clone();
+    let mut read = VerificationRequest::read(&bound()).expect("a request");
+    let Proofs::Uniqueness { items, .. } = &mut read.proofs else { panic!("uniqueness") };
+    items[0].action = value(&named["action"]);
+    read
+}
+
 fn any_request() -> BoxedStrategy<Value> {
     let with_more = |mut request: Value| {
         let item = request["responses"][0].clone();
         request["responses"] = vec![item; 3].into();
         request
     };
-    prop::sample::select(vec![legacy(), session(), uniqueness(), with_more(legacy()), with_more(session())]).boxed()
+    let requests = vec![legacy(), session(), uniqueness(), bound(), with_more(legacy()), with_more(session())];
+    prop::sample::select(requests).boxed()
 }
 
 /// `0x` and hex digits, or decimal digits, of any length. A number with more than 256 bits is read
@@ -143,6 +164,11 @@ fn check_judgement(request: &Value) -> Result<Option<VerificationRequest>, TestC
         }
         Proofs::Uniqueness { action, items, .. } => {
             prop_assert!(!action.is_empty() && items.iter().all(|item| item.action == hash_text(action)));
+            let session_id = read.proofs.session_id();
+            prop_assert_eq!(session_id.map(|id| id.text.as_str()), request["session_id"].as_str());
+            prop_assert!(
+                session_id.is_none_or(|id| id.commitment < modulus() && request["proof_type"] == "uniqueness")
+            );
         }
         Proofs::Session { session_id, .. } => {
             prop_assert_eq!(Some(session_id.text.as_str()), request["session_id"].as_str());
@@ -216,7 +242,7 @@ fn directory() -> &'static Directory {
 /// The numbers that an item's proof covers. Numbers that the service decides are not included: the
 /// relying party, the environment, and the age of a root.
 fn statements(request: &VerificationRequest) -> Vec<Vec<U256>> {
-    let current = |nonce: U256, session: U256, item: &selfsame_protocol::verification::request::CurrentItem| {
+    let current = |nonce: U256, session: U256, item: &CurrentItem| {
         vec![
             nonce,
             session,
@@ -234,10 +260,23 @@ fn statements(request: &VerificationRequest) -> Vec<Vec<U256>> {
             .iter()
             .map(|item| vec![hash_text(action), item.merkle_root.widen(), item.nullifier.0, item.signal_hash])
             .collect(),
-        Proofs::Uniqueness { nonce, items, .. } => items.iter().map(|item| current(*nonce, U256::ZERO, item)).collect(),
-        Proofs::Session { session_id, nonce, items } => {
-            items.iter().map(|item| current(*nonce, session_id.commitment, item)).collect()
+        Proofs::Uniqueness { nonce, items, .. } | Proofs::Session { nonce, items, .. } => {
+            let session = request.proofs.session_id().map_or(U256::ZERO, |session_id| session_id.commitment);
+            items.iter().map(|item| current(*nonce, session, item)).collect()
         }
+    }
+}
+
+/// Replaces the number at a place that current items of all types have.
+fn change_current(item: &mut CurrentItem, place: usize, number: U256) {
+    let small = u64::try_from(number >> 192).expect("64 bits");
+    match place {
+        2 => item.nullifier = Nullifier(number),
+        4 => item.signal_hash = number,
+        5 => item.root = Root::from_number(number),
+        6 => item.issuer_schema_id = small,
+        7 => item.expires_at_min = UnixSeconds(NOW.saturating_add(small)),
+        _ => item.credential_genesis_issued_at_min = Some(UnixSeconds(small)),
     }
 }
 
@@ -265,10 +304,11 @@ fn proofs_that_hold(request: &VerificationRequest) -> Result<Vec<bool>, TestCase
 /// The recorded requests with their original values hold.
 #[test]
 fn recorded_requests_hold_with_their_own_values() {
-    for (request, expected) in [(legacy(), true), (session(), true), (uniqueness(), false)] {
+    for (request, expected) in [(legacy(), true), (session(), true), (uniqueness(), false), (bound(), false)] {
         let read = VerificationRequest::read(&request).expect("a request");
         assert_eq!(proofs_that_hold(&read).expect("admitted"), [expected]);
     }
+    assert_eq!(proofs_that_hold(&bound_with_its_action()).expect("admitted"), [true]);
 }
 
 proptest! {
@@ -309,10 +349,13 @@ proptest! {
 
     /// A recorded proof with another number in one position does not hold.
     #[test]
-    fn a_proof_with_another_number_does_not_hold(is_current: bool, place in 0..9usize, number in any_number()) {
-        let mut read = VerificationRequest::read(&if is_current { session() } else { legacy() }).expect("a request");
+    fn a_proof_with_another_number_does_not_hold(which in 0..3usize, place in 0..9usize, number in any_number()) {
+        let mut read = match which {
+            0 => VerificationRequest::read(&legacy()).expect("a request"),
+            1 => VerificationRequest::read(&session()).expect("a request"),
+            _ => bound_with_its_action(),
+        };
         let before = statements(&read);
-        let small = u64::try_from(number >> 192).expect("64 bits");
         match &mut read.proofs {
             Proofs::Legacy { action, items } => match place {
                 0..3 => items[0].merkle_root = Root::from_number(number),
@@ -323,15 +366,17 @@ proptest! {
             Proofs::Session { session_id, nonce, items } => match place {
                 0 => session_id.commitment = number,
                 1 => *nonce = number,
-                2 => items[0].nullifier = Nullifier(number),
                 3 => items[0].action = U256::from(2) << 248 | number >> 8,
-                4 => items[0].signal_hash = number,
-                5 => items[0].root = Root::from_number(number),
-                6 => items[0].issuer_schema_id = small,
-                7 => items[0].expires_at_min = UnixSeconds(NOW.saturating_add(small)),
-                _ => items[0].credential_genesis_issued_at_min = Some(UnixSeconds(small)),
+                _ => change_current(&mut items[0], place, number),
             },
-            Proofs::Uniqueness { .. } => {}
+            Proofs::Uniqueness { session_id, nonce, items, .. } => match (place, session_id) {
+                // Odd numbers take the session away.
+                (0, session_id) if number.bit(0) => *session_id = None,
+                (0, Some(session_id)) => session_id.commitment = number,
+                (1, _) => *nonce = number,
+                (3, _) => items[0].action = number >> 8,
+                _ => change_current(&mut items[0], place, number),
+            },
         }
         let is_the_same = statements(&read) == before;
         prop_assert_eq!(proofs_that_hold(&read)?, [is_the_same]);
@@ -426,16 +471,17 @@ proptest! {
     }
 
     /// A session id is `session_` and two numbers of 64 digits below the modulus; the second number
-    /// begins with 01.
+    /// begins with 01. A bound proof of uniqueness has the same ids as a session proof.
     #[test]
     fn session_ids_have_two_numbers_below_the_modulus(
+        is_bound: bool,
         text in prop_oneof![
             with_changed_characters("session_0[0-9a-f]{63}01[0-9a-fA-F]{62}").boxed(),
             with_changed_characters("session_[0-9a-f]{128}").boxed(),
             any_literal().boxed(),
         ],
     ) {
-        let mut request = session();
+        let mut request = if is_bound { bound() } else { session() };
         request["session_id"] = json!(text);
         let digits: Option<Vec<char>> = text.strip_prefix("session_").map(|digits| digits.chars().collect());
         let halves = digits.filter(|digits| digits.len() == 128).and_then(|digits| {
@@ -443,10 +489,8 @@ proptest! {
             Some((number(&digits[..64])?, number(&digits[64..])?))
         });
         let expected = halves.filter(|(_, seed)| *seed >> 248 == U256::from(1)).map(|(commitment, _)| commitment);
-        let found = match VerificationRequest::read(&request).map(|request| request.proofs) {
-            Ok(Proofs::Session { session_id, .. }) => Some(session_id.commitment),
-            _ => None,
-        };
+        let read = VerificationRequest::read(&request);
+        let found = read.ok().and_then(|request| Some(request.proofs.session_id()?.commitment));
         prop_assert_eq!(found, expected);
     }
 

@@ -99,7 +99,7 @@ const DENY_IN_VAIN: &str = "\"deny\" does not keep a relay out here: it holds on
 /// Whether the sign-in of an application takes proofs that reach a relay, although it denies other
 /// devices.
 fn is_deny_in_vain(config: &Config, app: &App) -> bool {
-    let is_simulated = app.proof == ProofKind::Current
+    let is_simulated = app.proof.kind() == ProofKind::Current
         && app.sign_in_environment() == Environment::Staging
         && config.verifier.keys.staging.current == StagingKey::Simulator;
     app.signs_in() && app.cross_device == CrossDevice::Deny && !app.cross_device_deny_despite_relays && !is_simulated

@@ -32,6 +32,16 @@ pub enum RecordKind {
     SignedNonce,
     /// A proof of a session that receivers of events were told of. Its value is empty.
     ToldSessionProof,
+    /// A person's account at an application.
+    Account,
+    /// The subject of the account that a nullifier is of.
+    AccountByNullifier,
+    /// The subject of the account that a session is of.
+    AccountBySession,
+    /// The accounts that a browser has used, by the hash of its cookie.
+    Pointers,
+    /// The key that the subjects of accounts are derived with.
+    SubjectKey,
 }
 
 encode_enum!(RecordKind {
@@ -43,6 +53,11 @@ encode_enum!(RecordKind {
     RegistryKey = 5,
     SignedNonce = 6,
     ToldSessionProof = 7,
+    Account = 8,
+    AccountByNullifier = 9,
+    AccountBySession = 10,
+    Pointers = 11,
+    SubjectKey = 12,
 } of "a kind of record");
 
 /// Key of a record.

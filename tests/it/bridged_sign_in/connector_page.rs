@@ -2,7 +2,7 @@
 
 use reqwest::StatusCode;
 use reqwest::header::{CACHE_CONTROL, REFERRER_POLICY, RETRY_AFTER};
-use selfsame::config::{Config, ProofKind, RateLimit, TimeSpan};
+use selfsame::config::{Config, RateLimit, SignInProof, TimeSpan};
 use selfsame_wallet::bridge;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const UNCHECKED: &str = "Answer only if you opened that page yourself.";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     let shown = client.client.get(&page.link, "text/html").await;
     assert_eq!(shown.status(), StatusCode::OK);
@@ -81,7 +81,7 @@ async fn the_page_of_a_connector_uri_shows_what_is_asked_and_takes_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_of_a_connector_uri_names_an_application_only_when_its_party_has_signed() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     let own = bridge::parse(&page.link).expect("a connector URI");
     let genuine: Value = serde_json::from_slice(&client.wallet(&page).fetch().await.expect("a request")).expect("JSON");
@@ -113,7 +113,7 @@ async fn the_page_of_a_connector_uri_names_an_application_only_when_its_party_ha
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_of_a_connector_uri_bounds_what_is_copied_into_it() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     // The wallet on the browser's own device goes back to the page of the sign-in.
     let (start, own) = page.link.split_once("&return_to=").expect("a way back");
@@ -137,7 +137,7 @@ async fn the_page_of_a_connector_uri_counts_against_the_limit_of_its_source() {
     let limit = |config: &mut Config| {
         config.limits.sign_ins_per_source = Some(RateLimit { requests: 4, window: TimeSpan::from_secs(60) });
     };
-    let client = BridgedClient::start_with(ProofKind::Current, limit).await;
+    let client = BridgedClient::start_with(SignInProof::Current, limit).await;
     // The sign-in and its short page count, too.
     let page = client.page().await;
     let status = async || client.client.get(&page.link, "text/html").await.status();

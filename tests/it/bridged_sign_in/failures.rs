@@ -3,7 +3,7 @@
 
 use reqwest::StatusCode;
 use reqwest::header::ACCEPT;
-use selfsame::config::ProofKind;
+use selfsame::config::SignInProof;
 use serde_json::json;
 
 use super::BridgedClient;
@@ -12,7 +12,7 @@ use crate::sign_in_client::random;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_of_the_wallet_is_told_as_what_it_is() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let bare = |code: &str| json!({"id": "x", "version": 1, "error": code, "responses": []});
     #[rustfmt::skip]
     let table = [
@@ -41,7 +41,7 @@ async fn a_failure_of_the_wallet_is_told_as_what_it_is() {
             assert_eq!(told.status(), StatusCode::OK, "{answer}");
             let text = told.text().await.expect("text");
             assert!(text.contains("Your authenticator gave no proof") && text.contains(shown), "{answer}: {text}");
-            assert!(!text.contains("<new>"), "{text}");
+            assert!(!text.contains("<new>") && text.contains("/new-code"), "{text}");
             let onward = text.split("href=\"").find_map(|rest| rest.split_once("/complete?")).expect("a way on").1;
             let onward = onward.split('"').next().expect("an end");
             let request = client.client.http.get(format!("{url}?{onward}")).header("Cookie", &page.cookie);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
-use selfsame::config::ProofKind;
+use selfsame::config::SignInProof;
 use selfsame_protocol::bridge::request::BridgeRequest;
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ impl BridgedClient {
 /// One key serves for both directions, so the request decrypts as an answer does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_handed_back_as_its_answer_ends_no_sign_in() {
-    for kind in [ProofKind::Current, ProofKind::Legacy] {
+    for kind in [SignInProof::Current, SignInProof::Legacy, SignInProof::Account] {
         let client = BridgedClient::start(kind).await;
         let page = client.page().await;
         let wallet = client.wallet(&page);
@@ -71,7 +71,7 @@ async fn a_request_that_is_handed_back_as_its_answer_ends_no_sign_in() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_who_fetches_the_request_does_not_keep_it_from_the_wallet() {
-    for kind in [ProofKind::Current, ProofKind::Legacy] {
+    for kind in [SignInProof::Current, SignInProof::Legacy, SignInProof::Account] {
         let client = BridgedClient::start(kind).await;
         let page = client.page().await;
         let wallet = client.wallet(&page);
@@ -105,7 +105,7 @@ fn fresh(text: &[u8]) -> Fresh {
 /// The nodes behind genuine wallets take a nonce once, and no request that was signed long ago.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_fetch_of_a_sign_ins_request_has_a_challenge_time_and_signature_of_its_own() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     let wallet = client.wallet(&page);
     let id = wallet.connector().id.to_string();
@@ -134,7 +134,7 @@ async fn each_fetch_of_a_sign_ins_request_has_a_challenge_time_and_signature_of_
 /// The same for wallets of the service's own kind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_fetch_of_a_proof_request_has_a_challenge_of_its_own() {
-    let client = BridgedClient::start(ProofKind::Current).await;
+    let client = BridgedClient::start(SignInProof::Current).await;
     let page = client.page().await;
     let url = format!("{}/request", page.base);
     let mut asked = Vec::new();

@@ -16,6 +16,9 @@ const DENYING_APP = "app_staging_5e1f5a3e00000000000000000000000b";
 // An application whose authenticators know only the message bridge.
 const BRIDGED_APP = "app_staging_5e1f5a3e00000000000000000000000c";
 
+// An application with accounts.
+const ACCOUNT_APP = "app_staging_5e1f5a3e00000000000000000000000d";
+
 const logo = fileURLToPath(new URL("logo.svg", import.meta.url));
 
 // Sign-ins that the tests keep in a state.
@@ -66,6 +69,20 @@ name = "Example library"
 public = true
 redirect_uris = ["${CALLBACK}"]
 wallet_link = "bridge"
+
+[[apps]]
+id = "${ACCOUNT_APP}"
+name = "Example neighbourhood"
+public = true
+proof = "account"
+redirect_uris = ["${CALLBACK}"]
+wallet_link = "wallet://open?request={request}"
+
+[[relying_parties]]
+app_id = "${ACCOUNT_APP}"
+[relying_parties.oprf_public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
 `;
 
 // A second sign-in of a source is one too many.
@@ -151,7 +168,19 @@ export async function everySignIn(browser, { plain, named }) {
   };
   const signedIn = await prepare(browser, plain, {}, done);
   const withCredential = { client_id: BRIDGED_APP, ...PKCE };
+  const withAccount = { client_id: ACCOUNT_APP, ...PKCE };
+  const own = (page) => page.getByRole("link", { name: "This is my own computer" });
+  const remembered = await prepare(browser, named, withAccount, async (page, { request }) => {
+    named.answer(request);
+    await own(page).click();
+    await page.getByRole("heading", { name: "Received" }).waitFor();
+  });
   return {
+    remembered: remembered.cookies.filter(({ name }) => name.endsWith("selfsame_accounts")),
+    "account-answered": await prepare(browser, named, withAccount, async (page, { request }) => {
+      named.answer(request);
+      await own(page).waitFor();
+    }),
     signedIn: signedIn.cookies.filter(({ name }) => name.endsWith("selfsame_session")),
     waiting: await prepare(browser, plain, {}),
     opened: await prepare(browser, plain, {}, opened),
@@ -179,6 +208,7 @@ export function everyPage({ plain, named, limited, signIns }) {
   const begin = (page, daemon, more) => page.goto(authorizationUrl(daemon, { ...ALL_SCOPES, ...more }));
   const { signedIn } = signIns;
   const withSession = (page) => page.context().addCookies(signedIn);
+  const withPointers = (page) => page.context().addCookies(signIns.remembered);
   // The page of a sign-in, or what is behind its path, in the browser where it began, and in
   // another one.
   const here = (name, daemon = plain, more = "") => async (page) => {
@@ -200,6 +230,10 @@ export function everyPage({ plain, named, limited, signIns }) {
     "sign-in-named": (page) => begin(page, named, { client_id: NAMED_APP, ...PKCE }),
     "sign-in-same-device": (page) => begin(page, named, { client_id: DENYING_APP, ...PKCE }),
     "sign-in-bridge": (page) => begin(page, named, { client_id: BRIDGED_APP, ...PKCE }),
+    "sign-in-account": async (page) => {
+      await withPointers(page);
+      await begin(page, named, { client_id: ACCOUNT_APP, ...PKCE });
+    },
     "sign-in-opened": here("opened"),
     "sign-in-refused": here("refused"),
     "sign-in-digits": here("digits"),
@@ -249,6 +283,7 @@ export function everyPage({ plain, named, limited, signIns }) {
     "not-answered": here("waiting", plain, "/complete"),
     "not-returned": here("here", plain, "/complete"),
     "no-proof": here("no-proof", named, "/complete"),
+    remember: here("account-answered", named, "/complete"),
     wait: async (page) => {
       await begin(page, limited);
       await begin(page, limited);
@@ -279,6 +314,10 @@ export function everyPage({ plain, named, limited, signIns }) {
     session: async (page) => {
       await withSession(page);
       await page.goto(at(plain, "/session"));
+    },
+    "session-remembered": async (page) => {
+      await withPointers(page);
+      await page.goto(at(named, "/session"));
     },
     "session-empty": (page) => page.goto(at(plain, "/session")),
     front: (page) => page.goto(at(plain, "/")),

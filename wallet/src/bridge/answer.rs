@@ -61,7 +61,8 @@ pub struct CurrentChoice<'a> {
     pub asked: &'a CurrentAsked,
     /// The credentials to prove, in the order of the request.
     pub items: Vec<&'a AskedItem>,
-    /// The session that the proofs are in; `None` for proofs of uniqueness.
+    /// The session that the proofs are in or bound to; `None` for proofs of uniqueness that are
+    /// bound to none.
     pub session: Option<Session>,
 }
 
@@ -149,11 +150,12 @@ impl Chooser<'_> {
         }
         let items = self.items(asked, &simulation.issuers)?;
         let session = match &asked.purpose {
-            Purpose::Uniqueness { .. } => None,
-            Purpose::NewSession => Some(Session::create(self.person, asked.rp_id, random)),
+            Purpose::Uniqueness { binds_session: false, .. } => None,
+            Purpose::Uniqueness { binds_session: true, .. } | Purpose::NewSession => {
+                Some(Session::create(self.person, asked.rp_id, random))
+            }
             Purpose::Session { id } => Some(Session::open(self.person, asked.rp_id, id).ok_or_else(|| {
-                let reason = "the request is for a session that is not one of this wallet's account";
-                Rejection::new(RejectionCode::CredentialUnavailable, reason)
+                Rejection::new(RejectionCode::CredentialUnavailable, ProveError::OtherSession { rp_id: asked.rp_id })
             })?),
         };
         Ok(Choice::Current(CurrentChoice { asked, items, session }))
@@ -249,16 +251,17 @@ pub fn current_answer(
             expires_at_min: *expires_at_min,
             credential_genesis_issued_at_min: item.genesis_issued_at_min,
         };
-        let (proof, name, nullifier) = match (session, &asked.purpose) {
-            (Some(session), _) => {
+        let (proof, name, nullifier) = match (&asked.purpose, session) {
+            (Purpose::Uniqueness { action, binds_session }, session) if *binds_session == session.is_some() => {
+                let session = session.as_ref();
+                let proof = prove::uniqueness_proof(person, *action, session, &statement, &party, random)?;
+                (proof, "nullifier", format!("nil_{:064x}", proof.nullifier))
+            }
+            (Purpose::NewSession | Purpose::Session { .. }, Some(session)) => {
                 let proof = prove::session_proof(person, session, &statement, &party, random)?;
                 (proof, "session_nullifier", format!("snil_{:064x}{:064x}", proof.nullifier, proof.action))
             }
-            (None, Purpose::Uniqueness { action }) => {
-                let proof = prove::uniqueness_proof(person, *action, &statement, &party, random)?;
-                (proof, "nullifier", format!("nil_{:064x}", proof.nullifier))
-            }
-            (None, Purpose::NewSession | Purpose::Session { .. }) => return Err(ProveError::Input),
+            _ => return Err(ProveError::Input),
         };
         let mut response = json!({
             "identifier": identifier,

@@ -60,7 +60,8 @@ fn summary(request: &BridgeRequest) -> String {
     words.extend(request.legacy.as_ref().map(|legacy| format!("legacy:{}", legacy.level.name())));
     if let Some(asked) = &request.current {
         words.push(match &asked.purpose {
-            Purpose::Uniqueness { .. } => "unique".to_owned(),
+            Purpose::Uniqueness { binds_session: false, .. } => "unique".to_owned(),
+            Purpose::Uniqueness { binds_session: true, .. } => "bound".to_owned(),
             Purpose::NewSession => "new session".to_owned(),
             Purpose::Session { id } => id[..12].to_owned(),
         });
@@ -153,7 +154,10 @@ fn the_relying_partys_address_is_recovered() {
             CurrentAsked { created_at: asked.created_at.plus(1), ..asked.clone() },
             CurrentAsked { expires_at: asked.expires_at.plus(1), ..asked.clone() },
             CurrentAsked { nonce: asked.nonce >> 1, ..asked.clone() },
-            CurrentAsked { purpose: Purpose::Uniqueness { action: asked.nonce }, ..asked.clone() },
+            CurrentAsked {
+                purpose: Purpose::Uniqueness { action: asked.nonce, binds_session: false },
+                ..asked.clone()
+            },
         ] {
             assert_ne!(changed.signed().signer(&changed.signature), Ok(key.address()), "{name}");
         }
@@ -203,8 +207,10 @@ fn malformed_requests_are_refused_with_the_field() {
         (uniqueness, "/proof_request/version", json!(2), FeatureUnavailable, "proof_request.version is 2"),
         (uniqueness, "/proof_request/proof_type", json!("age"), FeatureUnavailable, "\"age\""),
         (uniqueness, "/proof_request/proof_type", json!("session"), MalformedRequest, "the type session"),
-        (uniqueness, "/proof_request/session_id", json!("create"), FeatureUnavailable, "with a new session"),
         (uniqueness, "/proof_request/session_id", json!("session_1"), MalformedRequest, "the type uniqueness"),
+        (uniqueness, "/proof_request/session_id", json!("Create"), MalformedRequest, "the type uniqueness"),
+        (uniqueness, "/proof_request/session_id", json!(""), MalformedRequest, "the type uniqueness"),
+        (uniqueness, "/proof_request/proof_type", json!("create_session"), MalformedRequest, "the type create_session"),
         (uniqueness, "/proof_request/action", json!(null), MalformedRequest, "the type uniqueness"),
         (uniqueness, "/proof_request/nonce", json!("12"), MalformedRequest, "proof_request.nonce is not 0x"),
         (uniqueness, "/proof_request/nonce", json!("0x"), MalformedRequest, "proof_request.nonce is not 0x"),
@@ -239,6 +245,34 @@ fn malformed_requests_are_refused_with_the_field() {
     }
 }
 
+/// The request for a proof of human with a new session.
+fn bound() -> Value {
+    let mut text = text_of("a proof of human, or a legacy proof");
+    text["proof_request"]["session_id"] = json!("create");
+    text
+}
+
+/// The relying party signs the action and not the session, so a request for a bound proof is the
+/// signed request for an unbound one with another `session_id`.
+#[test]
+fn a_request_for_uniqueness_with_a_new_session_is_signed_with_its_action() {
+    let request = read(&bound()).expect("a request");
+    assert_eq!(summary(&request), r#"staging "vote" legacy:orb bound proof_of_human/1"#);
+    let current = request.current.expect("current proofs");
+    let unbound = asked("a proof of human, or a legacy proof");
+    assert_eq!(current.signed().digest(), unbound.signed().digest());
+    let key = AuthenticatorKey::from_seed(Zeroizing::new([1; 32])).expect("a key");
+    assert_eq!(current.signed().signer(&current.signature), Ok(key.address()));
+    let mut without_type = bound();
+    without_type["proof_request"].as_object_mut().expect("an object").remove("proof_type");
+    let purpose = read(&without_type).expect("a request").current.expect("current proofs").purpose;
+    assert_eq!(purpose, current.purpose);
+    let mut without_action = bound();
+    without_action["proof_request"]["action"] = Value::Null;
+    let rejection = read(&without_action).expect_err("no action");
+    assert_eq!(rejection.code, RejectionCode::MalformedRequest, "{rejection}");
+}
+
 #[test]
 fn sign_in_statements_are_recognized_in_every_spelling() {
     let uniqueness = "a proof of human, or a legacy proof";
@@ -248,6 +282,9 @@ fn sign_in_statements_are_recognized_in_every_spelling() {
         request["action"] = json!(text);
         if let Some(hash) = hash {
             request["proof_request"]["action"] = json!(hash);
+            let unbound = read(&request).expect(name).is_sign_in();
+            request["proof_request"]["session_id"] = json!("create");
+            assert_eq!(read(&request).expect(name).is_sign_in(), unbound, "a new session changes nothing");
         }
         read(&request).expect(name).is_sign_in()
     };

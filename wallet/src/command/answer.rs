@@ -161,7 +161,7 @@ impl Task<'_> {
             (Choice::Current(choice), Some(simulation)) => {
                 let now = (self.now)();
                 let unused = match choice.asked.purpose {
-                    Purpose::Uniqueness { action } => vec![prover.check_unused(choice.asked.rp_id, action, now)?],
+                    Purpose::Uniqueness { action, .. } => vec![prover.check_unused(choice.asked.rp_id, action, now)?],
                     Purpose::NewSession | Purpose::Session { .. } => Vec::new(),
                 };
                 let body = current_answer(person, request, choice, simulation, prover.root, random)?;
@@ -218,6 +218,11 @@ impl Task<'_> {
             Some(Purpose::Session { id }) => writeln!(out, "for the session {:?}", to_printable(id))?,
             Some(Purpose::Uniqueness { .. }) | None if action.is_empty() => writeln!(out, "to sign in")?,
             Some(Purpose::Uniqueness { .. }) | None => writeln!(out, "for the action {:?}", to_printable(action))?,
+        }
+        if let Some(Purpose::Uniqueness { binds_session: true, .. }) =
+            request.current.as_ref().map(|asked| &asked.purpose)
+        {
+            writeln!(out, "and to begin a session")?;
         }
         if !action_description.is_empty() {
             writeln!(out, "described as {:?}", to_printable(action_description))?;

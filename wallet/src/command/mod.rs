@@ -28,7 +28,7 @@ use crate::keys::{AuthenticatorKey, SeedError};
 use crate::operations::{AccountState, OperationError, Step, create_account};
 use crate::operator::{Operator, OperatorError};
 use crate::prove::ProveError;
-use crate::sign_in::RequestError;
+use crate::sign_in::{RequestError, UnknownProof};
 use answer::Answer;
 use prove::{Prove, SignIn};
 
@@ -482,6 +482,9 @@ pub enum CommandError {
     /// The sign-in request cannot be trusted.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// The sign-in request asks for a proof that this wallet does not know.
+    #[error(transparent)]
+    UnknownProof(#[from] UnknownProof),
     /// The text is not a connector URI that the wallet can use.
     #[error(transparent)]
     Connector(#[from] ConnectorError),

@@ -23,7 +23,7 @@ use crate::guard::Guard;
 use crate::operator::Operator;
 use crate::person::Person;
 use crate::prove::{self, LegacyRequest, ProofParameters, ProveError, SimulatedParty};
-use crate::sign_in::{Onward, Place, SignInRequest, SignInSession, printable};
+use crate::sign_in::{AskedProof, Onward, Place, SignInRequest, SignInSession, printable};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Prove {
@@ -54,6 +54,8 @@ pub enum ProofKind {
     Legacy,
     /// Protocol version 4.0, by the simulator.
     Uniqueness,
+    /// Uniqueness that is bound to a new session, by the simulator.
+    Bound,
     /// Protocol version 4.0 in a session, by the simulator.
     Session,
 }
@@ -141,17 +143,38 @@ impl Prover {
             self.trust(root, parameters.environment, prove::LEGACY_IDENTIFIER).await?;
             return Ok(body);
         }
-        let no_simulator = || CommandError::NoSimulator { operator: self.operator_url.clone() };
-        let simulation = self.simulation.clone().ok_or_else(no_simulator)?;
-        let party = SimulatedParty::of(simulation, parameters.app_id, self.root);
-        let party = party.map_err(|error| self.name_daemon(error))?;
+        let party = self.party(parameters.app_id)?;
         if kind == ProofKind::Session {
             return Ok(prove::session(&self.person, parameters, &party, random)?);
         }
         let nullifier = self.check_unused(party.rp_id, hash_text(parameters.action), now)?;
-        let body = prove::uniqueness(&self.person, parameters, &party, random)?;
+        let body = match kind {
+            ProofKind::Bound => prove::bound_uniqueness(&self.person, parameters, &party, random)?,
+            _ => prove::uniqueness(&self.person, parameters, &party, random)?,
+        };
         self.remember(&[nullifier], now)?;
         Ok(body)
+    }
+
+    /// A verification request with a proof in the session of this id. Sessions have no guard.
+    ///
+    /// # Errors
+    /// [`ProveError::OtherSession`] in [`CommandError::Prove`].
+    pub fn prove_session(
+        &self,
+        id: &str,
+        parameters: &ProofParameters<'_>,
+        random: &mut Random<'_>,
+    ) -> Result<Value, CommandError> {
+        let party = self.party(parameters.app_id)?;
+        Ok(prove::session_of_id(&self.person, id, parameters, &party, random)?)
+    }
+
+    /// The simulated relying party of an application.
+    fn party(&self, app_id: &str) -> Result<SimulatedParty, CommandError> {
+        let no_simulator = || CommandError::NoSimulator { operator: self.operator_url.clone() };
+        let simulation = self.simulation.clone().ok_or_else(no_simulator)?;
+        SimulatedParty::of(simulation, app_id, self.root).map_err(|error| self.name_daemon(error))
     }
 
     /// The nullifier of a proof of uniqueness, which the guard lets pass.
@@ -284,13 +307,13 @@ pub async fn sign_in(
         refuse_unverified(&session, out).await?;
         return Ok(());
     };
+    let asked = AskedProof::of(&request)?;
     describe_request(&printable(&request), out)?;
     let place = place(&session, same_device, out)?;
     if !yes && !ask("Answer with a proof?", out)? {
         session.refuse(&request).await?;
         return Ok(writeln!(out, "refused")?);
     }
-    let kind = if request.is_legacy() { ProofKind::Legacy } else { ProofKind::Uniqueness };
     let parameters = ProofParameters {
         app_id: &request.app_id,
         action: &request.action,
@@ -298,7 +321,12 @@ pub async fn sign_in(
         environment: request.environment,
         nonce: Some(request.nonce),
     };
-    let body = prover.prove(kind, &parameters, random, now()).await?;
+    let body = match asked {
+        AskedProof::Legacy => prover.prove(ProofKind::Legacy, &parameters, random, now()).await?,
+        AskedProof::Uniqueness => prover.prove(ProofKind::Uniqueness, &parameters, random, now()).await?,
+        AskedProof::BoundUniqueness => prover.prove(ProofKind::Bound, &parameters, random, now()).await?,
+        AskedProof::Session(id) => prover.prove_session(id, &parameters, random)?,
+    };
     let onward = session.answer_from(&request, &body, place).await?;
     writeln!(out, "proved")?;
     if session.is_browser() {

@@ -183,21 +183,46 @@ async fn a_refusal_and_every_reason_reach_the_application() {
 
 /// A recorded request with another action, encrypted with the same key.
 fn with_action(name: &str, action: &str, hash: &str) -> RecordedRequest {
+    changed(name, |text| {
+        text["action"] = action.into();
+        text["proof_request"]["action"] = hash.into();
+    })
+}
+
+/// A recorded request with a changed text, encrypted with the same key.
+fn changed(name: &str, change: impl FnOnce(&mut Value)) -> RecordedRequest {
     let mut request = recorded(name);
-    request.text["action"] = action.into();
-    request.text["proof_request"]["action"] = hash.into();
+    change(&mut request.text);
     let key = RequestKey::from_base64(&request.key).expect("a key");
     let message = key.seal(request.text.to_string().as_bytes(), [9; 12]).expect("encrypted");
     request.message = serde_json::to_value(message).expect("JSON");
     request
 }
 
+#[tokio::test]
+async fn a_request_for_uniqueness_with_a_new_session_is_shown_and_answered() {
+    let request = changed(NAME, |text| text["proof_request"]["session_id"] = "create".into());
+    let Outcome { printed, answer } = run_answer(&request, "--yes", (200, request.message.clone()), &[201], 0).await;
+    let printed = printed.expect("answered");
+    assert!(printed.contains("for the action \"vote\"\nand to begin a session\n"), "{printed}");
+    let answer = answer.expect("an answer");
+    assert!(answer["session_id"].as_str().is_some_and(|id| id.starts_with("session_")), "{answer}");
+    assert!(answer["responses"][0]["nullifier"].as_str().is_some_and(|nullifier| nullifier.starts_with("nil_")));
+    assert_eq!(answer["responses"][0]["session_nullifier"], Value::Null);
+}
+
 /// Over a bridge nothing shows that an issuer asks: a page could hand on another one's sign-in.
 #[tokio::test]
 async fn a_statement_that_signs_in_is_not_given_over_a_bridge() {
     let hash = "0x004549a96bd33a08eaae741c1942024d5308f7c744a84d52f40449ad1eed37a5";
-    for action in ["sign-in", "0x7369676e2d696e"] {
-        let request = with_action(NAME, action, hash);
+    let bound = changed(NAME, |text| {
+        text["action"] = "sign-in".into();
+        text["proof_request"]["action"] = hash.into();
+        text["proof_request"]["session_id"] = "create".into();
+    });
+    let unbound = ["sign-in", "0x7369676e2d696e"].map(|action| with_action(NAME, action, hash));
+    for request in unbound.into_iter().chain([bound]) {
+        let action = &request.text["action"];
         let fetched = || (200, request.message.clone());
         let Outcome { printed, answer } = run_answer(&request, "--yes", fetched(), &[201], 0).await;
         let (out, error) = printed.expect_err("refused");

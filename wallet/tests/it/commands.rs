@@ -101,6 +101,11 @@ impl WalletCli {
         Ok(String::from_utf8(out).expect("text"))
     }
 
+    /// Lets time pass, in seconds.
+    pub fn advance(&mut self, seconds: u64) {
+        self.now += seconds;
+    }
+
     pub async fn run_ok(&mut self, line: &str) -> String {
         self.run(line).await.unwrap_or_else(|error| panic!("`{line}`: {error}"))
     }
@@ -429,7 +434,10 @@ async fn a_nullifier_is_given_again_for_ten_minutes_and_then_refused() {
     cli.now += 600;
     cli.run_ok(&again).await;
     cli.now += 1;
-    cli.check_refused(&again, "nullifier_replayed: this wallet gave the same proof of uniqueness 601 s ago").await;
+    let bound = again.replace("uniqueness", "bound");
+    for refused in [&again, &bound] {
+        cli.check_refused(refused, "nullifier_replayed: this wallet gave the same proof of uniqueness 601 s ago").await;
+    }
     // Another action, a session, another installation, and what the options ask for.
     cli.run_ok(&again.replace("--action vote", "--action another")).await;
     cli.run_ok(&again.replace("uniqueness", "session")).await;
@@ -442,6 +450,31 @@ async fn a_nullifier_is_given_again_for_ten_minutes_and_then_refused() {
     cli.check_refused(&again, "nullifier_replayed").await;
     cli.now += 1;
     cli.run_ok(&again).await;
+}
+
+/// A proof that is bound to a new session has the nullifier of an unbound one, and the guard
+/// remembers it too.
+#[tokio::test]
+async fn a_bound_proof_names_a_new_session_and_counts_as_given() {
+    let mut cli = WalletCli::new().await;
+    cli.wallets(["own"]).await;
+    cli.run_ok("create-account --wallet {own}").await;
+    let line = format!("prove --app {APP} --kind bound --action vote --operator SERVICE --wallet {{own}}");
+    let mut bodies = Vec::new();
+    for line in [&line, &line, &line.replace("bound", "uniqueness"), &line.replace("bound", "session")] {
+        bodies.push(serde_json::from_str::<Value>(&cli.run_ok(line).await).expect("JSON"));
+    }
+    let of = |name: &str| bodies.iter().map(|body| body[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("proof_type"), ["uniqueness".into(), "uniqueness".into(), Value::Null, Value::Null]);
+    assert_eq!(of("action"), ["vote".into(), "vote".into(), "vote".into(), Value::Null]);
+    let nullifiers: Vec<_> = bodies.iter().map(|body| body["responses"][0]["nullifier"].clone()).collect();
+    assert!(nullifiers[0].is_string() && nullifiers[1..3].iter().all(|other| *other == nullifiers[0]));
+    let sessions = of("session_id");
+    assert!(sessions[0] != sessions[1] && sessions[0] != sessions[3] && sessions[2].is_null(), "{sessions:?}");
+    cli.now += 601;
+    for kind in ["bound", "uniqueness"] {
+        cli.check_refused(&line.replace("bound", kind), "nullifier_replayed").await;
+    }
 }
 
 /// A default address silently reaches another daemon.

@@ -19,6 +19,8 @@ struct Issuer {
     cli: WalletCli,
     /// The answers to the wallet that were posted.
     posted: Arc<Mutex<Vec<Value>>>,
+    /// Members of the proof request, in place of the usual ones or beside them.
+    members: Arc<Mutex<Value>>,
 }
 
 impl Issuer {
@@ -35,7 +37,9 @@ impl Issuer {
         let key = EncodingKey::from_ec_der(document.as_ref());
         let own_address: Arc<OnceLock<String>> = Arc::default();
         let posted: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let members = Arc::new(Mutex::new(json!({})));
         let (address, received) = (Arc::clone(&own_address), Arc::clone(&posted));
+        let asked = Arc::clone(&members);
         let cli = WalletCli::with_service(move |request, others| {
             let address = address.get().map_or("", String::as_str);
             let here = |text: &str| text.replace("SERVICE", address);
@@ -46,6 +50,8 @@ impl Issuer {
                     "secret": "s"})),
                 "/authorize/t/request" => {
                     let mut forms = proof_request(address);
+                    let asked = asked.lock().expect("no panic").as_object().expect("an object").clone();
+                    forms.as_object_mut().expect("an object").extend(asked);
                     let header = Header {
                         typ: Some("selfsame-request+jwt".to_owned()),
                         kid: Some("k".to_owned()),
@@ -70,7 +76,25 @@ impl Issuer {
         own_address.set(cli.service.clone()).expect("set once");
         cli.run_ok("new --wallet {own} --operator SERVICE").await;
         cli.run_ok("create-account --wallet {own}").await;
-        Self { cli, posted }
+        Self { cli, posted, members }
+    }
+
+    /// Has the wallet answer a proof request with these members, and returns the answer that was
+    /// posted, without the members on the way of the answer.
+    async fn answer_to(&mut self, members: Value, options: &str) -> Value {
+        *self.members.lock().expect("no panic") = members;
+        self.cli.run_ok(&format!("sign-in SERVICE/authorize/t/request --yes {options}")).await;
+        let mut body = self.posted.lock().expect("no panic").pop().expect("an answer");
+        assert_eq!(body.as_object_mut().expect("an object").remove("mode"), Some(json!("cross_device")));
+        body
+    }
+
+    /// Checks that the wallet answers a proof request with these members with nothing.
+    async fn check_unanswered(&mut self, members: Value, options: &str, reason: &str) {
+        *self.members.lock().expect("no panic") = members;
+        let line = format!("sign-in SERVICE/authorize/t/request --yes {options}");
+        self.cli.check_refused(&line, reason).await;
+        assert!(self.posted.lock().expect("no panic").is_empty(), "{reason}");
     }
 
     /// The usual issuer, whose short page names its sign-in.
@@ -141,6 +165,67 @@ async fn the_fragment_of_a_link_decides_how_the_wallet_answers() {
         let (body, lines) = issuer.sign_in(link, options).await;
         assert_eq!((&body, lines.iter().map(String::as_str).collect()), (posted, printed), "{link} {options}");
     }
+}
+
+fn keys(object: &Value) -> Vec<&str> {
+    object.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// The first sign-in has a proof of uniqueness that is bound to a new session; later ones prove
+/// that session.
+#[tokio::test]
+async fn a_request_with_a_proof_type_is_answered_with_a_bound_proof_or_a_session() {
+    let mut issuer = Issuer::answering(json!({"success": true})).await;
+    issuer.cli.run_ok("new --wallet {other} --operator SERVICE").await;
+    issuer.cli.run_ok("create-account --wallet {other}").await;
+    let (own, other) = ("--wallet {own}", "--wallet {other}");
+    let first = json!({"proof_type": "uniqueness", "session_id": "create"});
+    let body = issuer.answer_to(first.clone(), own).await;
+    let members = ["action", "environment", "nonce", "proof_type", "protocol_version", "responses", "session_id"];
+    assert_eq!(keys(&body), members);
+    let id = body["session_id"].as_str().expect("text").to_owned();
+    assert!(id.starts_with("session_") && id.len() == 136, "{id}");
+    assert_eq!(
+        (&body["proof_type"], &body["action"], &body["nonce"]),
+        (&json!("uniqueness"), &json!("sign-in"), &json!("0x2a"))
+    );
+    let of_entry = |name| ["expires_at_min", "identifier", "issuer_schema_id", name, "proof", "signal_hash"];
+    assert_eq!(keys(&body["responses"][0]), of_entry("nullifier"));
+    let unbound = issuer.answer_to(json!({}), own).await;
+    assert_eq!((&unbound["proof_type"], &unbound["session_id"]), (&Value::Null, &Value::Null));
+    assert_eq!(unbound["responses"][0]["nullifier"], body["responses"][0]["nullifier"]);
+
+    let again = json!({"proof_type": "session", "session_id": id, "action": ""});
+    let body = issuer.answer_to(again.clone(), own).await;
+    assert_eq!(keys(&body), ["environment", "nonce", "protocol_version", "responses", "session_id"]);
+    assert_eq!((&body["session_id"], &body["nonce"]), (&json!(id), &json!("0x2a")));
+    let mut of_session = of_entry("session_nullifier");
+    of_session.sort_unstable();
+    assert_eq!(keys(&body["responses"][0]), of_session);
+    assert_eq!(body["responses"][0]["session_nullifier"].as_array().map(Vec::len), Some(2));
+
+    // Another account's session, and one that nobody has.
+    let reason = "not one of this wallet's account with rp_6765160973bf7042; a wallet proves the sessions of its own";
+    issuer.check_unanswered(again.clone(), other, reason).await;
+    let unknown = json!({"proof_type": "session", "session_id": id.replace("session_", "session_x"), "action": ""});
+    issuer.check_unanswered(unknown, own, reason).await;
+    // The guard is for the nullifier, not for sessions.
+    issuer.cli.advance(601);
+    issuer.check_unanswered(first, own, "nullifier_replayed").await;
+    issuer.answer_to(again, own).await;
+}
+
+#[tokio::test]
+async fn a_request_for_an_unknown_proof_is_not_answered() {
+    let mut issuer = Issuer::answering(json!({"success": true})).await;
+    let id = format!("session_{}01{}", "1".repeat(64), "0".repeat(62));
+    for members in
+        [json!({"proof_type": "uniqueness", "session_id": id}), json!({"proof_type": "session", "session_id": id})]
+    {
+        let reason = "asks for a proof that this wallet does not know";
+        issuer.check_unanswered(members, "--wallet {own}", reason).await;
+    }
+    issuer.check_unanswered(json!({"proof_type": "age"}), "--wallet {own}", "unknown variant `age`").await;
 }
 
 /// A service of before the digits takes the answer and gives none; one that gives out something

@@ -14,7 +14,7 @@ use std::time::Duration;
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client};
 use selfsame_protocol::sign_in::claims::Scopes;
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, RequestForms, SignInRequest};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, RequestForms, SignInProof, SignInRequest};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
 use selfsame_protocol::sign_in::transaction::MOST_CHALLENGES;
 use selfsame_protocol::{B256, U256};
@@ -27,8 +27,8 @@ use super::{CLIENTS, DOMAIN, check_repeats, checks, play_and_count};
 use crate::clock::Clock;
 use crate::simulation::{FaultRates, Run, Simulation};
 use crate::{
-    CompletionSecrets, NewTransaction, SessionCookie, Settings, SignInClient, SignInError, SignInHandle,
-    SignInSettings, TOKEN_LIFETIME,
+    BrowserCookie, BrowserCookies, CompletionSecrets, NewTransaction, Settings, SignInClient, SignInError,
+    SignInHandle, SignInSettings, TOKEN_LIFETIME,
 };
 
 const REDIRECT_URI: &str = "https://app.example/callback";
@@ -80,7 +80,7 @@ fn settings() -> Settings {
         name: "Simulated".to_owned(),
         secrets: Vec::new(),
         environment: HERE.0,
-        proof: HERE.1,
+        proof: SignInProof::Legacy,
         allows_cross_device: true,
     };
     Settings {
@@ -99,6 +99,7 @@ fn authorization_request() -> AuthorizationRequest {
         nonce: None,
         code_challenge: None,
         is_silent: false,
+        selects_account: false,
         is_fresh: true,
         max_age: None,
         id_token_hint: None,
@@ -191,7 +192,7 @@ impl Caller {
     /// Signs in from the begin of a transaction to the revocation of its token, each step several
     /// times at the same time; stops wherever a step does not succeed.
     async fn sign_in(&self) {
-        let Ok(begun) = self.sign_in.begin(authorization_request(), None, None, None).await else { return };
+        let Ok(begun) = self.sign_in.begin(authorization_request(), None, None, None, None).await else { return };
         let number = {
             let mut all = self.known.all();
             all.push(KnownSignIn {
@@ -244,7 +245,7 @@ impl Caller {
             action: asked.action.to_owned(),
             signal: asked.signal,
             nonce: asked.nonce,
-            protocol_versions: vec![asked.proof.protocol_version().to_owned()],
+            protocol_versions: vec![asked.proof.kind().protocol_version().to_owned()],
             environment: asked.environment,
             scopes: asked.scopes.text(),
             expires_at: asked.expires_at,
@@ -253,6 +254,8 @@ impl Caller {
             redirect_host: "app.example".to_owned(),
             initiator: asked.initiator,
             cross_device: CrossDevice::Allow,
+            proof_type: None,
+            session_id: None,
         };
         match self.sign_in.open_request(id, request).await {
             Ok(forms) => {
@@ -298,9 +301,10 @@ impl Caller {
     /// The program or the browser that began the sign-in completes it.
     async fn complete(&self, number: usize) {
         let begun = self.known.all()[number].begun.clone();
-        let cookie = if self.run.random().once_in(2) { SessionCookie::Unwanted } else { SessionCookie::Missing };
+        let session = if self.run.random().once_in(2) { BrowserCookie::Unwanted } else { BrowserCookie::Missing };
+        let cookies = BrowserCookies { session, ..BrowserCookies::NONE };
         let began_at = self.now();
-        let completed = self.sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &cookie).await;
+        let completed = self.sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &cookies).await;
         let (delivery, session) = match completed {
             Ok(completed) => (completed.delivery, completed.new_session),
             Err(error) => return self.note_error("it is not completed", number, &error),
@@ -418,7 +422,7 @@ impl Caller {
             Some(live) => {
                 assert!(!token.is_revoked, "the token of {number} was revoked and lives");
                 assert!(now < token.issued.1 + lifetime + SECOND, "the token of {number} has expired and lives");
-                let person = live.token.person.nullifier;
+                let person = Nullifier(live.token.person.subject.into());
                 assert!(known.given.contains(&Some(person)), "{number} is the sign-in of another person");
                 if let Some(answer) = known.answer {
                     assert_eq!(answer, Some(person), "{number} is the sign-in of another person");

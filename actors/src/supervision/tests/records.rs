@@ -8,7 +8,7 @@ use selfsame_protocol::groth16::PreparedKey;
 use selfsame_protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::sign_in::claims::Scopes;
-use selfsame_protocol::sign_in::proof_request::AnswerMode;
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, SignInProof};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, Client};
 use selfsame_protocol::tree::{Root, field_element};
@@ -25,7 +25,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::sign_in::session_registry::SessionRegistryMessage;
 use crate::support::slot::TracedMessage;
-use crate::{ClusterParts, CompletedTransaction, CompletionSecrets, ConfiguredKey, SessionCookie, SignInClient};
+use crate::{
+    BrowserCookie, BrowserCookies, ClusterParts, CompletedTransaction, CompletionSecrets, ConfiguredKey, SignInClient,
+};
 
 const APP: &str = "app_staging_records";
 const REDIRECT_URI: &str = "https://app.example/callback";
@@ -127,7 +129,7 @@ fn configure(settings: &mut Settings) {
         name: "Example".to_owned(),
         secrets: Vec::new(),
         environment: HERE.0,
-        proof: HERE.1,
+        proof: SignInProof::Legacy,
         allows_cross_device: true,
     }];
 }
@@ -149,7 +151,7 @@ fn answer(signal: &str) -> Value {
 /// Begins a sign-in, answers it and completes it. Returns the access token.
 async fn sign_in(service: &Service) -> String {
     let sign_in = service.sign_in();
-    let completed = complete(service, SessionCookie::Unwanted).await;
+    let completed = complete(service, BrowserCookie::Unwanted).await;
     let Delivery::Redirect { location } = completed.delivery else { panic!("the response is a redirect") };
     let code = location.split(['?', '&']).find_map(|part| part.strip_prefix("code=")).expect("a code").to_owned();
     let tokens = sign_in.exchange(APP, &code, Some(REDIRECT_URI), None).await.expect("the code is good");
@@ -158,7 +160,7 @@ async fn sign_in(service: &Service) -> String {
 }
 
 /// Begins a sign-in, answers it and completes it for a caller with this cookie.
-async fn complete(service: &Service, session: SessionCookie) -> CompletedTransaction {
+async fn complete(service: &Service, session: BrowserCookie) -> CompletedTransaction {
     let sign_in = service.sign_in();
     let target = Target { redirect_uri: REDIRECT_URI.to_owned(), mode: ResponseMode::Query, state: None };
     let request = AuthorizationRequest {
@@ -169,14 +171,16 @@ async fn complete(service: &Service, session: SessionCookie) -> CompletedTransac
         nonce: None,
         code_challenge: None,
         is_silent: false,
+        selects_account: false,
         is_fresh: false,
         max_age: None,
         id_token_hint: None,
     };
-    let begun = sign_in.begin(request, None, None, None).await.expect("it begins");
+    let begun = sign_in.begin(request, None, None, None, None).await.expect("it begins");
     let asked = sign_in.proof_request(begun.id).expect("there is a request");
     sign_in.answer(begun.id, &answer(&asked.signal), AnswerMode::CrossDevice, None).await.expect("the proof holds");
-    sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &session).await.expect("complete")
+    let cookies = BrowserCookies { session, ..BrowserCookies::NONE };
+    sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &cookies).await.expect("complete")
 }
 
 /// The applications of one browser are in its session alone, which only its cookie opens.
@@ -187,8 +191,8 @@ async fn a_browser_session_in_the_store_names_no_application_and_no_person() {
     let records = Arc::new(MapRecords::default());
     let parts = ServiceParts::new(settings, store.clone()).records(records.clone()).clock(clock());
     let service = Service::start(parts).await.expect("the service starts");
-    let first = complete(&service, SessionCookie::Missing).await.new_session.expect("a session");
-    let second = complete(&service, SessionCookie::HostOnly(first.clone())).await.new_session.expect("a session");
+    let first = complete(&service, BrowserCookie::Missing).await.new_session.expect("a session");
+    let second = complete(&service, BrowserCookie::HostOnly(first.clone())).await.new_session.expect("a session");
     let sessions = records.of_kind(RecordKind::BrowserSession);
     assert_eq!(sessions.len(), 1, "the first session ended with the second");
     let nullifier = U256::from(7).to_be_bytes::<32>();
@@ -230,7 +234,7 @@ async fn sign_in_keeps_its_records_where_the_embedder_wants_them() {
     let registry = where_is("own-records/session-registry").expect("the actor runs");
     let registry = ActorRef::<TracedMessage<SessionRegistryMessage>>::from(registry);
     registry.cast(SessionRegistryMessage::Sweep.into()).expect("the actor runs");
-    let is_swept = || records.kinds() == [RecordKind::SigningKeys, RecordKind::RegistryKey];
+    let is_swept = || records.kinds() == [RecordKind::SigningKeys, RecordKind::RegistryKey, RecordKind::SubjectKey];
     wait_until("what expired is deleted", is_swept).await;
     assert!(records.sweeps.load(Ordering::Relaxed) > 0);
     timeout(PATIENCE, service.stop()).await.expect("the service stops");

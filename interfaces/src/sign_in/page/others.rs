@@ -228,7 +228,14 @@ pub fn sign_out_error(frame: &Frame<'_>, error: &SignInRejection) -> Response {
 
 /// The page that shows where the browser is signed in. Its form posts the confirmation of the
 /// session.
-pub fn session(frame: &Frame<'_>, sign_ins: &[SessionSignIn], confirmation: &str) -> Response {
+///
+/// `remembered` is the confirmation for the accounts that it remembers, if it does.
+pub fn session(
+    frame: &Frame<'_>,
+    sign_ins: &[SessionSignIn],
+    confirmation: &str,
+    remembered: Option<&str>,
+) -> Response {
     let words = frame.words;
     let title = words.say("sessions-title");
     let since = |time: &str| words.say_with("session-since", &[("time", time)]).into_owned();
@@ -254,6 +261,15 @@ pub fn session(frame: &Frame<'_>, sign_ins: &[SessionSignIn], confirmation: &str
                         }
                     }
                     button type="submit" { (words.say("sign-out-everywhere")) }
+                }
+            }
+            @if let Some(remembered) = remembered {
+                section {
+                    p { (words.say("remembers-accounts")) }
+                    form method="post" action=(frame.path("/session")) {
+                        input type="hidden" name="forget" value=(remembered);
+                        button.plain type="submit" { (words.say("forget-browser")) }
+                    }
                 }
             }
         }

@@ -10,7 +10,7 @@ use selfsame_protocol::sign_in::response::SignInRejection;
 use selfsame_protocol::time::RetryAfter;
 
 use super::Application;
-use super::frame::{Frame, LOADS_WITHOUT_FORM};
+use super::frame::{Frame, LOADS, LOADS_WITHOUT_FORM, own_form};
 use crate::http::Response;
 
 /// The page for a person whose sign-in cannot begin. The application gets no response.
@@ -59,14 +59,23 @@ pub fn cannot_continue(
     frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
 }
 
+/// Where the forms of the page about an authenticator's failure lead.
+pub struct Again<'a> {
+    /// To the same sign-in, with a new code.
+    pub new_code: &'a str,
+    /// To the same sign-in without the account that the browser remembers, if it asked for one.
+    pub another_person: Option<String>,
+}
+
 /// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
 /// path on which the application learns it.
-pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str) -> Response {
+pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: &Again<'_>) -> Response {
     let words = frame.words;
     let (reason, advice) = match failure {
         WalletFailure::NullifierReplayed => ("no-proof-replayed", "no-proof-replayed-advice"),
         WalletFailure::NoCurrentProof | WalletFailure::NoLegacyProof => ("no-proof-kind", "no-proof-kind-advice"),
         WalletFailure::CredentialUnavailable => ("no-proof-credential", "no-proof-credential-advice"),
+        WalletFailure::UnboundProof => ("no-proof-unbound", "no-proof-unbound-advice"),
         WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
     };
     let title = words.say("no-proof-title");
@@ -75,7 +84,11 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str) -> Resp
             h1 { (title) }
             p { (words.say(reason)) }
             p { (words.say(advice)) }
-            p.action { a.button href=(onward) { (words.say("return-title")) } }
+            form method="post" action=(again.new_code) { button type="submit" { (words.say("new-code")) } }
+            @if let Some(action) = &again.another_person {
+                form method="post" action=(action) { button.plain type="submit" { (words.say("another-person")) } }
+            }
+            p.onward { a href=(onward) { (words.say("return-title")) } }
             section.details {
                 h2 { (words.say("details")) }
                 dl {
@@ -83,6 +96,24 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str) -> Resp
                     dt { (words.say("details-code")) } dd { code { (failure.error()) } }
                 }
             }
+        }
+    };
+    // No `form-action`: the answers to the forms can redirect to the application.
+    own_form(frame.respond(StatusCode::OK, &title, &body, LOADS))
+}
+
+/// The page that asks a person whether this browser is to remember the account. `onward` is the
+/// path that goes on, up to the answer.
+pub fn ask_to_remember(frame: &Frame<'_>, application: &str, onward: &str) -> Response {
+    let words = frame.words;
+    let title = words.say("remember-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say_with("remember-why", &[("application", application)])) }
+            p.action { a.button href={ (onward) "yes" } { (words.say("remember-yes")) } }
+            p.onward { a href={ (onward) "no" } { (words.say("remember-no")) } }
+            p.quiet { (words.say("remember-forget")) }
         }
     };
     frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)

@@ -39,6 +39,8 @@ pub struct SignInPage<'a> {
     /// Whether the scanner of every authenticator that may answer follows the link of the code. A
     /// camera always does.
     pub scans_in_app: bool,
+    /// Whether the person of an account is asked, and another person may answer in their place.
+    pub may_be_another_person: bool,
 }
 
 impl SignInPage<'_> {
@@ -157,6 +159,11 @@ fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
         }
         form #new-code method="post" action=(at("/new-code")) data-for="over" hidden[hides("over")] {
             button type="submit" { (words.say("new-code")) }
+        }
+        @if page.may_be_another_person {
+            form method="post" action=(at("/another-person")) data-for=(asking_or_over) hidden[hides(asking_or_over)] {
+                button.plain type="submit" { (words.say("another-person")) }
+            }
         }
         form method="post" action=(at("/cancel")) data-for=(with_way_out) hidden[hides(with_way_out)] {
             button.plain type="submit" {

@@ -9,9 +9,9 @@ use selfsame_actors::protocol::verification::items::ItemCode;
 use selfsame_actors::protocol::verification::request::VerificationRequest;
 use selfsame_actors::ractor::RpcReplyPort;
 use selfsame_actors::{
-    AnswerBinding, Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn, JwkParameters, LiveToken,
-    Progress, ServiceEvent, SessionCookie, SignInError, SignInMessage, TokenResponse, TransactionState, Verification,
-    VerificationError, VerificationMessage,
+    AnswerBinding, Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn, BrowserCookie, BrowserCookies,
+    JwkParameters, LiveToken, Progress, ServiceEvent, SignInError, SignInMessage, TokenResponse, TransactionState,
+    Verification, VerificationError, VerificationMessage,
 };
 
 use super::application::{
@@ -183,10 +183,10 @@ async fn a_person_signs_in_by_messages() {
     assert_eq!(followed.expect("the browser may follow").state, TransactionState::Answered);
     assert_eq!(answered.expect("the proof holds"), AnswerBinding::Secret);
     let secret = begun.transaction.secret.clone();
-    let session = SessionCookie::Missing;
+    let browser = Box::new(BrowserCookies { session: BrowserCookie::Missing, ..BrowserCookies::NONE });
     let mut events = sign_in.embedded.child.subscribe();
     let complete =
-        |reply| SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, session, reply };
+        |reply| SignInMessage::Complete { transaction, secret, return_secret: None, digits: None, browser, reply };
     let completed = sign_in.ask(complete).await.expect("it is answered");
     let browser = completed.new_session.expect("the browser has a session");
     let code = parameter(&completed.delivery, "code").expect("a code");

@@ -14,7 +14,8 @@ use selfsame_protocol::verification::items::{CurrentInputs, current_inputs};
 use selfsame_protocol::{Address, U256};
 use serde_json::{Value, json};
 
-use super::{read, text_of};
+use super::{bound, read, text_of};
+use crate::Random;
 use crate::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
 use crate::person::Person;
 use crate::prove::{self, ProofParameters, SimulatedParty};
@@ -173,12 +174,15 @@ fn credentials_that_cannot_satisfy_the_bounds_are_not_available() {
 
 /// The answer with current proofs to a request.
 fn answer_to(request: &BridgeRequest) -> Value {
+    answer_with(request, &mut random())
+}
+
+fn answer_with(request: &BridgeRequest, random: &mut Random<'_>) -> Value {
     let (person, credentials, simulation) = (person(), Credentials::default(), simulation());
     let chooser = Chooser { person: &person, credentials: &credentials, simulation: Some(&simulation), now: NOW };
-    let mut random = random();
-    let Ok(Choice::Current(choice)) = chooser.choose(request, &mut random) else { panic!("current proofs") };
+    let Ok(Choice::Current(choice)) = chooser.choose(request, random) else { panic!("current proofs") };
     let root = Root::from_number(U256::from(5));
-    current_answer(&person, request, &choice, &simulation, root, &mut random).expect("an answer")
+    current_answer(&person, request, &choice, &simulation, root, random).expect("an answer")
 }
 
 /// The number that 64 hex digits write.
@@ -263,6 +267,44 @@ fn current_answers_hold_for_what_the_request_asks_for() {
 }
 
 #[test]
+fn a_bound_proof_of_uniqueness_names_a_new_session_that_can_be_proved() {
+    let request = read(&bound()).expect("a request");
+    let mut random = random();
+    let [first, second] = [(); 2].map(|()| answer_with(&request, &mut random));
+    for answer in [&first, &second] {
+        check_proofs(&request, answer);
+        let keys: Vec<_> = answer.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(keys, ["id", "responses", "session_id", "version"]);
+        let keys: Vec<_> = answer["responses"][0].as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(keys, ["expires_at_min", "identifier", "issuer_schema_id", "nullifier", "proof"]);
+    }
+    assert_ne!(first["session_id"], second["session_id"]);
+    let unbound = answer_to(&read(&text_of("a proof of human, or a legacy proof")).expect("a request"));
+    for answer in [&second, &unbound] {
+        assert_eq!(answer["responses"][0]["nullifier"], first["responses"][0]["nullifier"]);
+    }
+    for answer in [first, second] {
+        let mut text = text_of("a session");
+        text["proof_request"]["session_id"] = answer["session_id"].clone();
+        let request = read(&text).expect("a request");
+        let again = answer_to(&request);
+        assert_eq!(again["session_id"], answer["session_id"]);
+        check_proofs(&request, &again);
+    }
+}
+
+/// Several credentials in one answer are bound to one session.
+#[test]
+fn all_proofs_of_a_bound_answer_have_one_session() {
+    let mut text = text_of("all, one of them any");
+    text["proof_request"]["session_id"] = json!("create");
+    let request = read(&text).expect("a request");
+    let answer = answer_to(&request);
+    assert_eq!(answer["responses"].as_array().map(Vec::len), Some(2));
+    check_proofs(&request, &answer);
+}
+
+#[test]
 fn a_new_session_can_be_proved_again_by_its_account_only() {
     let begun = answer_to(&read(&text_of("a new session")).expect("a request"));
     let mut text = text_of("a session");
@@ -276,6 +318,7 @@ fn a_new_session_can_be_proved_again_by_its_account_only() {
     let chooser = Chooser { person: &other, credentials: &credentials, simulation: Some(&simulation), now: NOW };
     let refused = chooser.choose(&request, &mut random()).expect_err("another account's session");
     assert_eq!(refused.code, RejectionCode::CredentialUnavailable);
+    assert!(refused.reason.contains("not one of this wallet's account with rp_6765160973bf7042"), "{refused}");
     // The first session is the one that `prove` makes.
     let asked = parameters("");
     let party = SimulatedParty::of(simulation, APP, Root::from_number(U256::from(5))).expect("a known application");

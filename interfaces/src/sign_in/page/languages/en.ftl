@@ -48,6 +48,7 @@ good-until = This page is good until { $time }.
 minutes-left = This page is good for another { $minutes } min.
 more-time = More time
 new-code = New code
+another-person = Another person
 continue-when-answered = Continue once you have answered
 get-app = I don’t have { $name }
 another-way = Sign in another way
@@ -119,6 +120,8 @@ no-proof-credential = It has no credential that counts here.
 no-proof-credential-advice = Get verified in the way that the application asks for, or answer with another authenticator.
 no-proof-broken = Something broke in it, or in the service behind it.
 no-proof-broken-advice = Update it, wait a moment, and begin again.
+no-proof-unbound = Your authenticator gave a proof that no account can be made with.
+no-proof-unbound-advice = It is too old for this. Update it. It may give the proof again only after a long time; another device or a new installation gives it at once.
 unknown-code-title = This code is no longer valid
 unknown-code = Its sign-in has ended or expired, or the address is not complete.
 wait-title = Please wait a moment
@@ -154,6 +157,13 @@ sessions-some = These applications get an answer from this browser without askin
 session-since = You gave a proof on { $time }
 sign-out-of = Sign out of { $application }
 sign-out-everywhere = Sign out everywhere
+remembers-accounts = This browser remembers accounts of yours: it asks for a proof of them. It lets nobody in without one.
+forget-browser = Forget this browser
+remember-title = Remember this browser?
+remember-why = If this is your own computer, { $application } will know the next time whom to ask for a proof. On a computer of others, answer no.
+remember-yes = This is my own computer
+remember-no = No, not here
+remember-forget = You can forget it again on the page that shows where you are signed in.
 
 ## The way back, and the front page
 

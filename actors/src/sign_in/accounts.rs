@@ -1,0 +1,396 @@
+//! Accounts: an accepted proof makes the person's account or finds it, and a browser remembers
+//! which accounts were used in it ([`selfsame_protocol::sign_in::accounts`]).
+
+use selfsame_protocol::B256;
+use selfsame_protocol::sign_in::accounts::{
+    AskedAccount, BrowserPointers, FirstProof, POINTERS_KEPT, Pointer, Realm, SealedPointers, SignInAccount, SubjectKey,
+};
+use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::transaction::{Answer, Transaction};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::verification::request::{BoundRequest, Statement};
+use selfsame_storage::{Decision, RecordKey, RecordKind, RecordWrite, StoreError};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use super::authorization::{check_digits, check_secret};
+use super::completion::CompletionSecrets;
+use super::handle::{SignInClient, SignInError, SignInHandle};
+use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, pointers_key, write};
+use super::sessions::BrowserCookie;
+use super::signing_keys::SigningError;
+
+/// The record of the key that subjects are derived with.
+const SUBJECT_KEY: RecordKey = RecordKey { kind: RecordKind::SubjectKey, id: B256::ZERO };
+
+/// What the subject key is encrypted for.
+const SUBJECT_KEY_ID: &str = "subject key";
+
+/// The first byte of a subject key that is not encrypted.
+const PLAIN: u8 = 0;
+
+/// An accepted proof, as far as it says who the person is.
+#[derive(Clone, Debug)]
+pub(super) enum AcceptedProof {
+    /// The nullifier is the subject: the application has no accounts.
+    Nullifier(B256),
+    /// A proof of uniqueness that is bound to a session.
+    First(FirstProof),
+    /// A proof in the session that the transaction asked for.
+    Return(AskedAccount),
+}
+
+// What is asked for, and what an answer says.
+
+/// The session that the proof for a transaction has to do with.
+pub(super) fn asked_session(client: &SignInClient, transaction: &Transaction) -> AskedSession {
+    match (client.proof, &transaction.account) {
+        (SignInProof::Account, Some(asked)) => AskedSession::Existing(asked.session.clone()),
+        (SignInProof::Account, None) => AskedSession::New,
+        (SignInProof::Legacy | SignInProof::Current, _) => AskedSession::None,
+    }
+}
+
+/// The statement that an answer makes. Where accounts are asked for, the proof shows which: one in
+/// a session, or one of uniqueness.
+pub(super) fn statement_of(body: &Value, client: &SignInClient, transaction: &Transaction) -> Statement {
+    match client.proof {
+        SignInProof::Legacy => Statement::Legacy,
+        SignInProof::Current => Statement::Uniqueness,
+        SignInProof::Account if transaction.account.is_some() => Statement::Session,
+        SignInProof::Account if body.get("session_id").is_none_or(Value::is_null) => Statement::Uniqueness,
+        SignInProof::Account => Statement::BoundUniqueness,
+    }
+}
+
+/// What an answer says about who the person is, if its proof holds; `None` for a proof of
+/// uniqueness that is bound to no session, where one was asked for that is.
+///
+/// # Errors
+/// It is a proof in another session than the one that was asked for.
+pub(super) fn accepted_proof(
+    statement: Statement,
+    answer: &BoundRequest,
+    client: &SignInClient,
+    transaction: &Transaction,
+) -> Result<Option<AcceptedProof>, SignInError> {
+    let BoundRequest { request, identifier, nullifier } = answer;
+    let session = request.proofs.session_id();
+    Ok(match (statement, session, &transaction.account) {
+        (Statement::Session, Some(session), Some(asked)) if session.commitment == asked.session.commitment => {
+            Some(AcceptedProof::Return(asked.clone()))
+        }
+        (Statement::Session, ..) => {
+            let detail = "the proof is in another session than the one that was asked for";
+            return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());
+        }
+        (Statement::BoundUniqueness, Some(session), _) => Some(AcceptedProof::First(FirstProof {
+            nullifier: *nullifier,
+            session: session.in_lower_case(),
+            identifier: identifier.clone(),
+        })),
+        (Statement::Uniqueness, ..) if client.proof == SignInProof::Account => None,
+        (Statement::BoundUniqueness | Statement::Uniqueness | Statement::Legacy, ..) => {
+            Some(AcceptedProof::Nullifier(B256::from(nullifier.0)))
+        }
+    })
+}
+
+impl SignInHandle {
+    /// The person's subject at a client, and the writes of the person's account. They are made in
+    /// one step with the answer of the transaction, so that no proof is taken without an account.
+    ///
+    /// # Errors
+    /// The session of the proof is another account's, or the account is no longer there; or the
+    /// store or the subject key cannot be read.
+    pub(super) async fn account_of(
+        &self,
+        client: &SignInClient,
+        proof: &AcceptedProof,
+        writes: &mut Vec<RecordWrite>,
+    ) -> Result<B256, SignInError> {
+        let realm = realm(client);
+        let now = self.state.clock.unix_seconds();
+        match proof {
+            AcceptedProof::Nullifier(subject) => Ok(*subject),
+            AcceptedProof::Return(asked) => {
+                let missing = || SignInError::no_transaction("the account that it asked for is no longer there");
+                let ReadRecord { value, stored } = self.account(&realm, asked.subject)?.ok_or_else(missing)?;
+                let after = value.after_return(now);
+                if after != value {
+                    writes.push(write(account_key(&realm, asked.subject), Some(&stored), &after, UnixSeconds::NEVER));
+                }
+                Ok(asked.subject)
+            }
+            AcceptedProof::First(first) => {
+                let by_nullifier =
+                    RecordKey { kind: RecordKind::AccountByNullifier, id: realm.by_nullifier(first.nullifier) };
+                let known = self.state.get::<B256>(&by_nullifier)?;
+                let subject = match &known {
+                    Some(known) => known.value,
+                    None => self.subject_key().await?.subject(&realm, first.nullifier),
+                };
+                let before = self.account(&realm, subject)?;
+                let after = match &before {
+                    Some(read) => read.value.after_first(first.clone(), now),
+                    None => SignInAccount::new(subject, first.clone(), now),
+                };
+                self.write_session(&realm, before.as_ref().map(|read| &read.value), &after, writes)?;
+                let known = known.map(|known| known.stored);
+                writes.push(write(by_nullifier, known.as_ref(), &subject, UnixSeconds::NEVER));
+                let before = before.map(|read| read.stored);
+                writes.push(write(account_key(&realm, subject), before.as_ref(), &after, UnixSeconds::NEVER));
+                Ok(subject)
+            }
+        }
+    }
+
+    /// Adds the writes that make a session one of an account, in place of an earlier one.
+    fn write_session(
+        &self,
+        realm: &Realm<'_>,
+        before: Option<&SignInAccount>,
+        after: &SignInAccount,
+        writes: &mut Vec<RecordWrite>,
+    ) -> Result<(), SignInError> {
+        let key = |account: &SignInAccount| RecordKey {
+            kind: RecordKind::AccountBySession,
+            id: realm.by_session(&account.session),
+        };
+        let known = self.state.get::<B256>(&key(after))?;
+        if known.as_ref().is_some_and(|known| known.value != after.subject) {
+            let detail =
+                "the session of the proof is one of another account; answer with a proof that is bound to a new one";
+            return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());
+        }
+        if let Some(before) = before.filter(|before| key(before) != key(after))
+            && let Some(old) = self.state.get::<B256>(&key(before))?
+        {
+            writes.push(RecordWrite { key: key(before), before: Some(old.stored), after: None });
+        }
+        let known = known.map(|known| known.stored);
+        writes.push(write(key(after), known.as_ref(), &after.subject, UnixSeconds::NEVER));
+        Ok(())
+    }
+
+    fn account(&self, realm: &Realm<'_>, subject: B256) -> Result<Option<ReadRecord<SignInAccount>>, StoreError> {
+        self.state.get::<SignInAccount>(&account_key(realm, subject))
+    }
+
+    /// Checks that a new person's subject can be derived. A wallet spends its proof of uniqueness
+    /// when it makes it, so this is checked before one is asked for.
+    ///
+    /// # Errors
+    /// The subject key cannot be read, or the store cannot be read or written.
+    pub(super) async fn check_subject_key(&self) -> Result<(), SignInError> {
+        self.subject_key().await.map(drop)
+    }
+
+    /// The key that subjects are derived with.
+    async fn subject_key(&self) -> Result<SubjectKey, SignInError> {
+        let stored = loop {
+            match first_subject_key(&self.state)? {
+                // When another writer was first, that one's key is read.
+                Some(first) => drop(self.state.write(vec![first]).await?),
+                None => match self.state.get::<Vec<u8>>(&SUBJECT_KEY)? {
+                    Some(read) => break read.value,
+                    None => continue,
+                },
+            }
+        };
+        let key = match self.state.settings.key_cipher.as_deref() {
+            _ if stored.first() == Some(&PLAIN) => Zeroizing::new(stored[1..].to_vec()),
+            None => return Err(SigningError::Encrypted(SUBJECT_KEY_ID.to_owned()).into()),
+            Some(cipher) => cipher
+                .decrypt(SUBJECT_KEY_ID, &stored)
+                .ok_or_else(|| SigningError::Decrypt(SUBJECT_KEY_ID.to_owned()))?,
+        };
+        let unreadable = || SigningError::Unreadable(SUBJECT_KEY_ID.to_owned());
+        Ok(SubjectKey::from_bytes(&key).ok_or_else(unreadable)?)
+    }
+}
+
+/// The write that makes the subject key; `None` when there is one. It is made with the first
+/// signing keys, so that every backup of a service that has signed people in has it.
+pub(super) fn first_subject_key(state: &SignInState) -> Result<Option<RecordWrite>, SignInError> {
+    if state.get::<Vec<u8>>(&SUBJECT_KEY)?.is_some() {
+        return Ok(None);
+    }
+    let mut key = Zeroizing::new([0; 32]);
+    state.random.fill(key.as_mut_slice());
+    let stored = match state.settings.key_cipher.as_deref() {
+        Some(cipher) => cipher
+            .encrypt(SUBJECT_KEY_ID, key.as_slice(), &*state.random)
+            .ok_or_else(|| SigningError::Generate("the subject key cannot be encrypted".to_owned()))?,
+        None => [&[PLAIN], key.as_slice()].concat(),
+    };
+    Ok(Some(write(SUBJECT_KEY, None, &stored, UnixSeconds::NEVER)))
+}
+
+// Pointers: which accounts a browser has used.
+
+impl SignInHandle {
+    /// The account that one of a browser's pointers leads to, the one that was used last; `None`
+    /// when there is none, or the client has no accounts. `expected` is the subject that the client
+    /// expects: no other account is asked for, and that one also without a pointer.
+    pub(super) async fn pointed_account(
+        &self,
+        client: &SignInClient,
+        pointers: &[String],
+        expected: Option<&str>,
+    ) -> Result<Option<AskedAccount>, SignInError> {
+        if client.proof != SignInProof::Account {
+            return Ok(None);
+        }
+        let realm = realm(client);
+        let asked = |account: SignInAccount| AskedAccount { subject: account.subject, session: account.session };
+        for secret in pointers {
+            self.await_given(IssuedItem::Pointers(secret), None).await?;
+            let Some(ReadRecord { value, .. }) = self.pointers(secret)? else { continue };
+            for pointer in value.of(realm) {
+                let account = self.account(&realm, pointer.subject)?.map(|read| read.value);
+                let account = account.filter(|account| account.generation == pointer.generation);
+                let is_expected =
+                    |account: &SignInAccount| expected.is_none_or(|text| text == subject_text(account.subject));
+                if let Some(account) = account.filter(is_expected) {
+                    return Ok(Some(asked(account)));
+                }
+            }
+        }
+        let expected = expected.and_then(|text| text.parse::<B256>().ok());
+        let Some(subject) = expected else { return Ok(None) };
+        Ok(self.account(&realm, subject)?.map(|read| asked(read.value)))
+    }
+
+    /// The pointers of a browser; `None` when the secret is none.
+    pub(super) fn pointers(&self, secret: &str) -> Result<Option<ReadRecord<BrowserPointers>>, StoreError> {
+        let Some(ReadRecord { value, stored }) = self.state.get::<SealedPointers>(&pointers_key(secret))? else {
+            return Ok(None);
+        };
+        let value = value.open(secret).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
+        Ok(Some(ReadRecord { value, stored }))
+    }
+
+    /// Adds the write with which a browser remembers an account. Returns the secret for its cookie;
+    /// `None` when the browser does not remember it. `wanted` says whether it is to remember an
+    /// account that it has not remembered yet.
+    ///
+    /// An attacker can plant another cookie than one with the prefix `__Host-`. One that does not
+    /// know the account already then gets a new secret, with this account alone.
+    pub(super) fn remember(
+        &self,
+        client: &SignInClient,
+        subject: B256,
+        cookie: &BrowserCookie,
+        wanted: bool,
+        writes: &mut Vec<RecordWrite>,
+    ) -> Result<Option<String>, SignInError> {
+        if client.proof != SignInProof::Account {
+            return Ok(None);
+        }
+        let realm = realm(client);
+        let Some(account) = self.account(&realm, subject)? else { return Ok(None) };
+        let (secret, is_own) = match cookie {
+            BrowserCookie::Unwanted => return Ok(None),
+            BrowserCookie::Missing => (None, false),
+            BrowserCookie::HostOnly(secret) => (Some(secret), true),
+            BrowserCookie::Plain(secret) => (Some(secret), false),
+        };
+        let stored = match secret {
+            Some(secret) => self.pointers(secret)?.map(|read| (secret, read)),
+            None => None,
+        };
+        let knows = stored.as_ref().is_some_and(|(_, read)| read.value.of(realm).any(|known| known.subject == subject));
+        if !wanted && !knows {
+            return Ok(None);
+        }
+        let pointer = Pointer {
+            client_id: client.client.id.clone(),
+            environment: client.environment,
+            subject,
+            generation: account.value.generation,
+        };
+        let (secret, before, pointers) = match stored.filter(|_| is_own || knows) {
+            Some((secret, ReadRecord { value, stored })) => (secret.clone(), Some(stored), value),
+            None => (self.state.new_secret(), None, BrowserPointers::default()),
+        };
+        let mut nonce = [0; 12];
+        self.state.random.fill(&mut nonce);
+        let sealed = SealedPointers::seal(&pointers.with(pointer), &secret, nonce);
+        let sealed = sealed.map_err(|error| SignInError::unavailable(error.to_string()))?;
+        let expires_at = self.state.clock.unix_seconds().plus(POINTERS_KEPT);
+        writes.push(write(pointers_key(&secret), before.as_ref(), &sealed, expires_at));
+        Ok(Some(secret))
+    }
+
+    /// The name of the application, when a person is to be asked whether a browser remembers the
+    /// account before a transaction is completed: its proof came from another device, and the
+    /// browser does not remember the account yet.
+    ///
+    /// # Errors
+    /// There is no such transaction for this caller, or the store cannot be read.
+    pub fn asks_to_remember(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        shown: CompletionSecrets<'_>,
+        cookie: &BrowserCookie,
+    ) -> Result<Option<String>, SignInError> {
+        let ReadRecord { value, .. } = self.kept(id)?;
+        check_secret(&value, secret)?;
+        let client = self.client_of(&value)?;
+        let Some(Answer::Proved(person)) = value.answer else { return Ok(None) };
+        let is_expected = value.request.expected_subject.as_ref().is_none_or(|expected| *expected == person.subject());
+        let is_asked = client.proof == SignInProof::Account
+            && value.response.is_none()
+            && value.return_hash.is_none()
+            && is_expected
+            && check_digits(&value, shown.digits).is_ok();
+        let knows = match cookie {
+            BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) => self
+                .pointers(secret)?
+                .is_some_and(|read| read.value.of(realm(&client)).any(|known| known.subject == person.subject)),
+            BrowserCookie::Missing => false,
+            BrowserCookie::Unwanted => true,
+        };
+        Ok((is_asked && !knows).then(|| client.name.clone()))
+    }
+
+    /// Forgets which accounts a browser has used. When this returns, its cookie is worth nothing.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn forget_browser(&self, secret: &str) -> Result<(), SignInError> {
+        let key = pointers_key(secret);
+        while let Some(ReadRecord { stored, .. }) = self.state.get::<SealedPointers>(&key)? {
+            let delete = RecordWrite { key, before: Some(stored), after: None };
+            if self.state.write(vec![delete]).await? == Decision::Written {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a browser remembers an account.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn remembers_accounts(&self, secret: &str) -> Result<bool, SignInError> {
+        Ok(self.pointers(secret)?.is_some_and(|read| !read.value.pointers.is_empty()))
+    }
+}
+
+/// The accounts of a client.
+fn realm(client: &SignInClient) -> Realm<'_> {
+    Realm { client_id: &client.client.id, environment: client.environment }
+}
+
+fn account_key(realm: &Realm<'_>, subject: B256) -> RecordKey {
+    RecordKey { kind: RecordKind::Account, id: realm.account(subject) }
+}
+
+/// A subject as tokens have it.
+fn subject_text(subject: B256) -> String {
+    format!("{subject:#x}")
+}

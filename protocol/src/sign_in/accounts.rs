@@ -1,0 +1,311 @@
+//! Accounts: a person at an application, for as long as the application lasts.
+//!
+//! An account has a subject that never changes. A *pointer* finds the account: a secret that a
+//! browser holds. A *proof* authenticates: a pointer alone signs nobody in.
+//!
+//! At the first visit the person is asked for a proof of uniqueness that is bound to a new session.
+//! Its nullifier makes the account or finds it, and the session is the account's from then on. A
+//! browser with a pointer asks for a proof in that session, which wallets give at any time; a proof
+//! of uniqueness they give once and then not again for a year.
+
+use aws_lc_rs::hmac;
+use zeroize::Zeroizing;
+
+use super::browser_session::{SealError, open_padded, seal_padded};
+use crate::encoding::{DecodeError, encode};
+use crate::ids::Nullifier;
+use crate::time::UnixSeconds;
+use crate::verification::Environment;
+use crate::verification::request::SessionId;
+use crate::{B256, encode_fields, keccak256};
+
+/// How long a browser keeps its pointers after their last use, in seconds: 400 days, the longest
+/// time that browsers keep a cookie (RFC 6265bis, section 5.5).
+pub const POINTERS_KEPT: u64 = 400 * DAY;
+
+/// The most pointers of one browser. A further one drops the one that was used longest ago.
+pub const MOST_POINTERS: usize = 64;
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+/// The accounts of one application in one environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Realm<'a> {
+    /// The application: its client id.
+    pub client_id: &'a str,
+    /// The environment of its proofs.
+    pub environment: Environment,
+}
+
+impl Realm<'_> {
+    /// The id of the record of the account with a subject.
+    pub fn account(&self, subject: B256) -> B256 {
+        self.record("account", subject)
+    }
+
+    /// The id of the record that says which account a nullifier is of.
+    pub fn by_nullifier(&self, nullifier: Nullifier) -> B256 {
+        self.record("nullifier", B256::from(nullifier.0))
+    }
+
+    /// The id of the record that says which account a session is of.
+    pub fn by_session(&self, session: &SessionId) -> B256 {
+        self.record("session", B256::from(session.commitment))
+    }
+
+    fn record(&self, kind: &str, id: B256) -> B256 {
+        keccak256(encode(&((kind.to_owned(), self.client_id.to_owned()), (self.environment, id))))
+    }
+}
+
+/// The secret that the subjects of new accounts are derived with.
+pub struct SubjectKey(Zeroizing<[u8; 32]>);
+
+impl SubjectKey {
+    /// The key of 32 bytes; `None` of another number.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(|bytes| Self(Zeroizing::new(bytes)))
+    }
+
+    /// The subject of a new account: HMAC-SHA256 of the application's id, the environment and the
+    /// nullifier, each after its length as four bytes, big-endian. Nobody who has another
+    /// application's subject, or who gets the person to answer the same statement elsewhere, can
+    /// tell it.
+    pub fn subject(&self, realm: &Realm<'_>, nullifier: Nullifier) -> B256 {
+        let nullifier = nullifier.0.to_be_bytes::<32>();
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, self.0.as_slice()));
+        for part in [realm.client_id.as_bytes(), realm.environment.name().as_bytes(), &nullifier] {
+            context.update(&(part.len() as u32).to_be_bytes());
+            context.update(part);
+        }
+        B256::from_slice(context.sign().as_ref())
+    }
+}
+
+/// A person at an application. It does not expire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInAccount {
+    /// The claim `sub`. It never changes.
+    pub subject: B256,
+    /// The nullifier of the person's proofs of uniqueness for the action of sign-ins.
+    pub nullifier: Nullifier,
+    /// The session that the account's next proof is asked for in.
+    pub session: SessionId,
+    /// The credential of the last proof of uniqueness.
+    pub identifier: String,
+    /// Which pointers are good: those that have this number.
+    pub generation: u32,
+    /// The day on which it was made.
+    pub created_on: UnixSeconds,
+    /// The hour in which the person last gave a proof.
+    pub human_at: UnixSeconds,
+}
+
+encode_fields!(SignInAccount { subject, nullifier, session, identifier, generation, created_on, human_at } version 1 of "account");
+
+impl SignInAccount {
+    /// A new account, of a person whose proof of uniqueness was accepted at `now`.
+    pub fn new(subject: B256, first: FirstProof, now: UnixSeconds) -> Self {
+        let FirstProof { nullifier, session, identifier } = first;
+        let (created_on, human_at) = (now.rounded_down(DAY), now.rounded_down(HOUR));
+        Self { subject, nullifier, session, identifier, generation: 0, created_on, human_at }
+    }
+
+    /// The account after a further proof of uniqueness of the same person: the new session replaces
+    /// the old one.
+    pub fn after_first(&self, first: FirstProof, now: UnixSeconds) -> Self {
+        let FirstProof { session, identifier, .. } = first;
+        Self { session, identifier, human_at: now.rounded_down(HOUR), ..self.clone() }
+    }
+
+    /// The account after a proof in its session.
+    pub fn after_return(&self, now: UnixSeconds) -> Self {
+        Self { human_at: now.rounded_down(HOUR), ..self.clone() }
+    }
+}
+
+/// What an accepted proof of uniqueness says, which is bound to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstProof {
+    /// Its nullifier.
+    pub nullifier: Nullifier,
+    /// The session that it is bound to.
+    pub session: SessionId,
+    /// Its credential.
+    pub identifier: String,
+}
+
+/// The account that a transaction asks for a proof of, and the session that it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedAccount {
+    /// The subject of the account.
+    pub subject: B256,
+    /// The session that was the account's when the transaction began.
+    pub session: SessionId,
+}
+
+encode_fields!(AskedAccount { subject, session });
+
+// What a browser holds: pointers to accounts.
+
+/// What the key is for ([`super::browser_session::seal_for_holder`]).
+const PURPOSE: &[u8] = b"selfsame pointers of a browser";
+
+/// What leads a browser to an account. It gives no right but to be asked for a proof of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// The application: its client id.
+    pub client_id: String,
+    /// The environment of its proofs.
+    pub environment: Environment,
+    /// The account's subject.
+    pub subject: B256,
+    /// The account's generation when the pointer was made: it is good while it is the account's.
+    pub generation: u32,
+}
+
+encode_fields!(Pointer { client_id, environment, subject, generation });
+
+/// The pointers of one browser, of which the one that was used last is the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrowserPointers {
+    /// At most one for each account, and at most [`MOST_POINTERS`].
+    pub pointers: Vec<Pointer>,
+}
+
+encode_fields!(BrowserPointers { pointers } version 1 of "pointers");
+
+impl BrowserPointers {
+    /// The pointers to accounts of an application, the one that was used last first.
+    pub fn of(&self, realm: Realm<'_>) -> impl Iterator<Item = &Pointer> {
+        let is_of =
+            move |pointer: &&Pointer| pointer.client_id == realm.client_id && pointer.environment == realm.environment;
+        self.pointers.iter().rev().filter(is_of)
+    }
+
+    /// The pointers after one was made or used.
+    pub fn with(mut self, new: Pointer) -> Self {
+        let is_other = |pointer: &Pointer| {
+            let same = |pointer: &Pointer| (pointer.client_id.clone(), pointer.environment, pointer.subject);
+            same(pointer) != same(&new)
+        };
+        self.pointers.retain(is_other);
+        self.pointers.push(new);
+        let surplus = self.pointers.len().saturating_sub(MOST_POINTERS);
+        self.pointers.drain(..surplus);
+        self
+    }
+}
+
+/// The pointers of a browser as they are stored: the store alone does not tell which accounts are
+/// one person's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedPointers {
+    /// The nonce of AES-256-GCM, random.
+    pub nonce: [u8; 12],
+    /// The encrypted pointers with their tag.
+    pub ciphertext: Vec<u8>,
+}
+
+encode_fields!(SealedPointers { nonce, ciphertext } version 1 of "sealed pointers");
+
+impl SealedPointers {
+    /// Encrypts pointers for the holder of `secret`. `nonce` is random.
+    ///
+    /// # Errors
+    /// [`SealError`].
+    pub fn seal(pointers: &BrowserPointers, secret: &str, nonce: [u8; 12]) -> Result<Self, SealError> {
+        Ok(Self { nonce, ciphertext: seal_padded(PURPOSE, pointers, secret, nonce)? })
+    }
+
+    /// Decrypts the pointers with the secret that they were encrypted for.
+    ///
+    /// # Errors
+    /// They are another secret's, or were changed, or are not the encoding of pointers.
+    pub fn open(&self, secret: &str) -> Result<BrowserPointers, DecodeError> {
+        open_padded(PURPOSE, secret, self.nonce, &self.ciphertext)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::U256;
+
+    const REALM: Realm<'static> = Realm { client_id: "app_a", environment: Environment::Staging };
+
+    fn session(commitment: u64) -> SessionId {
+        SessionId { text: format!("session_{commitment:064x}01{:062x}", 0), commitment: U256::from(commitment) }
+    }
+
+    fn first(nullifier: u64, commitment: u64) -> FirstProof {
+        let identifier = "proof_of_human".to_owned();
+        FirstProof { nullifier: Nullifier(U256::from(nullifier)), session: session(commitment), identifier }
+    }
+
+    /// Computed with Python: `hmac.new(bytes(range(32)), b"".join(len(part).to_bytes(4, "big") +
+    /// part for part in [b"app_a", b"staging", (7).to_bytes(32, "big")]), "sha256")`.
+    #[test]
+    fn a_subject_is_the_hmac_of_its_parts_with_their_lengths() {
+        let bytes: Vec<u8> = (0..32).collect();
+        let key = SubjectKey::from_bytes(&bytes).expect("32 bytes");
+        let subject = key.subject(&REALM, Nullifier(U256::from(7)));
+        assert_eq!(format!("{subject:#x}"), "0x1a55e0cc5a5ac4c1fe43363ec6371d40f5d609d61a96dd1bde73bddacb578374");
+        assert!(SubjectKey::from_bytes(&bytes[1..]).is_none());
+        // No part can stand for a piece of its neighbour.
+        let other = Realm { client_id: "app_", ..REALM };
+        let staging = Realm { environment: Environment::Production, ..REALM };
+        for (realm, nullifier) in [(other, 7), (staging, 7), (REALM, 8)] {
+            assert_ne!(key.subject(&realm, Nullifier(U256::from(nullifier))), subject);
+        }
+    }
+
+    #[test]
+    fn records_of_other_applications_environments_and_kinds_have_other_ids() {
+        let number = B256::from(U256::from(7));
+        let ids = |realm: Realm<'_>| {
+            [realm.account(number), realm.by_nullifier(Nullifier(U256::from(7))), realm.by_session(&session(7))]
+        };
+        let realms =
+            [REALM, Realm { client_id: "app_b", ..REALM }, Realm { environment: Environment::Production, ..REALM }];
+        let all: std::collections::HashSet<_> = realms.into_iter().flat_map(ids).collect();
+        assert_eq!(all.len(), 9);
+    }
+
+    #[test]
+    fn a_further_proof_of_uniqueness_replaces_the_session_and_keeps_the_subject() {
+        let subject = B256::repeat_byte(1);
+        let made = SignInAccount::new(subject, first(7, 1), UnixSeconds(90_061));
+        assert_eq!((made.created_on, made.human_at), (UnixSeconds(86_400), UnixSeconds(90_000)), "a day, an hour");
+        let again = made.after_first(first(7, 2), UnixSeconds(200_000));
+        assert_eq!((again.subject, again.session.clone(), again.created_on), (subject, session(2), made.created_on));
+        assert_eq!(again.human_at, UnixSeconds(198_000));
+        assert_eq!(again.after_return(UnixSeconds(300_000)).session, session(2));
+    }
+
+    #[test]
+    fn a_browser_has_the_pointer_that_it_used_last_first() {
+        let pointer = |subject: u8, client: &str| Pointer {
+            client_id: client.to_owned(),
+            environment: Environment::Staging,
+            subject: B256::repeat_byte(subject),
+            generation: 0,
+        };
+        let mut known = BrowserPointers::default();
+        for (subject, client) in [(1, "app_a"), (2, "app_a"), (3, "app_b"), (1, "app_a")] {
+            known = known.with(pointer(subject, client));
+        }
+        let subjects: Vec<_> = known.of(REALM).map(|pointer| pointer.subject.0[0]).collect();
+        assert_eq!(subjects, [1, 2]);
+        assert_eq!(known.of(Realm { environment: Environment::Production, ..REALM }).count(), 0);
+        for subject in 0..=MOST_POINTERS as u8 {
+            known = known.with(pointer(subject, "app_c"));
+        }
+        assert_eq!((known.pointers.len(), known.of(REALM).count()), (MOST_POINTERS, 0), "the oldest are dropped");
+
+        let sealed = SealedPointers::seal(&known, "a secret", [7; 12]).expect("a text");
+        assert_eq!(sealed.open("a secret").expect("the same secret"), known);
+        assert_eq!(sealed.open("another"), Err(DecodeError::NotAuthentic));
+    }
+}
