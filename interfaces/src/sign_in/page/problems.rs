@@ -88,7 +88,7 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: 
             @if let Some(action) = &again.another_person {
                 form method="post" action=(action) { button.plain type="submit" { (words.say("another-person")) } }
             }
-            p.onward { a href=(onward) { (words.say("return-title")) } }
+            p.onward { a.plain href=(onward) { (words.say("return-title")) } }
             section.details {
                 h2 { (words.say("details")) }
                 dl {
@@ -112,7 +112,7 @@ pub fn ask_to_remember(frame: &Frame<'_>, application: &str, onward: &str) -> Re
             h1 { (title) }
             p { (words.say_with("remember-why", &[("application", application)])) }
             p.action { a.button href={ (onward) "yes" } { (words.say("remember-yes")) } }
-            p.onward { a href={ (onward) "no" } { (words.say("remember-no")) } }
+            p.onward { a.plain href={ (onward) "no" } { (words.say("remember-no")) } }
             p.quiet { (words.say("remember-forget")) }
         }
     };
