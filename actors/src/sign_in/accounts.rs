@@ -263,6 +263,16 @@ impl SignInHandle {
         Ok(self.account(&realm, subject)?.map(|read| asked(read.value)))
     }
 
+    /// The account that a transaction asked for, as it is now; `None` when it is no longer there.
+    pub(super) fn asked_again(
+        &self,
+        client: &SignInClient,
+        asked: &AskedAccount,
+    ) -> Result<Option<AskedAccount>, StoreError> {
+        let account = self.account(&realm(client), asked.subject)?.map(|read| read.value);
+        Ok(account.map(|SignInAccount { subject, session, .. }| AskedAccount { subject, session }))
+    }
+
     /// The pointers of a browser; `None` when the secret is none.
     pub(super) fn pointers(&self, secret: &str) -> Result<Option<ReadRecord<BrowserPointers>>, StoreError> {
         let Some(ReadRecord { value, stored }) = self.state.get::<SealedPointers>(&pointers_key(secret))? else {

@@ -4,10 +4,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, REQUEST_TYPE, RequestForms, SignInRequest, SignedRequest};
+use selfsame_protocol::sign_in::proof_request::{
+    AnswerMode, REQUEST_TYPE, RequestForms, SignInProof, SignInRequest, SignedRequest,
+};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
 use selfsame_protocol::sign_in::transaction::{Answer, OpenedRequest, Progress, Transaction, TransactionState};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::Decision;
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
@@ -125,13 +128,18 @@ impl SignInHandle {
         if let Some(id) = self.find_open(&request, expected.as_deref(), transactions)? {
             return Ok(Authorization::UnderWay(id));
         }
-        let client = self.client(&request.client_id);
-        let account = match client.filter(|_| !request.selects_account) {
-            Some(client) => {
+        let account = match self.client(&request.client_id) {
+            Some(client) if expected.is_some() || !request.selects_account => {
                 let pointers = &pointers[..pointers.len().min(MOST_SESSIONS)];
-                self.pointed_account(&client, pointers, expected.as_deref()).await?
+                let account = self.pointed_account(&client, pointers, expected.as_deref()).await?;
+                // Another person's proof of uniqueness would be spent for nothing.
+                if account.is_none() && expected.is_some() && client.proof == SignInProof::Account {
+                    let detail = "the person whom id_token_hint names has no account here; leave the hint out";
+                    return Err(SignInRejection::of("id_token_hint", ErrorKind::LoginRequired, detail).into());
+                }
+                account
             }
-            None => None,
+            _ => None,
         };
         let transaction = self.begin(request, expected, account, *source, user_agent.as_deref()).await?;
         let asked = self.proof_request(transaction.id)?;
@@ -192,37 +200,48 @@ impl SignInHandle {
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
-        let ReadRecord { value, stored } = self.kept(id)?;
-        check_secret(&value, secret)?;
-        self.check_redirect_uri(&value)?;
-        let now = self.state.clock.unix_seconds();
-        let progress = value.progress(now);
-        let may_begin = match value.answer {
-            Some(Answer::Failed(_)) => true,
-            _ => progress.state == TransactionState::Over || (person == NextPerson::Another && progress.is_waiting()),
-        };
-        if progress.state == TransactionState::Done {
-            return Err(SignInError::no_transaction("it was completed before"));
+        loop {
+            let ReadRecord { value, stored } = self.kept(id)?;
+            check_secret(&value, secret)?;
+            self.check_redirect_uri(&value)?;
+            let now = self.state.clock.unix_seconds();
+            check_may_begin_anew(&value, person, now)?;
+            // One request of the application gets one response, so the former one ends first.
+            if value.progress(now).state != TransactionState::Over {
+                if !self.write_transaction(id, Some(&stored), &value.ended(now)).await? {
+                    continue;
+                }
+                self.state.unanswered.remove(id, value.ends_at);
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+            }
+            let account = match &value.account {
+                Some(asked) if person == NextPerson::Same => self.asked_again(&*self.client_of(&value)?, asked)?,
+                _ => None,
+            };
+            return self.begin_kept(value.request, account, source, user_agent).await;
         }
-        if person == NextPerson::Another && value.request.expected_subject.is_some() {
-            let detail = "the application expects the person whom its id_token_hint names, and nobody else";
-            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
-        }
-        if !may_begin {
-            let detail = "this sign-in is under way; a new code is for one that ended without an answer";
-            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
-        }
-        let account = value.account.clone().filter(|_| person == NextPerson::Same);
-        let begun = self.begin_kept(value.request.clone(), account, source, user_agent).await?;
-        // One request of the application gets one response: that of the new transaction.
-        if progress.state != TransactionState::Over
-            && self.write_transaction(id, Some(&stored), &value.ended(now)).await?
-        {
-            self.state.unanswered.remove(id, value.ends_at);
-            self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-        }
-        Ok(begun)
     }
+}
+
+/// Checks that a transaction may give its place to another one for this person.
+fn check_may_begin_anew(value: &Transaction, person: NextPerson, now: UnixSeconds) -> Result<(), SignInError> {
+    let progress = value.progress(now);
+    let may_begin = match value.answer {
+        Some(Answer::Failed(_)) => true,
+        _ => progress.state == TransactionState::Over || (person == NextPerson::Another && progress.is_waiting()),
+    };
+    if progress.state == TransactionState::Done {
+        return Err(SignInError::no_transaction("it was completed before"));
+    }
+    if person == NextPerson::Another && value.request.expected_subject.is_some() {
+        let detail = "the application expects the person whom its id_token_hint names, and nobody else";
+        return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+    }
+    if !may_begin {
+        let detail = "this sign-in is under way; a new code is for one that ended without an answer";
+        return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+    }
+    Ok(())
 }
 
 // What ties a proof to the browser that began the sign-in: the signed proof request, and the

@@ -61,6 +61,18 @@ impl SignInHandle {
         })
     }
 
+    /// Waits for the answer of a transaction, when this replica lacks it and another one may have
+    /// it.
+    ///
+    /// # Errors
+    /// There is no such transaction, or the journal gave no answer.
+    pub async fn await_answer(&self, id: TransactionId) -> Result<(), SignInError> {
+        if self.kept(id)?.value.answer.is_none() {
+            self.state.catching_up.find().await.map_err(StoreError::from)?;
+        }
+        Ok(())
+    }
+
     /// Ends a transaction for the browser or program that began it, which has the transaction's
     /// secret, also when its time is over. Returns the response `access_denied` to the application,
     /// the same again to the same secret: of a cancellation and an answer that race, the first one
@@ -123,10 +135,7 @@ impl SignInHandle {
         if let BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) = &browser.pointers {
             self.await_given(IssuedItem::Pointers(secret), None).await?;
         }
-        if self.kept(id)?.value.answer.is_none() {
-            // Another replica may have the answer.
-            self.state.catching_up.find().await.map_err(StoreError::from)?;
-        }
+        self.await_answer(id).await?;
         let ReadRecord { value, stored } = self.kept(id)?;
         check_secret(&value, secret)?;
         self.check_redirect_uri(&value)?;

@@ -184,8 +184,9 @@ async fn commits_continue_after_one_commit_panics() {
         let before = submit(&registry, 1).await;
         expect_finalized(&registry, &before).await;
         // The first keys are written under the condition that there are no keys. The session
-        // registry and its task read that record first, then the committing thread does.
-        let plan = Plan::new().strike_times(FaultPoint::StoreRead, Fault::Panic, 2, 1).run();
+        // registry and its task read that record first and the task that of the subject key, then
+        // the committing thread does.
+        let plan = Plan::new().strike_times(FaultPoint::StoreRead, Fault::Panic, 3, 1).run();
         let handle = keys.clone();
         let first_try = tokio::spawn(async move { handle.published_keys().await }).await;
         assert_eq!(plan.strikes(FaultPoint::StoreRead), 1);

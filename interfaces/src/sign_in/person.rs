@@ -14,6 +14,7 @@ use selfsame_actors::{
 use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::proof_request::AskedSession;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::transaction::DigitCheck;
 use serde_json::Value;
 use serde_json::json as value;
 
@@ -318,6 +319,8 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
 async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(request)?;
     let secret = secret(sign_in, request, id).await?;
+    sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
+    sign_in.handle.await_answer(id).await?;
     if accepts_html(request)
         && request.query_parameter(ONWARD)?.is_none()
         && let Some(failure) = sign_in.handle.failure(id, &secret).await?
@@ -338,14 +341,14 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
     let is_browser = transaction_secrets(sign_in, request, id).contains(&secret.as_str());
     let (returned, digits) = (request.query_parameter(RETURN)?, request.query_parameter(DIGITS)?);
     let digits = digits.as_deref().map(str::trim);
-    sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
     let shown = CompletionSecrets { return_secret: returned.as_deref(), digits };
     let remember = request.query_parameter(REMEMBER)?;
+    let remember = remember.as_deref().filter(|said| ["yes", "no"].contains(said));
     let cookies = match is_browser {
         true => BrowserCookies {
             session: session_cookie(sign_in, request).await?,
             pointers: pointers_cookie(sign_in, request).await?,
-            remembers: remember.as_deref() == Some("yes"),
+            remembers: remember == Some("yes"),
         },
         false => BrowserCookies::NONE,
     };
@@ -357,7 +360,8 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
         request.audit().outcome(AuditOutcome::Asked);
         let frame = sign_in.frame(request);
         let path = frame.path(request.path());
-        let with_digits = digits.map(|digits| format!("{DIGITS}={digits}&")).unwrap_or_default();
+        let typed = digits.filter(|digits| DigitCheck::is_try(digits));
+        let with_digits = typed.map(|digits| format!("{DIGITS}={digits}&")).unwrap_or_default();
         let onward = format!("{path}{}{with_digits}{REMEMBER}=", if path.contains('?') { '&' } else { '?' });
         return Ok(page::ask_to_remember(&frame, &name, &onward));
     }

@@ -113,7 +113,7 @@ pub fn ask_to_remember(frame: &Frame<'_>, application: &str, onward: &str) -> Re
             p { (words.say_with("remember-why", &[("application", application)])) }
             p.action { a.button href={ (onward) "yes" } { (words.say("remember-yes")) } }
             p.onward { a.plain href={ (onward) "no" } { (words.say("remember-no")) } }
-            p.quiet { (words.say("remember-forget")) }
+            p.quiet { (words.say("remember-otherwise")) " " (words.say("remember-forget")) }
         }
     };
     frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)

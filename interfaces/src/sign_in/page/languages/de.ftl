@@ -144,6 +144,7 @@ remember-title = Diesen Browser merken?
 remember-why = Wenn das Ihr eigener Computer ist, werden Sie beim nächsten Mal bei { $application } gleich um Ihren Beweis gebeten. An einem fremden Computer antworten Sie mit Nein.
 remember-yes = Das ist mein eigener Computer
 remember-no = Nein, hier nicht
+remember-otherwise = Wenn kein Browser sich an Sie erinnert, kann Ihr Authenticator Sie vielleicht ein Jahr lang nicht wieder anmelden.
 remember-forget = Auf der Seite, die zeigt, wo Sie angemeldet sind, können Sie ihn wieder vergessen lassen.
 
 return-title = Zurück zur Anwendung

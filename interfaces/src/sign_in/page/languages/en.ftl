@@ -163,6 +163,7 @@ remember-title = Remember this browser?
 remember-why = If this is your own computer, you are asked for your own proof the next time that you sign in to { $application } here. On a computer of others, answer no.
 remember-yes = This is my own computer
 remember-no = No, not here
+remember-otherwise = Where no browser remembers you, your authenticator may not be able to sign you in again for a year.
 remember-forget = You can forget it again on the page that shows where you are signed in.
 
 ## The way back, and the front page

@@ -144,6 +144,7 @@ remember-title = ¿Recordar este navegador?
 remember-why = Si este es su propio ordenador, { $application } sabrá la próxima vez a quién pedir una prueba. En un ordenador ajeno, responda que no.
 remember-yes = Este es mi propio ordenador
 remember-no = No, aquí no
+remember-otherwise = Si ningún navegador le recuerda, es posible que su autenticador no pueda volver a iniciar su sesión durante un año.
 remember-forget = Puede hacer que se olvide en la página que muestra dónde tiene sesión.
 
 return-title = De vuelta a la aplicación

@@ -144,6 +144,7 @@ remember-title = Mémoriser ce navigateur ?
 remember-why = Si c’est votre propre ordinateur, { $application } saura la prochaine fois à qui demander une preuve. Sur l’ordinateur d’autrui, répondez non.
 remember-yes = C’est mon propre ordinateur
 remember-no = Non, pas ici
+remember-otherwise = Si aucun navigateur ne se souvient de vous, votre authentificateur ne pourra peut-être plus vous connecter pendant un an.
 remember-forget = Vous pouvez le faire oublier sur la page qui montre où vous êtes connecté.
 
 return-title = Retour à l’application

@@ -144,6 +144,7 @@ remember-title = このブラウザーを記憶しますか？
 remember-why = ご自分のコンピューターであれば、{ $application } は次回、誰に証明を求めるかが分かります。ほかの人のコンピューターでは「いいえ」を選んでください。
 remember-yes = 自分のコンピューターです
 remember-no = いいえ、ここでは記憶しません
+remember-otherwise = どのブラウザーにも記憶されていない場合、認証アプリで１年間サインインできなくなることがあります。
 remember-forget = サインイン先を示すページで、あとから消すことができます。
 
 return-title = アプリケーションに戻る

@@ -144,6 +144,7 @@ remember-title = Lembrar deste navegador?
 remember-why = Se este é o seu próprio computador, { $application } saberá da próxima vez a quem pedir uma prova. No computador de outra pessoa, responda que não.
 remember-yes = Este é o meu próprio computador
 remember-no = Não, aqui não
+remember-otherwise = Se nenhum navegador se lembrar de você, seu autenticador talvez não consiga fazer você entrar de novo por um ano.
 remember-forget = Você pode fazer com que ele esqueça na página que mostra onde está conectado.
 
 return-title = De volta ao aplicativo
