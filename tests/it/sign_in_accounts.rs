@@ -1,20 +1,25 @@
 //! Accounts of sign-in: who is asked for what, and who then has which subject.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use reqwest::Response;
 use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE};
 use selfsame::config::{Config, SignInProof};
 use selfsame_interfaces::interface::Interface;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::verification::identity::hash_text;
+use selfsame_wallet::guard::Guard;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, SimulatedParty};
 use selfsame_wallet::sign_in::{AskedProof, Onward, Place, SignInSession};
 use serde_json::{Value, json};
 
 use crate::certification::browser::posted_form;
+use crate::harness::folder;
 use crate::sign_in_client::{
-    APP, Form, OTHER_APP, SignInAnswer, SignInTestClient, add_other_app, current_proof, fragment_or_query, random,
-    unverified_claims, wanted,
+    APP, Form, OTHER_APP, SignInAnswer, SignInTestClient, accept_current_proofs, add_other_app, current_proof,
+    fragment_or_query, random, unverified_claims, wanted,
 };
 use crate::test_accounts::person_of;
 
@@ -397,6 +402,11 @@ async fn a_browser_remembers_an_account_only_when_the_person_says_that_it_is_the
     assert_eq!((page.status().as_u16(), page.headers().get(SET_COOKIE)), (200, None), "the person is asked first");
     let page = page.text().await.expect("text");
     assert!(page.contains("remember=yes") && page.contains("remember=no"), "{page}");
+    // A text that is no digits does not get into the links, nor does another answer count.
+    for query in ["?digits=x%26remember=yes%23", "?remember=maybe"] {
+        let page = browser.get(&client, &format!("{complete}{query}")).await.text().await.expect("text");
+        assert!(page.contains("/complete?remember=no\"") && !page.contains("digits="), "{page}");
+    }
     browser.complete(&client, &begun, "?remember=no").await;
     assert!(!browser.remembers());
     assert_eq!(asks(&browser.begin(&client, &[]).await).await, Asks::First);
@@ -492,6 +502,108 @@ async fn a_hint_of_the_application_leads_to_the_account_without_a_pointer() {
     assert_eq!(answer.status(), 400);
     let begun = other.begin(&client, &[("login_hint", unverified_claims(hint)["sub"].as_str().expect("text"))]).await;
     assert_eq!(asks(&begun).await, Asks::First, "a subject is no secret");
+    client.stop().await;
+}
+
+/// The proof of another person would be spent for nothing.
+#[tokio::test]
+async fn a_hint_of_a_person_without_an_account_asks_for_no_proof() {
+    let client = SignInTestClient::start_with_keys(accept_current_proofs).await;
+    let tokens = client.exchange(&client.code("alice", &[]).await).await;
+    let hint = tokens.text("id_token").to_owned();
+    let SignInTestClient { daemon, folder, http } = client;
+    drop(http);
+    daemon.stop().await;
+    let client = SignInTestClient::start_in(folder, ask_for_accounts).await;
+    // The subject of a proof each time is another one than that of the account.
+    let mut browser = Browser::default();
+    let url = client.authorization_url(&[("id_token_hint", &hint), ("prompt", "login select_account")]);
+    let answer = browser.get(&client, &url).await;
+    let parameters = fragment_or_query(location(&answer));
+    assert_eq!(parameters.get("error").map(String::as_str), Some("login_required"), "{parameters:?}");
+    assert_eq!(asks(&browser.begin(&client, &[]).await).await, Asks::First);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_first_keeps_its_transaction() {
+    let client = start().await;
+    let mut browser = Browser::default();
+    let alice = browser.sign_in(&client, "alice", "yes").await;
+    let begun = browser.begin(&client, &[]).await;
+    begun.answer(&client, "alice").await;
+    for form in ["another-person", "new-code"] {
+        let answer = browser.post(&client, &format!("{}/{form}", begun.base), &[]).await;
+        assert_eq!(answer.status(), 400, "{form}");
+    }
+    assert_eq!(browser.complete(&client, &begun, "").await, alice);
+    client.stop().await;
+}
+
+/// A genuine wallet gives its nullifier for ten minutes, and then not for a year.
+#[tokio::test]
+async fn a_person_whose_wallet_guards_its_nullifier_signs_in_for_years() {
+    let client = start().await;
+    let memory = folder();
+    let mut guard = Guard::open(&memory.path().join("wallet")).expect("a memory");
+    let mut browsers = [(); 3].map(|()| Browser::default());
+    let mut subjects = BTreeSet::new();
+    let (mut firsts, mut returns) = (0, 0);
+    for _ in 0..60 {
+        for browser in &mut browsers {
+            let begun = browser.begin(&client, &[]).await;
+            let opened = begun.open().await;
+            let now = UnixSeconds(client.now());
+            match AskedProof::of(opened.request()).expect("a known proof") {
+                AskedProof::BoundUniqueness => {
+                    let party = Proofs { client: &client, person: "alice" }.party(&opened).await;
+                    let nullifier = prove::nullifier(&person_of("alice"), party.rp_id, hash_text("sign-in"));
+                    guard.check(nullifier, now).expect("the wallet gives the proof");
+                    guard.record(&[nullifier], now).expect("remembered");
+                    firsts += 1;
+                }
+                _ => returns += 1,
+            }
+            begun.answer(&client, "alice").await;
+            subjects.insert(browser.complete(&client, &begun, "?remember=yes").await);
+        }
+        client.daemon.clock.advance(Duration::from_secs(7 * 24 * 3600));
+    }
+    assert_eq!((subjects.len(), firsts, returns), (1, 3, 177));
+
+    // A browser that remembers nothing asks for the nullifier again. After a year it is given.
+    let begun = Browser::default().begin(&client, &[]).await;
+    let opened = begun.open().await;
+    let party = Proofs { client: &client, person: "alice" }.party(&opened).await;
+    let nullifier = prove::nullifier(&person_of("alice"), party.rp_id, hash_text("sign-in"));
+    guard.check(nullifier, UnixSeconds(client.now())).expect("the first time is more than a year ago");
+    let mut fresh = Browser::default();
+    subjects.insert(fresh.sign_in(&client, "alice", "no").await);
+    assert_eq!(subjects.len(), 1);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn two_first_visits_at_the_same_time_make_one_account() {
+    let client = start().await;
+    let mut browsers = [(); 4].map(|()| Browser::default());
+    let mut begun = Vec::new();
+    for browser in &mut browsers {
+        begun.push(browser.begin(&client, &[]).await);
+    }
+    let answers = begun.iter().map(|begun| begun.answer(&client, "alice"));
+    futures_util::future::join_all(answers).await;
+    let mut subjects = BTreeSet::new();
+    for (browser, begun) in browsers.iter_mut().zip(&begun) {
+        subjects.insert(browser.complete(&client, begun, "?remember=yes").await);
+    }
+    assert_eq!(subjects.len(), 1);
+    // The last answer's session is the account's, at every browser.
+    let mut sessions = BTreeSet::new();
+    for browser in &mut browsers {
+        sessions.insert(return_session(asks(&browser.begin(&client, &[]).await).await));
+    }
+    assert_eq!(sessions.len(), 1);
     client.stop().await;
 }
 
