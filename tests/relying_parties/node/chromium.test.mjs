@@ -275,7 +275,10 @@ browserTest("a person gets more time before the end, and goes back after it", {}
 });
 
 browserTest("another browser is told where the sign-in began", {}, async (page) => {
+  // The page has asked with its cookie for what comes before the cookie is gone.
+  const followed = page.waitForResponse((response) => response.url().endsWith("/events"));
   await begin(page);
+  await followed;
   const address = page.url();
   await page.context().clearCookies();
   await page.goto(address);
