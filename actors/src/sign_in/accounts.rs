@@ -3,21 +3,20 @@
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::accounts::{
-    AskedAccount, BrowserPointers, FirstProof, POINTERS_KEPT, Pointer, Realm, SealedPointers, SignInAccount, SubjectKey,
+    AskedAccount, BrowserPointers, FirstProof, POINTERS_KEPT, Pointer, Realm, SignInAccount, SubjectKey,
 };
 use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::transaction::{Answer, Transaction};
+use selfsame_protocol::sign_in::sealed::SealedPointers;
+use selfsame_protocol::sign_in::transaction::Transaction;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::request::{BoundRequest, Statement};
-use selfsame_storage::{Decision, RecordKey, RecordKind, RecordWrite, StoreError};
+use selfsame_storage::{RecordKey, RecordKind, RecordWrite, StoreError};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::authorization::{check_digits, check_secret};
-use super::completion::CompletionSecrets;
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, pointers_key, write};
+use super::records::{IssuedItem, ReadRecord, SignInState, pointers_key, write};
 use super::sessions::BrowserCookie;
 use super::signing_keys::SigningError;
 
@@ -231,9 +230,10 @@ pub(super) fn first_subject_key(state: &SignInState) -> Result<Option<RecordWrit
 // Pointers: which accounts a browser has used.
 
 impl SignInHandle {
-    /// The account that one of a browser's pointers leads to, the one that was used last; `None`
-    /// when there is none, or the client has no accounts. `expected` is the subject that the client
-    /// expects: no other account is asked for, and that one also without a pointer.
+    /// The account that a sign-in at a client asks for: of those that the browser's pointers lead
+    /// to, the one that was used last; `None` when they lead to none, and for a client without
+    /// accounts. When the client expects the person with the subject `expected`, it is that
+    /// person's account, which needs no pointer, or none.
     pub(super) async fn pointed_account(
         &self,
         client: &SignInClient,
@@ -243,10 +243,27 @@ impl SignInHandle {
         if client.proof != SignInProof::Account {
             return Ok(None);
         }
-        let realm = realm(client);
-        let asked = |account: SignInAccount| AskedAccount { subject: account.subject, session: account.session };
         for secret in pointers {
             self.await_given(IssuedItem::Pointers(secret), None).await?;
+        }
+        let found = self.find_pointed_account(client, pointers, expected)?;
+        if found.is_some() || (pointers.is_empty() && expected.is_none()) {
+            return Ok(found);
+        }
+        // Another replica may have the account, or what the browser has remembered since. A person
+        // who is asked for a proof of uniqueness in place of one in a session spends it.
+        self.state.catching_up.find().await.map_err(StoreError::from)?;
+        Ok(self.find_pointed_account(client, pointers, expected)?)
+    }
+
+    fn find_pointed_account(
+        &self,
+        client: &SignInClient,
+        pointers: &[String],
+        expected: Option<&str>,
+    ) -> Result<Option<AskedAccount>, StoreError> {
+        let realm = realm(client);
+        for secret in pointers {
             let Some(ReadRecord { value, .. }) = self.pointers(secret)? else { continue };
             for pointer in value.of(realm) {
                 let account = self.account(&realm, pointer.subject)?.map(|read| read.value);
@@ -254,13 +271,14 @@ impl SignInHandle {
                 let is_expected =
                     |account: &SignInAccount| expected.is_none_or(|text| text == subject_text(account.subject));
                 if let Some(account) = account.filter(is_expected) {
-                    return Ok(Some(asked(account)));
+                    return Ok(Some(account.asked()));
                 }
             }
         }
-        let expected = expected.and_then(|text| text.parse::<B256>().ok());
-        let Some(subject) = expected else { return Ok(None) };
-        Ok(self.account(&realm, subject)?.map(|read| asked(read.value)))
+        match expected.and_then(|text| text.parse::<B256>().ok()) {
+            Some(subject) => Ok(self.account(&realm, subject)?.map(|read| read.value.asked())),
+            None => Ok(None),
+        }
     }
 
     /// The account that a transaction asked for, as it is now; `None` when it is no longer there.
@@ -269,11 +287,11 @@ impl SignInHandle {
         client: &SignInClient,
         asked: &AskedAccount,
     ) -> Result<Option<AskedAccount>, StoreError> {
-        let account = self.account(&realm(client), asked.subject)?.map(|read| read.value);
-        Ok(account.map(|SignInAccount { subject, session, .. }| AskedAccount { subject, session }))
+        Ok(self.account(&realm(client), asked.subject)?.map(|read| read.value.asked()))
     }
 
-    /// The pointers of a browser; `None` when the secret is none.
+    /// The pointers of a browser, by the secret of its cookie; `None` when there is no record of
+    /// them.
     pub(super) fn pointers(&self, secret: &str) -> Result<Option<ReadRecord<BrowserPointers>>, StoreError> {
         let Some(ReadRecord { value, stored }) = self.state.get::<SealedPointers>(&pointers_key(secret))? else {
             return Ok(None);
@@ -311,7 +329,7 @@ impl SignInHandle {
             Some(secret) => self.pointers(secret)?.map(|read| (secret, read)),
             None => None,
         };
-        let knows = stored.as_ref().is_some_and(|(_, read)| read.value.of(realm).any(|known| known.subject == subject));
+        let knows = stored.as_ref().is_some_and(|(_, read)| read.value.know(realm, subject));
         if !wanted && !knows {
             return Ok(None);
         }
@@ -334,37 +352,20 @@ impl SignInHandle {
         Ok(Some(secret))
     }
 
-    /// The name of the application, when a person is to be asked whether a browser remembers the
-    /// account before a transaction is completed: its proof came from another device, and the
-    /// browser does not remember the account yet.
-    ///
-    /// # Errors
-    /// There is no such transaction for this caller, or the store cannot be read.
-    pub fn asks_to_remember(
+    /// Whether the browser with this cookie remembers an account of a client, or keeps nothing.
+    pub(super) fn knows(
         &self,
-        id: TransactionId,
-        secret: &str,
-        shown: CompletionSecrets<'_>,
+        client: &SignInClient,
+        subject: B256,
         cookie: &BrowserCookie,
-    ) -> Result<Option<String>, SignInError> {
-        let ReadRecord { value, .. } = self.kept(id)?;
-        check_secret(&value, secret)?;
-        let client = self.client_of(&value)?;
-        let Some(Answer::Proved(person)) = value.answer else { return Ok(None) };
-        let is_expected = value.request.expected_subject.as_ref().is_none_or(|expected| *expected == person.subject());
-        let is_asked = client.proof == SignInProof::Account
-            && value.response.is_none()
-            && value.return_hash.is_none()
-            && is_expected
-            && check_digits(&value, shown.digits).is_ok();
-        let knows = match cookie {
-            BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) => self
-                .pointers(secret)?
-                .is_some_and(|read| read.value.of(realm(&client)).any(|known| known.subject == person.subject)),
-            BrowserCookie::Missing => false,
-            BrowserCookie::Unwanted => true,
-        };
-        Ok((is_asked && !knows).then(|| client.name.clone()))
+    ) -> Result<bool, StoreError> {
+        match cookie {
+            BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) => {
+                Ok(self.pointers(secret)?.is_some_and(|read| read.value.know(realm(client), subject)))
+            }
+            BrowserCookie::Missing => Ok(false),
+            BrowserCookie::Unwanted => Ok(true),
+        }
     }
 
     /// Forgets which accounts a browser has used. When this returns, its cookie is worth nothing.
@@ -372,14 +373,7 @@ impl SignInHandle {
     /// # Errors
     /// The store cannot be read or written.
     pub async fn forget_browser(&self, secret: &str) -> Result<(), SignInError> {
-        let key = pointers_key(secret);
-        while let Some(ReadRecord { stored, .. }) = self.state.get::<SealedPointers>(&key)? {
-            let delete = RecordWrite { key, before: Some(stored), after: None };
-            if self.state.write(vec![delete]).await? == Decision::Written {
-                break;
-            }
-        }
-        Ok(())
+        Ok(self.state.delete(pointers_key(secret)).await?)
     }
 
     /// Whether a browser remembers an account.

@@ -8,9 +8,10 @@ use selfsame_protocol::sign_in::proof_request::{
     AnswerMode, REQUEST_TYPE, RequestForms, SignInProof, SignInRequest, SignedRequest,
 };
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
-use selfsame_protocol::sign_in::transaction::{Answer, OpenedRequest, Progress, Transaction, TransactionState};
+use selfsame_protocol::sign_in::transaction::{
+    KeepsPlace, NextPerson, OpenedRequest, Progress, Transaction, TransactionState,
+};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
-use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::Decision;
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
@@ -149,53 +150,19 @@ impl SignInHandle {
 
 // A transaction takes the place of one that ended, or that asked for another person.
 
-/// Who is asked by a transaction that takes the place of another one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum NextPerson {
-    /// The person of the same account.
-    Same,
-    /// Any person.
-    Another,
-}
-
 impl SignInHandle {
-    /// Begins again with the request of a transaction that ended without an answer, or with one
-    /// that the wallet gave no proof, for the caller that has its secret. The new sign-in counts as
-    /// one that is begun.
+    /// Begins anew with the request of a transaction that ended without an answer, or whose wallet
+    /// gave no proof, or, for another person, that waits for an answer; for the caller that has its
+    /// secret. The new sign-in counts as one that is begun, and the former one is over.
     ///
     /// # Errors
-    /// It is under way, or the response was given out, or there is no such transaction for this
-    /// caller.
-    pub async fn begin_again(
+    /// The transaction does not give way ([`Transaction::check_gives_way`]), or there is no such
+    /// transaction for this caller, or too many sign-ins are open.
+    pub async fn begin_anew(
         &self,
         id: TransactionId,
         secret: &str,
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        self.begin_anew(id, secret, NextPerson::Same, source, user_agent).await
-    }
-
-    /// Begins again for another person than the one of the account that a transaction asks for,
-    /// also while it waits. Otherwise as [`SignInHandle::begin_again`].
-    ///
-    /// # Errors
-    /// Those of [`SignInHandle::begin_again`]; or a person has answered it.
-    pub async fn begin_for_another_person(
-        &self,
-        id: TransactionId,
-        secret: &str,
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        self.begin_anew(id, secret, NextPerson::Another, source, user_agent).await
-    }
-
-    async fn begin_anew(
-        &self,
-        id: TransactionId,
-        secret: &str,
-        person: NextPerson,
+        next: NextPerson,
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
@@ -205,7 +172,10 @@ impl SignInHandle {
             check_secret(&value, secret)?;
             self.check_redirect_uri(&value)?;
             let now = self.state.clock.unix_seconds();
-            check_may_begin_anew(&value, person, now)?;
+            value.check_gives_way(next, now).map_err(|reason| match reason {
+                KeepsPlace::Completed => SignInError::no_transaction("it was completed before"),
+                reason => SignInRejection::new(ErrorKind::InvalidRequest, reason.to_string()).into(),
+            })?;
             // One request of the application gets one response, so the former one ends first.
             if value.progress(now).state != TransactionState::Over {
                 if !self.write_transaction(id, Some(&stored), &value.ended(now)).await? {
@@ -215,33 +185,12 @@ impl SignInHandle {
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
             }
             let account = match &value.account {
-                Some(asked) if person == NextPerson::Same => self.asked_again(&*self.client_of(&value)?, asked)?,
+                Some(asked) if next == NextPerson::Same => self.asked_again(&*self.client_of(&value)?, asked)?,
                 _ => None,
             };
             return self.begin_kept(value.request, account, source, user_agent).await;
         }
     }
-}
-
-/// Checks that a transaction may give its place to another one for this person.
-fn check_may_begin_anew(value: &Transaction, person: NextPerson, now: UnixSeconds) -> Result<(), SignInError> {
-    let progress = value.progress(now);
-    let may_begin = match value.answer {
-        Some(Answer::Failed(_)) => true,
-        _ => progress.state == TransactionState::Over || (person == NextPerson::Another && progress.is_waiting()),
-    };
-    if progress.state == TransactionState::Done {
-        return Err(SignInError::no_transaction("it was completed before"));
-    }
-    if person == NextPerson::Another && value.request.expected_subject.is_some() {
-        let detail = "the application expects the person whom its id_token_hint names, and nobody else";
-        return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
-    }
-    if !may_begin {
-        let detail = "this sign-in is under way; a new code is for one that ended without an answer";
-        return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
-    }
-    Ok(())
 }
 
 // What ties a proof to the browser that began the sign-in: the signed proof request, and the

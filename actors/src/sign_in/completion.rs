@@ -3,10 +3,11 @@
 
 use std::fmt;
 
-use selfsame_protocol::sign_in::proof_request::WalletFailure;
+use selfsame_protocol::sign_in::proof_request::{SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::records::AuthorizationCode;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, GivenResponse, SealedResponse, Transaction};
+use selfsame_protocol::sign_in::sealed::{GivenResponse, SealedResponse};
+use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, Transaction};
 use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError};
 
 use super::authorization::{check_digits, check_return, check_secret};
@@ -23,6 +24,18 @@ pub struct CompletionSecrets<'a> {
     pub return_secret: Option<&'a str>,
     /// The digits that the person typed.
     pub digits: Option<&'a str>,
+}
+
+/// What a person is shown before a transaction is completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BeforeCompletion {
+    /// Why the wallet gave no proof.
+    NoProof(WalletFailure),
+    /// The question whether the browser remembers the account.
+    AskToRemember {
+        /// The name of the application.
+        application: String,
+    },
 }
 
 /// A completed transaction.
@@ -49,28 +62,47 @@ impl fmt::Debug for CompletedTransaction {
 }
 
 impl SignInHandle {
-    /// Why a transaction brought no proof, for a caller that has its secret, while its response was
-    /// not given out; `None` when it brought one, or the person refused.
-    pub async fn failure(&self, id: TransactionId, secret: &str) -> Result<Option<WalletFailure>, SignInError> {
-        self.await_given(IssuedItem::Transaction(id), None).await?;
-        let ReadRecord { value, .. } = self.kept(id)?;
-        check_secret(&value, secret)?;
-        Ok(match value.answer {
-            Some(Answer::Failed(failure)) if value.response.is_none() => Some(failure),
-            _ => None,
-        })
-    }
-
-    /// Waits for the answer of a transaction, when this replica lacks it and another one may have
-    /// it.
+    /// What a person is shown before a transaction is completed, for a caller that has its secret,
+    /// while its response was not given out; `None` when there is nothing to show. `pointers` is
+    /// the cookie of the caller's browser.
     ///
     /// # Errors
-    /// There is no such transaction, or the journal gave no answer.
-    pub async fn await_answer(&self, id: TransactionId) -> Result<(), SignInError> {
-        if self.kept(id)?.value.answer.is_none() {
-            self.state.catching_up.find().await.map_err(StoreError::from)?;
+    /// There is no such transaction for this caller, or the store cannot be read.
+    pub async fn before_completion(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        shown: CompletionSecrets<'_>,
+        pointers: &BrowserCookie,
+    ) -> Result<Option<BeforeCompletion>, SignInError> {
+        let ReadRecord { value, .. } = self.with_answer(id).await?;
+        check_secret(&value, secret)?;
+        let expected = value.request.expected_subject.as_deref();
+        match value.answer {
+            _ if value.response.is_some() => Ok(None),
+            Some(Answer::Failed(failure)) => Ok(Some(BeforeCompletion::NoProof(failure))),
+            Some(Answer::Proved(person)) if expected.is_none_or(|expected| expected == person.subject()) => {
+                let client = self.client_of(&value)?;
+                // An answer from the browser's own device shows whose it is.
+                let is_asked = client.proof == SignInProof::Account
+                    && value.return_hash.is_none()
+                    && check_digits(&value, shown.digits).is_ok()
+                    && !self.knows(&client, person.subject, pointers)?;
+                Ok(is_asked.then(|| BeforeCompletion::AskToRemember { application: client.name.clone() }))
+            }
+            _ => Ok(None),
         }
-        Ok(())
+    }
+
+    /// A transaction, also one whose time is over, with its answer when another replica has that.
+    async fn with_answer(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
+        self.await_given(IssuedItem::Transaction(id), None).await?;
+        let read = self.kept(id)?;
+        if read.value.answer.is_some() {
+            return Ok(read);
+        }
+        self.state.catching_up.find().await.map_err(StoreError::from)?;
+        self.kept(id)
     }
 
     /// Ends a transaction for the browser or program that began it, which has the transaction's
@@ -128,15 +160,13 @@ impl SignInHandle {
         shown: CompletionSecrets<'_>,
         browser: &BrowserCookies,
     ) -> Result<CompletedTransaction, SignInError> {
-        self.await_given(IssuedItem::Transaction(id), None).await?;
         if let BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) = &browser.session {
             self.await_given(IssuedItem::Session(secret), None).await?;
         }
         if let BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) = &browser.pointers {
             self.await_given(IssuedItem::Pointers(secret), None).await?;
         }
-        self.await_answer(id).await?;
-        let ReadRecord { value, stored } = self.kept(id)?;
+        let ReadRecord { value, stored } = self.with_answer(id).await?;
         check_secret(&value, secret)?;
         self.check_redirect_uri(&value)?;
         let now = self.state.clock.unix_seconds();
@@ -186,8 +216,8 @@ impl SignInHandle {
                 if let Some(person) = granted {
                     self.announce_sign_in(&done.request.client_id, person, false);
                 }
-                let delivery = done.request.target.deliver(given.fields.clone(), &self.provider().issuer);
-                let GivenResponse { new_session, pointers, .. } = given;
+                let GivenResponse { fields, new_session, pointers } = given;
+                let delivery = done.request.target.deliver(fields, &self.provider().issuer);
                 Ok(CompletedTransaction { delivery, new_session, pointers, is_repeated: false })
             }
             Decision::Changed => match self.kept(id)?.value {

@@ -218,6 +218,17 @@ impl SignInState {
         decision.await.unwrap_or(Err(StoreError::Panicked))
     }
 
+    /// Deletes a record, whatever it has become since; `Ok` also when there is none.
+    pub async fn delete(&self, key: RecordKey) -> Result<(), StoreError> {
+        while let Some(before) = self.records.get(&key)? {
+            let delete = RecordWrite { key, before: Some(before), after: None };
+            if self.write(vec![delete]).await? == Decision::Written {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// 32 random bytes in base64url.
     pub fn new_secret(&self) -> String {
         let mut bytes = [0; 32];

@@ -4,9 +4,9 @@
 use std::fmt;
 
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
-use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::sign_in::records::{BrowserSession, ClientSession};
+use selfsame_protocol::sign_in::sealed::SealedSession;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordWrite, StoreError};
 
@@ -126,14 +126,7 @@ impl SignInHandle {
     /// Ends a browser's session, if there is one. When this returns, its cookie is worth nothing.
     /// Access tokens that were issued in the session stay valid until they expire.
     pub async fn end_session(&self, session: &str) -> Result<(), SignInError> {
-        let key = session_key(session);
-        while let Some(ReadRecord { stored, .. }) = self.state.get::<SealedSession>(&key)? {
-            let delete = RecordWrite { key, before: Some(stored), after: None };
-            if self.state.write(vec![delete]).await? == Decision::Written {
-                break;
-            }
-        }
-        Ok(())
+        Ok(self.state.delete(session_key(session)).await?)
     }
 
     /// Ends what a browser's session holds for one client. Returns whether it still holds a sign-in

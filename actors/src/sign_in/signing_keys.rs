@@ -17,7 +17,7 @@ use rsa::rand_core::{CryptoRng, RngCore};
 use rsa::traits::PublicKeyParts;
 use rsa::{RsaPrivateKey, RsaPublicKey};
 use selfsame_protocol::sign_in::SigningAlgorithm;
-use selfsame_protocol::sign_in::browser_session::IdTokenHint;
+use selfsame_protocol::sign_in::logout::IdTokenHint;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
 use selfsame_protocol::time::UnixSeconds;
 use serde::Serialize;

@@ -5,8 +5,8 @@ use std::fmt;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::authorize::{self, AuthorizationRequest, KeptRequest};
-use selfsame_protocol::sign_in::browser_session::IdTokenHint;
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Scopes};
+use selfsame_protocol::sign_in::logout::IdTokenHint;
 use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode, CodeUse, RedemptionError};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, ResponseType, SignInRejection};
 use selfsame_protocol::time::UnixSeconds;

@@ -143,6 +143,8 @@ outcomes! {
     AlreadyUnderWay = "already_under_way",
     /// A person was asked for a confirmation.
     Asked = "asked",
+    /// The browser has forgotten its accounts.
+    AccountsForgotten = "accounts_forgotten",
     /// There is no session to end.
     NoSession = "no_session",
     /// The person refused.

@@ -13,7 +13,7 @@ use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use hyper::{Method, StatusCode};
 use selfsame_actors::{BrowserCookie, IssuedItem, SessionSignIn, SignInError};
 use selfsame_protocol::sign_in::Parameters;
-use selfsame_protocol::sign_in::browser_session::{IdTokenHint, LogoutRequest};
+use selfsame_protocol::sign_in::logout::{IdTokenHint, LogoutRequest};
 use selfsame_protocol::sign_in::response::ErrorBody;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -147,11 +147,13 @@ async fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response,
     let live = live_session(sign_in, request).await?;
     let (secret, sign_ins) = live.unwrap_or_default();
     let remembered = match pointers_cookie(sign_in, request).await? {
-        BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) => Some(secret),
-        BrowserCookie::Missing | BrowserCookie::Unwanted => None,
+        BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret)
+            if sign_in.handle.remembers_accounts(&secret)? =>
+        {
+            Some(forgetting(&secret))
+        }
+        _ => None,
     };
-    let is_known = |secret: &String| sign_in.handle.remembers_accounts(secret).unwrap_or_default();
-    let remembered = remembered.filter(is_known).map(|secret| forgetting(&secret));
     Ok(page::session(&sign_in.frame(request), &sign_ins, &confirmation(secret), remembered.as_deref()))
 }
 
@@ -168,6 +170,7 @@ async fn forget_accounts(sign_in: &SignIn, request: &Request, given: &str) -> Re
         sign_in.handle.await_given(IssuedItem::Pointers(secret), Some(request.source())).await?;
         sign_in.handle.forget_browser(secret).await?;
     }
+    request.audit().outcome(AuditOutcome::AccountsForgotten);
     let mut response = render_session(sign_in, request).await?;
     remove_pointers(sign_in, &mut response);
     Ok(response)

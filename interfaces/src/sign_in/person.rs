@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
 use selfsame_actors::{
-    BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NewTransaction, ProofRequest, ShortId,
-    SignInError, TransactionId, TransactionState, TransactionView,
+    BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NextPerson, ProofRequest,
+    ShortId, SignInError, TransactionId, TransactionState, TransactionView,
 };
 use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::proof_request::AskedSession;
@@ -320,24 +320,6 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
     let id = transaction_id(request)?;
     let secret = secret(sign_in, request, id).await?;
     sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
-    sign_in.handle.await_answer(id).await?;
-    if accepts_html(request)
-        && request.query_parameter(ONWARD)?.is_none()
-        && let Some(failure) = sign_in.handle.failure(id, &secret).await?
-    {
-        request.audit().outcome(AuditOutcome::ShownWhyNoProof);
-        let frame = sign_in.frame(request);
-        let path = frame.path(request.path());
-        let onward = format!("{path}{}{ONWARD}=1", if path.contains('?') { '&' } else { '?' });
-        let seen = BrowserSignIn::look_up(sign_in, request, id).await?;
-        let again = page::Again {
-            new_code: &frame.path(&format!("/authorize/{id}/new-code")),
-            another_person: seen
-                .may_be_another_person()
-                .then(|| frame.path(&format!("/authorize/{id}/another-person"))),
-        };
-        return Ok(page::no_proof(&frame, failure, &onward, &again));
-    }
     let is_browser = transaction_secrets(sign_in, request, id).contains(&secret.as_str());
     let (returned, digits) = (request.query_parameter(RETURN)?, request.query_parameter(DIGITS)?);
     let digits = digits.as_deref().map(str::trim);
@@ -352,18 +334,28 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
         },
         false => BrowserCookies::NONE,
     };
-    if is_browser
-        && accepts_html(request)
-        && remember.is_none()
-        && let Some(name) = sign_in.handle.asks_to_remember(id, &secret, shown, &cookies.pointers)?
-    {
-        request.audit().outcome(AuditOutcome::Asked);
+    if accepts_html(request) {
         let frame = sign_in.frame(request);
         let path = frame.path(request.path());
-        let typed = digits.filter(|digits| DigitCheck::is_try(digits));
-        let with_digits = typed.map(|digits| format!("{DIGITS}={digits}&")).unwrap_or_default();
-        let onward = format!("{path}{}{with_digits}{REMEMBER}=", if path.contains('?') { '&' } else { '?' });
-        return Ok(page::ask_to_remember(&frame, &name, &onward));
+        let onward = |query: &str| format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' });
+        match sign_in.handle.before_completion(id, &secret, shown, &cookies.pointers).await? {
+            Some(BeforeCompletion::NoProof(failure)) if request.query_parameter(ONWARD)?.is_none() => {
+                request.audit().outcome(AuditOutcome::ShownWhyNoProof);
+                let seen = BrowserSignIn::look_up(sign_in, request, id).await?;
+                let at = |form: &str| frame.path(&format!("/authorize/{id}/{form}"));
+                let another_person = seen.may_be_another_person().then(|| at("another-person"));
+                let again = page::Again { new_code: &at("new-code"), another_person };
+                return Ok(page::no_proof(&frame, failure, &onward(&format!("{ONWARD}=1")), &again));
+            }
+            Some(BeforeCompletion::AskToRemember { application }) if remember.is_none() => {
+                request.audit().outcome(AuditOutcome::Asked);
+                let typed = digits.filter(|digits| DigitCheck::is_try(digits));
+                let with_digits = typed.map(|digits| format!("{DIGITS}={digits}&")).unwrap_or_default();
+                let onward = onward(&format!("{with_digits}{REMEMBER}="));
+                return Ok(page::ask_to_remember(&frame, &application, &onward));
+            }
+            _ => {}
+        }
     }
     let completed = sign_in.handle.complete(id, &secret, shown, &cookies).await?;
     let CompletedTransaction { delivery, new_session, pointers, is_repeated } = completed;
@@ -541,17 +533,13 @@ fn is_about_time(error: &SignInEndpointError) -> bool {
     ),
 )]
 pub async fn new_code(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let begun = async {
-        let (id, secret) = form(&sign_in, &request).await?;
-        let (source, user_agent) = (Some(request.source()), user_agent(&request));
-        Ok(sign_in.handle.begin_again(id, &secret, source, user_agent.as_deref()).await?)
-    };
-    go_on_with(&sign_in, &request, begun.await).await
+    begin_anew(&sign_in, &request, NextPerson::Same).await
 }
 
 /// The same sign-in for another person
 ///
-/// Begins again without the account that this browser remembers: whoever answers is signed in.
+/// Begins again without the account that this browser remembers. The person who answers is signed
+/// in.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/another-person", tag = "sign-in", operation_id = "another_person",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
@@ -565,21 +553,17 @@ pub async fn new_code(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     ),
 )]
 pub async fn another_person(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let begun = async {
-        let (id, secret) = form(&sign_in, &request).await?;
-        let (source, user_agent) = (Some(request.source()), user_agent(&request));
-        Ok(sign_in.handle.begin_for_another_person(id, &secret, source, user_agent.as_deref()).await?)
-    };
-    go_on_with(&sign_in, &request, begun.await).await
+    begin_anew(&sign_in, &request, NextPerson::Another).await
 }
 
-/// Sends a browser to the transaction that takes the place of its former one.
-async fn go_on_with(
-    sign_in: &SignIn,
-    request: &Request,
-    begun: Result<NewTransaction, SignInEndpointError>,
-) -> Result<Response, SignInEndpointError> {
-    let begun = match begun {
+/// Sends a browser to a transaction that takes the place of its former one.
+async fn begin_anew(sign_in: &SignIn, request: &Request, next: NextPerson) -> Result<Response, SignInEndpointError> {
+    let begun = async {
+        let (id, secret) = form(sign_in, request).await?;
+        let (source, user_agent) = (Some(request.source()), user_agent(request));
+        Ok(sign_in.handle.begin_anew(id, &secret, next, source, user_agent.as_deref()).await?)
+    };
+    let begun = match begun.await {
         Ok(begun) => begun,
         Err(error) => return problem(sign_in, request, error, None, false).await,
     };

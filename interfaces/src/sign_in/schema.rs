@@ -415,4 +415,7 @@ pub struct Confirmation {
     confirmation: Option<String>,
     /// The id of the application to sign out of; without it the browser is signed out everywhere.
     application: Option<String>,
+    /// Another value of the page, with which the browser forgets the accounts that it remembers and
+    /// stays signed in.
+    forget: Option<String>,
 }

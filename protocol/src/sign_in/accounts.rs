@@ -11,8 +11,7 @@
 use aws_lc_rs::hmac;
 use zeroize::Zeroizing;
 
-use super::browser_session::{SealError, open_padded, seal_padded};
-use crate::encoding::{DecodeError, encode};
+use crate::encoding::encode;
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::verification::Environment;
@@ -21,7 +20,7 @@ use crate::{B256, encode_fields, keccak256};
 
 /// How long a browser keeps its pointers after their last use, in seconds: 400 days, the longest
 /// time that browsers keep a cookie (RFC 6265bis, section 5.5).
-pub const POINTERS_KEPT: u64 = 400 * DAY;
+pub const POINTERS_KEPT: u64 = 400 * 24 * 3600;
 
 /// The most pointers of one browser. A further one drops the one that was used longest ago.
 pub const MOST_POINTERS: usize = 64;
@@ -119,6 +118,11 @@ impl SignInAccount {
         Self { session, identifier, human_at: now.rounded_down(HOUR), ..self.clone() }
     }
 
+    /// What a transaction asks for, for a proof of the account.
+    pub fn asked(&self) -> AskedAccount {
+        AskedAccount { subject: self.subject, session: self.session.clone() }
+    }
+
     /// The account after a proof in its session.
     pub fn after_return(&self, now: UnixSeconds) -> Self {
         Self { human_at: now.rounded_down(HOUR), ..self.clone() }
@@ -148,9 +152,6 @@ pub struct AskedAccount {
 encode_fields!(AskedAccount { subject, session });
 
 // What a browser holds: pointers to accounts.
-
-/// What the key is for ([`super::browser_session::seal_for_holder`]).
-const PURPOSE: &[u8] = b"selfsame pointers of a browser";
 
 /// What leads a browser to an account. It gives no right but to be asked for a proof of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,6 +185,11 @@ impl BrowserPointers {
         self.pointers.iter().rev().filter(is_of)
     }
 
+    /// Whether one of them leads to an account of an application.
+    pub fn know(&self, realm: Realm<'_>, subject: B256) -> bool {
+        self.of(realm).any(|pointer| pointer.subject == subject)
+    }
+
     /// The pointers after one was made or used.
     pub fn with(mut self, new: Pointer) -> Self {
         let is_other = |pointer: &Pointer| {
@@ -195,36 +201,6 @@ impl BrowserPointers {
         let surplus = self.pointers.len().saturating_sub(MOST_POINTERS);
         self.pointers.drain(..surplus);
         self
-    }
-}
-
-/// The pointers of a browser as they are stored: the store alone does not tell which accounts are
-/// one person's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SealedPointers {
-    /// The nonce of AES-256-GCM, random.
-    pub nonce: [u8; 12],
-    /// The encrypted pointers with their tag.
-    pub ciphertext: Vec<u8>,
-}
-
-encode_fields!(SealedPointers { nonce, ciphertext } version 1 of "sealed pointers");
-
-impl SealedPointers {
-    /// Encrypts pointers for the holder of `secret`. `nonce` is random.
-    ///
-    /// # Errors
-    /// [`SealError`].
-    pub fn seal(pointers: &BrowserPointers, secret: &str, nonce: [u8; 12]) -> Result<Self, SealError> {
-        Ok(Self { nonce, ciphertext: seal_padded(PURPOSE, pointers, secret, nonce)? })
-    }
-
-    /// Decrypts the pointers with the secret that they were encrypted for.
-    ///
-    /// # Errors
-    /// They are another secret's, or were changed, or are not the encoding of pointers.
-    pub fn open(&self, secret: &str) -> Result<BrowserPointers, DecodeError> {
-        open_padded(PURPOSE, secret, self.nonce, &self.ciphertext)
     }
 }
 
@@ -298,14 +274,11 @@ mod tests {
         }
         let subjects: Vec<_> = known.of(REALM).map(|pointer| pointer.subject.0[0]).collect();
         assert_eq!(subjects, [1, 2]);
+        assert!(known.know(REALM, B256::repeat_byte(2)) && !known.know(REALM, B256::repeat_byte(3)));
         assert_eq!(known.of(Realm { environment: Environment::Production, ..REALM }).count(), 0);
         for subject in 0..=MOST_POINTERS as u8 {
             known = known.with(pointer(subject, "app_c"));
         }
         assert_eq!((known.pointers.len(), known.of(REALM).count()), (MOST_POINTERS, 0), "the oldest are dropped");
-
-        let sealed = SealedPointers::seal(&known, "a secret", [7; 12]).expect("a text");
-        assert_eq!(sealed.open("a secret").expect("the same secret"), known);
-        assert_eq!(sealed.open("another"), Err(DecodeError::NotAuthentic));
     }
 }

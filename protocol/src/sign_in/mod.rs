@@ -6,21 +6,23 @@
 //! | [`authorize`] | form and query parameters; which authorization requests are valid, and where rejections are sent; code challenges (RFC 7636) |
 //! | [`response`] | response types and modes, the delivery of a response to the redirect URI, and the error codes |
 //! | [`accounts`] | accounts of persons at applications, and what leads a browser to one |
-//! | [`browser_session`] | the stored form of a browser's session, and which requests may end it |
+//! | [`logout`] | which requests may end a browser's session |
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed, and why a wallet gives no proof |
 //! | [`transaction`] | an authorization request under way: where it stands, more time, digits, the response that can be repeated |
+//! | [`sealed`] | what only the holder of a secret can read: sessions, remembered accounts, responses |
 //! | [`records`] | the other stored records of the provider |
 //! | [`claims`] | the claims of ID tokens and of user-info |
 //! | [`discovery`] | the discovery document: the algorithms that the provider signs with, the languages of the pages |
 
 pub mod accounts;
 pub mod authorize;
-pub mod browser_session;
 pub mod claims;
 pub mod discovery;
+pub mod logout;
 pub mod proof_request;
 pub mod records;
 pub mod response;
+pub mod sealed;
 #[cfg(test)]
 mod tests;
 pub mod transaction;

@@ -98,7 +98,7 @@ pub struct AccessToken {
 encode_fields!(AccessToken { client_id, person, scopes, issued_at } version 1 of "access token");
 
 /// A browser's session. It holds for each client the person who signed in there; another client
-/// does not see that entry. It is stored as a [`super::browser_session::SealedSession`].
+/// does not see that entry. It is stored as a [`super::sealed::SealedSession`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrowserSession {
     /// The sign-ins, the oldest first: at most one for each client, redirect URI and response type,

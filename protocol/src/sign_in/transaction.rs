@@ -8,11 +8,10 @@ use sha2::{Digest, Sha256};
 
 use super::accounts::AskedAccount;
 use super::authorize::KeptRequest;
-use super::browser_session::{SealError, open_for_holder, seal_for_holder};
 use super::claims::Person;
 use super::proof_request::{Initiator, SignInRequest, WalletFailure};
-use super::records::AuthorizationCode;
-use crate::encoding::{DecodeError, Encoding, decode, encode};
+use super::sealed::SealedResponse;
+use crate::encoding::{DecodeError, Encoding};
 use crate::time::UnixSeconds;
 use crate::verification::ProofKind;
 use crate::verification::identity::hash_to_field;
@@ -271,6 +270,29 @@ pub enum TransactionState {
     Done,
 }
 
+/// Who is asked by a transaction that takes the place of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextPerson {
+    /// The person of the same account, if the other one asked for an account.
+    Same,
+    /// Any person.
+    Another,
+}
+
+/// Why a transaction does not give way to another one with the same request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeepsPlace {
+    /// Its response was given out.
+    #[error("it was completed before")]
+    Completed,
+    /// The application expects one person.
+    #[error("the application expects the person whom its id_token_hint names; no other person can answer")]
+    ExpectsPerson,
+    /// It waits, or was answered.
+    #[error("this sign-in is under way; a new code is for one that ended without an answer")]
+    UnderWay,
+}
+
 impl Progress {
     /// The progress of a transaction that does not exist.
     pub const NONE: Self = Self { state: TransactionState::Over, ends_at: UnixSeconds(0), extensions_left: 0 };
@@ -332,6 +354,26 @@ impl Transaction {
         let can_be = self.is_waiting(now) && self.extensions < MOST_EXTENSIONS;
         let ends_at = self.ends_at.max(now.plus(lifetime));
         can_be.then(|| Self { ends_at, extensions: self.extensions + 1, ..self.clone() })
+    }
+
+    /// Checks that the transaction gives way at `now` to another one with the same request: it
+    /// ended without an answer, or the wallet gave no proof, or another person is asked while it
+    /// waits.
+    ///
+    /// # Errors
+    /// See [`KeepsPlace`].
+    pub fn check_gives_way(&self, next: NextPerson, now: UnixSeconds) -> Result<(), KeepsPlace> {
+        let progress = self.progress(now);
+        if progress.state == TransactionState::Done {
+            return Err(KeepsPlace::Completed);
+        }
+        if next == NextPerson::Another && self.request.expected_subject.is_some() {
+            return Err(KeepsPlace::ExpectsPerson);
+        }
+        let has_failed = matches!(self.answer, Some(Answer::Failed(_)));
+        let may_be_another = next == NextPerson::Another && progress.is_waiting();
+        let gives_way = has_failed || may_be_another || progress.state == TransactionState::Over;
+        if gives_way { Ok(()) } else { Err(KeepsPlace::UnderWay) }
     }
 
     /// The transaction after it ended without an answer that counts: its browser goes on with
@@ -397,105 +439,14 @@ impl DigitCheck {
     }
 }
 
-// The response of a transaction, for the holder of its secret: browsers and proxies repeat a GET
-// whose answer was lost, and the answer to the second one is the same. The store has it encrypted,
-// because it carries codes and tokens of which nothing but a hash is stored.
-
-/// What the key is for ([`seal_for_holder`]).
-const PURPOSE: &[u8] = b"selfsame response of a transaction";
-
-/// The names of a response's fields. The stored form has their places in this list.
-const NAMES: [&str; 8] =
-    ["code", "access_token", "token_type", "expires_in", "scope", "id_token", "error", "error_description"];
-
-/// The response of a transaction, as its caller got it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct GivenResponse {
-    /// The parameters for the application, without `state` and `iss`.
-    pub fields: Vec<(&'static str, String)>,
-    /// The secret of the browser's new session, if it got one.
-    pub new_session: Option<String>,
-    /// The secret of the browser's pointers, if it got one.
-    pub pointers: Option<String>,
-}
-
-/// The response of a transaction, as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SealedResponse {
-    /// When it was given out.
-    pub given_at: UnixSeconds,
-    /// SHA-256 of the code in it, if there is one.
-    pub code_hash: Option<B256>,
-    /// Whether it is an error, which can be given out again at any time.
-    pub is_error: bool,
-    /// The nonce of AES-256-GCM, random.
-    pub nonce: [u8; 12],
-    /// The encrypted response with its tag.
-    pub ciphertext: Vec<u8>,
-}
-
-encode_fields!(SealedResponse { given_at, code_hash, is_error, nonce, ciphertext });
-
-impl SealedResponse {
-    /// Encrypts a response that is given out at `given_at` for the holder of the transaction's
-    /// secret. `nonce` is random.
-    ///
-    /// # Errors
-    /// [`SealError`].
-    pub fn seal(
-        response: &GivenResponse,
-        given_at: UnixSeconds,
-        secret: &str,
-        nonce: [u8; 12],
-    ) -> Result<Self, SealError> {
-        let place = |name: &str| NAMES.iter().position(|known| *known == name).and_then(|at| u8::try_from(at).ok());
-        let fields: Option<Vec<(u8, String)>> =
-            response.fields.iter().map(|(name, value)| Some((place(name)?, value.clone()))).collect();
-        let text = encode(&(fields.ok_or(SealError)?, (response.new_session.clone(), response.pointers.clone())));
-        let code = response.fields.iter().find(|(name, _)| *name == "code");
-        Ok(Self {
-            given_at,
-            code_hash: code.map(|(_, code)| B256::from(<[u8; 32]>::from(Sha256::digest(code)))),
-            is_error: response.fields.iter().any(|(name, _)| *name == "error"),
-            nonce,
-            ciphertext: seal_for_holder(PURPOSE, secret, nonce, text)?,
-        })
-    }
-
-    /// Whether the response can still be given out again at `now`: an error always; one with a code
-    /// while the code, whose record is `code`, is unused and has not expired; any other for the
-    /// time of a code, `code_lifetime` seconds.
-    pub fn is_of_use(&self, code: Option<&AuthorizationCode>, now: UnixSeconds, code_lifetime: u64) -> bool {
-        match self.code_hash {
-            _ if self.is_error => true,
-            Some(_) => code.is_some_and(|code| code.used_for.is_none() && now < code.valid_until),
-            None => now < self.given_at.plus(code_lifetime),
-        }
-    }
-
-    /// Decrypts the response with the transaction's secret.
-    ///
-    /// # Errors
-    /// It is another secret's, or was changed, or is not the encoding of a response.
-    pub fn open(&self, secret: &str) -> Result<GivenResponse, DecodeError> {
-        let text = open_for_holder(PURPOSE, secret, self.nonce, &self.ciphertext)?;
-        type Secrets = (Option<String>, Option<String>);
-        let (fields, (new_session, pointers)): (Vec<(u8, String)>, Secrets) = decode(&text)?;
-        let name = |(place, value): (u8, String)| {
-            let name = NAMES.get(usize::from(place)).ok_or(DecodeError::UnknownTag { kind: "a field", tag: place })?;
-            Ok((*name, value))
-        };
-        Ok(GivenResponse { fields: fields.into_iter().map(name).collect::<Result<_, _>>()?, new_session, pointers })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::claims::{Scopes, VerificationLevel};
+    use super::super::claims::Scopes;
     use super::super::proof_request::{CrossDevice, LONGEST_USER_AGENT, ProofType};
-    use super::super::records::CodeUse;
     use super::super::response::{ResponseMode, ResponseType, Target};
+    use super::super::sealed::GivenResponse;
     use super::*;
+    use crate::encoding::encode;
     use crate::verification::Environment;
     use crate::verification::request::SessionId;
 
@@ -600,6 +551,12 @@ mod tests {
 
     const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
+    /// A response with one field that was given out.
+    fn response(name: &'static str) -> SealedResponse {
+        let given = GivenResponse { fields: vec![(name, "value".to_owned())], new_session: None, pointers: None };
+        SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed")
+    }
+
     fn session() -> SessionId {
         SessionId { text: format!("session_{}", "0".repeat(128)), commitment: U256::ZERO }
     }
@@ -629,9 +586,7 @@ mod tests {
         let open = Transaction { return_hash: None, ..transaction() };
         let opened = Transaction { opened_at: Some(NOW), ..open.clone() };
         let answered = Transaction { answer: Some(Answer::Refused), ..opened.clone() };
-        let given =
-            GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None, pointers: None };
-        let response = SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed");
+        let response = response("error");
         let digits = Some(DigitCheck::new([0; 8]));
         let (last, end) = (UnixSeconds(open.ends_at.0 - 1), open.ends_at);
         #[rustfmt::skip]
@@ -693,8 +648,7 @@ mod tests {
         let over = tried(&["000", "001", "002"]);
         assert_eq!(over.progress(NOW), Progress { state: TransactionState::Over, ends_at: NOW, extensions_left: 0 });
         assert!(over.answer.is_none() && !format!("{answered:?}").contains("042"));
-        let given = GivenResponse { fields: vec![("code", "c".to_owned())], new_session: None, pointers: None };
-        let response = SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed");
+        let response = response("code");
         let done = Transaction { response: Some(response), ..tried(&["000", "001"]) };
         assert_eq!(done.with_wrong_digits("002", NOW), done, "its response can be given again");
         for (text, is_try) in
@@ -704,6 +658,47 @@ mod tests {
         }
         assert_eq!(DigitCheck::new([0xff; 8]).expected, "615");
         assert_eq!(DigitCheck::new([0, 0, 0, 0, 0, 0, 0, 7]).expected, "007");
+    }
+
+    #[test]
+    fn when_a_transaction_gives_way_to_another_one() {
+        use KeepsPlace::{Completed, ExpectsPerson, UnderWay};
+        use NextPerson::{Another, Same};
+
+        let mut open = Transaction { return_hash: None, ..transaction() };
+        open.request.expected_subject = None;
+        let (now, end) = (UnixSeconds(open.ends_at.0 - 1), open.ends_at);
+        let mut expecting = open.clone();
+        expecting.request.expected_subject = Some("0x1".to_owned());
+        let failed = |transaction: &Transaction| Transaction {
+            answer: Some(Answer::Failed(WalletFailure::NullifierReplayed)),
+            ..transaction.clone()
+        };
+        let refused = Transaction { answer: Some(Answer::Refused), ..open.clone() };
+        let response = response("error");
+        let done = Transaction { response: Some(response), ..refused.clone() };
+        #[rustfmt::skip]
+        let table = [
+            ("it waits", &open, Same, now, Err(UnderWay)),
+            ("it waits", &open, Another, now, Ok(())),
+            ("it waits for one person", &expecting, Another, now, Err(ExpectsPerson)),
+            ("it is over", &open, Same, end, Ok(())),
+            ("it is over", &open, Another, end, Ok(())),
+            ("it is over", &expecting, Same, end, Ok(())),
+            ("the wallet gave no proof", &failed(&open), Same, now, Ok(())),
+            ("the wallet gave no proof", &failed(&open), Another, now, Ok(())),
+            ("the wallet gave no proof", &failed(&expecting), Same, now, Ok(())),
+            ("the wallet gave no proof", &failed(&expecting), Another, now, Err(ExpectsPerson)),
+            ("it was answered", &refused, Same, now, Err(UnderWay)),
+            ("it was answered", &refused, Another, end, Err(UnderWay)),
+            ("it was completed", &done, Same, end, Err(Completed)),
+            ("it was completed", &done, Another, now, Err(Completed)),
+        ];
+        for (what, transaction, next, now, expected) in table {
+            assert_eq!(transaction.check_gives_way(next, now), expected, "{what}, {next:?}");
+        }
+        let ended = failed(&open).ended(now);
+        assert_eq!((ended.progress(now).state, ended.answer), (TransactionState::Over, None));
     }
 
     #[test]
@@ -724,70 +719,12 @@ mod tests {
         ] {
             assert!(!own.goes_on_with(&changed, now), "{changed:?}");
         }
-        let given =
-            GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None, pointers: None };
-        let response = SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed");
+        let response = response("error");
         assert!(!Transaction { response: Some(response), ..own.clone() }.goes_on_with(&request, now));
         // A request that another site can make is begun anew.
         let mut known = other(|request| (request.nonce, request.code_challenge) = (None, None));
         assert!(Transaction { request: known.clone(), ..own.clone() }.goes_on_with(&known, now), "it has a state");
         known.target.state = None;
         assert!(!Transaction { request: known.clone(), ..own }.goes_on_with(&known, now));
-    }
-
-    #[test]
-    fn how_long_a_response_is_given_again() {
-        let response = |name: &'static str| {
-            let given = GivenResponse { fields: vec![(name, "value".to_owned())], new_session: None, pointers: None };
-            SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed")
-        };
-        let code = |used_for| AuthorizationCode {
-            client_id: "app_a".to_owned(),
-            redirect_uri: "https://app.example/".to_owned(),
-            person: Person { subject: B256::repeat_byte(1), level: VerificationLevel::Orb, auth_time: NOW },
-            scopes: Scopes::default(),
-            nonce: None,
-            code_challenge: None,
-            valid_until: NOW.plus(60),
-            used_for,
-        };
-        let (unused, used) = (code(None), code(Some(CodeUse::Token(B256::repeat_byte(1)))));
-        let (last, end) = (NOW.plus(59), NOW.plus(60));
-        #[rustfmt::skip]
-        let table = [
-            ("code", Some(&unused), last, true),
-            ("code", Some(&unused), end, false),
-            ("code", Some(&used), NOW, false),
-            ("code", None, NOW, false),
-            ("id_token", None, last, true),
-            ("id_token", None, end, false),
-            ("error", None, UnixSeconds::NEVER, true),
-        ];
-        for (name, code, now, expected) in table {
-            assert_eq!(response(name).is_of_use(code, now, 60), expected, "{name} {code:?} {now:?}");
-        }
-    }
-
-    #[test]
-    fn a_stored_response_is_read_with_its_secret_alone() {
-        let given = GivenResponse {
-            fields: vec![("code", "the code".to_owned()), ("id_token", "the token".to_owned())],
-            new_session: Some("the session".to_owned()),
-            pointers: Some("the pointers".to_owned()),
-        };
-        let sealed = SealedResponse::seal(&given, NOW, "the secret", [7; 12]).expect("sealed");
-        assert!(sealed.open("the secret") == Ok(given.clone()) && !sealed.is_error);
-        assert!(sealed.open("another one") == Err(DecodeError::NotAuthentic));
-        assert_eq!(sealed.code_hash, Some(B256::from(<[u8; 32]>::from(Sha256::digest("the code")))));
-        let stored = encode(&sealed);
-        for text in ["the code", "the token", "the session"] {
-            assert!(!stored.windows(text.len()).any(|part| part == text.as_bytes()), "{text} is in clear");
-        }
-        let error =
-            GivenResponse { fields: vec![("error", "access_denied".to_owned())], new_session: None, pointers: None };
-        let sealed = SealedResponse::seal(&error, NOW, "s", [7; 12]).expect("sealed");
-        assert!(sealed.is_error && sealed.code_hash.is_none());
-        let unknown = GivenResponse { fields: vec![("unknown", String::new())], new_session: None, pointers: None };
-        assert!(SealedResponse::seal(&unknown, NOW, "s", [7; 12]).is_err());
     }
 }

@@ -24,15 +24,15 @@ use selfsame_protocol::registry::{
     InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
-use selfsame_protocol::sign_in::accounts::{BrowserPointers, SealedPointers, SignInAccount};
+use selfsame_protocol::sign_in::accounts::{BrowserPointers, SignInAccount};
 use selfsame_protocol::sign_in::authorize::KeptRequest;
-use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, ProofType, SignInRequest};
 use selfsame_protocol::sign_in::records::{
     AccessToken, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, SigningKey, SigningKeys,
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
+use selfsame_protocol::sign_in::sealed::{SealedPointers, SealedSession};
 use selfsame_protocol::sign_in::transaction::{Answer, OpenedRequest, Transaction};
 use selfsame_protocol::signature::Signature;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};

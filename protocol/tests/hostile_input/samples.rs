@@ -30,9 +30,8 @@ use selfsame_protocol::registry::{
     InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
-use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointer, SealedPointers, SignInAccount};
+use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointer, SignInAccount};
 use selfsame_protocol::sign_in::authorize::KeptRequest;
-use selfsame_protocol::sign_in::browser_session::SealedSession;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::proof_request::{
     CrossDevice, Initiator, ProofType, SignInProof, SignInRequest, WalletFailure,
@@ -41,9 +40,8 @@ use selfsame_protocol::sign_in::records::{
     AccessToken, AuthorizationCode, BrowserSession, ClientSession, CodeUse, RedemptionError, SigningKey, SigningKeys,
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
-use selfsame_protocol::sign_in::transaction::{
-    Answer, DigitCheck, OpenedRequest, SealedResponse, ShortId, Transaction,
-};
+use selfsame_protocol::sign_in::sealed::{SealedPointers, SealedResponse, SealedSession};
+use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, OpenedRequest, ShortId, Transaction};
 use selfsame_protocol::signature::Signature;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
