@@ -247,7 +247,7 @@ fn defaults_of_the_pages_are_those_of_the_program() {
 /// Numbers that a constant of a source knows: the file, the constant, what its unit is in the unit
 /// of the page, and the page's words with `{}` for the number.
 #[rustfmt::skip]
-const NUMBERS: [(&str, &str, u64, &str, &str); 33] = [
+const NUMBERS: [(&str, &str, u64, &str, &str); 38] = [
     ("interfaces/src/gateway/operations.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("interfaces/src/sign_in/browser.rs", "FORM_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("interfaces/src/sign_in/transaction.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
@@ -278,6 +278,11 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 33] = [
     ("protocol/src/sign_in/transaction.rs", "MOST_CHALLENGES", 1, "docs/interfaces/limits.md", "| challenges of a sign-in | {} |"),
     ("interfaces/src/http/exchange.rs", "MOST_UNREAD_REFUSALS", 1, "docs/operations/sizing.md", "whose client leaves more than {} refusals unread"),
     ("interfaces/src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration.md", "(answers of up to {} KiB are not counted)"),
+    ("protocol/src/sign_in/accounts.rs", "MOST_POINTERS", 1, "docs/accounts.md", "A browser remembers up to {} accounts"),
+    ("protocol/src/sign_in/accounts.rs", "MOST_POINTERS", 1, "docs/operations/allocation.md", "a record of at most {} of them"),
+    ("protocol/src/sign_in/accounts.rs", "POINTERS_KEPT", 86_400, "docs/accounts.md", "until {} days after it last used one of them"),
+    ("protocol/src/sign_in/accounts.rs", "POINTERS_KEPT", 86_400, "docs/interfaces/transactions.md", "| {} days after its last use |"),
+    ("protocol/src/sign_in/accounts.rs", "POINTERS_KEPT", 86_400, "docs/interfaces/sign-in.md", "end {} days after their last use"),
     ("storage/src/schema/family.rs", "SCHEMA_DRAFT", 1, "docs/operations/backup.md", "schema 0, draft {}"),
     ("storage/src/schema/family.rs", "SCHEMA_DRAFT", 1, "docs/operations/running.md", "this program reads schema 0, draft {} alone"),
     ("interfaces/src/operator/history.rs", "NEWEST", 1, "docs/interfaces/operator.md", "array of the newest {} applied blocks"),

@@ -16,10 +16,11 @@ use selfsame_wallet::sign_in::{AskedProof, Onward, Place, SignInSession};
 use serde_json::{Value, json};
 
 use crate::certification::browser::posted_form;
-use crate::harness::folder;
+use crate::harness::{DaemonProcess, folder, until};
 use crate::sign_in_client::{
-    APP, Form, OTHER_APP, SignInAnswer, SignInTestClient, accept_current_proofs, add_other_app, current_proof,
-    fragment_or_query, random, unverified_claims, wanted,
+    APP, CALLBACK, CHALLENGE, Form, OTHER_APP, OTHER_APP_SECRET, SignInAnswer, SignInTestClient, VERIFIER,
+    accept_current_proofs, add_other_app, browser, current_proof, fragment_or_query, parameters, random,
+    unverified_claims, wanted,
 };
 use crate::test_accounts::person_of;
 
@@ -231,9 +232,8 @@ async fn the_subject_is_another_one_at_another_application() {
     begun.answer(&client, "alice").await;
     let answer = browser.get(&client, &format!("{}/complete?remember=yes", begun.base)).await;
     let code = fragment_or_query(location(&answer))["code"].clone();
-    let form =
-        [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", crate::sign_in_client::CALLBACK)];
-    let tokens = client.post_as(OTHER_APP, crate::sign_in_client::OTHER_APP_SECRET, "/token", &form).await;
+    let form = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", CALLBACK)];
+    let tokens = client.post_as(OTHER_APP, OTHER_APP_SECRET, "/token", &form).await;
     assert_ne!(unverified_claims(tokens.text("id_token"))["sub"], json!(here));
     for (application, is_known) in [(APP, true), (OTHER_APP, true)] {
         let asked = asks(&browser.begin(&client, &[("client_id", application)]).await).await;
@@ -462,6 +462,13 @@ async fn a_browser_forgets_its_accounts_on_the_page_of_its_session() {
     browser.post(&client, &url, &[("forget", &forget)]).await;
     assert!(!browser.remembers());
     assert_eq!(asks(&copy.begin(&client, &[]).await).await, Asks::First, "a copy of the cookie is worth nothing");
+    // The audit trail does not call it the end of a session.
+    until("the event", async || {
+        let metrics = client.get(&client.daemon.operator("/metrics"), "*/*").await.text().await.expect("text");
+        let sample = "selfsame_audit_events_total{event=\"session_ended\",outcome=\"accounts_forgotten\"} 1";
+        if metrics.contains(sample) { Ok(()) } else { Err(metrics) }
+    })
+    .await;
     client.stop().await;
 }
 
@@ -503,6 +510,71 @@ async fn a_hint_of_the_application_leads_to_the_account_without_a_pointer() {
     let begun = other.begin(&client, &[("login_hint", unverified_claims(hint)["sub"].as_str().expect("text"))]).await;
     assert_eq!(asks(&begun).await, Asks::First, "a subject is no secret");
     client.stop().await;
+}
+
+/// An application with accounts, for a process.
+const PROCESS: &str = r#"
+[[apps]]
+id = "app_staging_5e1f5a3e00000000000000000000000d"
+public = true
+proof = "account"
+redirect_uris = ["http://localhost:3000/callback"]
+
+[[relying_parties]]
+app_id = "app_staging_5e1f5a3e00000000000000000000000d"
+[relying_parties.oprf_public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
+"#;
+const PROCESS_APP: &str = "app_staging_5e1f5a3e00000000000000000000000d";
+
+/// Begins a sign-in as a program, and answers it. Returns the path of its transaction and its
+/// secret.
+async fn answered_at(process: &DaemonProcess) -> (String, String) {
+    let changes = [("client_id", PROCESS_APP), ("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
+    let url = reqwest::Url::parse_with_params(&format!("{}/authorize", process.sign_in), parameters(&changes));
+    let begun = browser().get(url.expect("a URL")).header(ACCEPT, "application/json").send().await;
+    let begun: Value = begun.expect("an answer").json().await.expect("JSON");
+    let request_url = begun["request_url"].as_str().expect("a URL");
+    let opened = SignInSession::open(request_url).await.expect("the sign-in is open");
+    assert_eq!(AskedProof::of(opened.request()), Ok(AskedProof::BoundUniqueness));
+    let proof = current_proof(&process.operator, &process.client(), &opened, "alice").await;
+    opened.answer_from(opened.request(), &proof, Place::Unsaid).await.expect("accepted");
+    let path = request_url.strip_prefix(&process.sign_in).and_then(|path| path.strip_suffix("/request"));
+    (path.expect("an address of the daemon").to_owned(), begun["secret"].as_str().expect("a secret").to_owned())
+}
+
+/// Completes it, and returns the subject.
+async fn subject_at(process: &DaemonProcess, (path, secret): (String, String)) -> String {
+    let complete = browser().get(format!("{}{path}/complete", process.sign_in)).bearer_auth(secret).send().await;
+    let code = fragment_or_query(location(&complete.expect("an answer")))["code"].clone();
+    let form = [
+        ("grant_type", "authorization_code"),
+        ("client_id", PROCESS_APP),
+        ("code", &*code),
+        ("redirect_uri", CALLBACK),
+        ("code_verifier", VERIFIER),
+    ];
+    let tokens = browser().post(format!("{}/token", process.sign_in)).form(&form).send().await.expect("an answer");
+    let tokens = SignInAnswer::of(tokens).await;
+    unverified_claims(tokens.text("id_token"))["sub"].as_str().expect("a subject").to_owned()
+}
+
+/// A genuine wallet does not give its proof again.
+#[tokio::test]
+async fn a_kill_after_an_accepted_proof_loses_no_account() {
+    let folder = folder();
+    let (config, data) = (folder.path().join("selfsame.toml"), folder.path().join("data"));
+    std::fs::write(&config, PROCESS).expect("written");
+    let arguments = ["--config", config.to_str().expect("text")];
+    let process = DaemonProcess::start(&data, &arguments, &[]);
+    let answered = answered_at(&process).await;
+    process.kill();
+    let process = DaemonProcess::start(&data, &arguments, &[]);
+    let alice = subject_at(&process, answered).await;
+    let again = answered_at(&process).await;
+    assert_eq!(subject_at(&process, again).await, alice, "the account is found");
+    process.kill();
 }
 
 /// The proof of another person would be spent for nothing.

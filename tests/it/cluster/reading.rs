@@ -1,5 +1,6 @@
 //! A client that goes from one replica to another one.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::{StreamExt, stream};
@@ -8,14 +9,14 @@ use selfsame_actors::{Clock, SystemClock};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
-use selfsame_wallet::sign_in::{Place, SignInSession};
+use selfsame_wallet::sign_in::{AskedProof, Place, SignInSession};
 use serde_json::{Value, json};
 
 use super::members::Signal;
 use super::proxy::{Line, Proxy};
 use super::replicas::TestCluster;
 use crate::harness::{PATIENCE, folder, run, until_true};
-use crate::sign_in_client::{APP, CALLBACK, Form, SECRET, fragment_or_query, parameters};
+use crate::sign_in_client::{APP, CALLBACK, Form, SECRET, fragment_or_query, parameters, unverified_claims};
 use crate::test_accounts::{creation, person_of};
 
 const HEIGHT: &str = "x-selfsame-height";
@@ -80,8 +81,12 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
     while let Some(answer) = relayed.next().await {
         assert_ne!(answer.expect("an answer").status(), 429, "a token that strangers made up");
     }
+    // Each turn but the first returns to the account, at a replica that the turn before did not end
+    // at.
+    let (mut token_of_before, mut subjects) = (None, BTreeSet::new());
     for turn in 0..6 {
-        let code = code_of_sign_in(&front, &party, async |step| go_to((turn + step) % 3).await).await;
+        let hint = token_of_before.as_deref();
+        let code = code_of_sign_in(&front, &party, hint, async |step| go_to((turn + step) % 3).await).await;
         let form = [("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)];
         let redeem = async |index: usize| {
             let url = format!("http://{}/token", cluster.replicas[index % 3].address("sign_in"));
@@ -90,6 +95,9 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
         let tokens = redeem(turn).await;
         assert_eq!(tokens.status(), 200);
         let tokens: Value = tokens.json().await.expect("JSON");
+        let id_token = tokens["id_token"].as_str().expect("an ID token").to_owned();
+        subjects.insert(unverified_claims(&id_token)["sub"].to_string());
+        token_of_before = Some(id_token);
         let token = tokens["access_token"].as_str().expect("a token");
         let introspect = async |index: usize| {
             let url = format!("http://{}/introspect", cluster.replicas[index].address("sign_in"));
@@ -106,6 +114,7 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
             until_true(what, async || introspect(index).await == json!(false)).await;
         }
     }
+    assert_eq!(subjects.len(), 1, "one account");
     cluster.stop_and_check();
 }
 
@@ -117,11 +126,18 @@ async fn simulated_party(cluster: &TestCluster, index: usize) -> SimulatedParty 
     SimulatedParty::of(simulation, APP, root).expect("a known application")
 }
 
-/// Signs in through a proxy; `go_to` is called before each of the three steps. Returns the code.
-async fn code_of_sign_in(front: &Proxy, party: &SimulatedParty, go_to: impl AsyncFn(usize)) -> String {
+/// Signs in through a proxy, with an ID token of before as the hint; `go_to` is called before each
+/// of the three steps. Returns the code.
+async fn code_of_sign_in(
+    front: &Proxy,
+    party: &SimulatedParty,
+    hint: Option<&str>,
+    go_to: impl AsyncFn(usize),
+) -> String {
     go_to(0).await;
     let authorize = format!("http://{}/authorize", front.address);
-    let url = reqwest::Url::parse_with_params(&authorize, parameters(&[])).expect("a URL");
+    let hint: Vec<_> = hint.iter().map(|hint| ("id_token_hint", *hint)).collect();
+    let url = reqwest::Url::parse_with_params(&authorize, parameters(&hint)).expect("a URL");
     let session = SignInSession::open(url.as_str()).await.expect("a page");
     go_to(1).await;
     let request = session.request();
@@ -133,7 +149,13 @@ async fn code_of_sign_in(front: &Proxy, party: &SimulatedParty, go_to: impl Asyn
         nonce: Some(request.nonce),
     };
     let mut random = crate::sign_in_client::random();
-    let proof = prove::uniqueness(&person_of("a person"), &asked, party, &mut random).expect("a proof");
+    let person = person_of("a person");
+    let proof = match (AskedProof::of(request).expect("a known proof"), hint.is_empty()) {
+        (AskedProof::BoundUniqueness, true) => prove::bound_uniqueness(&person, &asked, party, &mut random),
+        (AskedProof::Session(id), false) => prove::session_of_id(&person, id, &asked, party, &mut random),
+        other => panic!("{other:?}"),
+    };
+    let proof = proof.expect("a proof");
     session.answer_from(request, &proof, Place::Unsaid).await.expect("the answer is taken");
     go_to(2).await;
     let location = session.complete().await.expect("an answer").expect("a redirect");
@@ -158,7 +180,7 @@ async fn a_second_use_at_a_late_replica_with_a_wrong_clock_ends_the_token_on_etc
     cluster.wait_until_ready(late).await;
     let party = simulated_party(&cluster, leader).await;
     front.set_targets(vec![cluster.replicas[leader].address("sign_in")]);
-    let code = code_of_sign_in(&front, &party, async |_| {}).await;
+    let code = code_of_sign_in(&front, &party, None, async |_| {}).await;
     cluster.wait_until_equal().await;
     cluster.replicas[late].set_line_to_etcd(Line::Slow(Duration::from_millis(300)));
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
@@ -224,7 +246,7 @@ fn application() -> String {
     let secret = SecretHash::of([7; 16], SECRET).to_text();
     format!(
         "[[apps]]\nid = \"{APP}\"\nclient_secret_hash = \"{secret}\"\nredirect_uris = [\"{CALLBACK}\"]\n\
-         proof = \"current\"\n"
+         proof = \"account\"\n"
     )
 }
 
