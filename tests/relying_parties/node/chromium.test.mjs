@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 
 import { startBrowser } from "./browser.mjs";
 import { register, reservedPort, start } from "./daemon.mjs";
-import { authorizationUrl as authorizationUrlOf, PKCE, requestUrl, shortLink } from "./pages.mjs";
+import { authorizationUrl as authorizationUrlOf, follow, PKCE, requestUrl, shortLink } from "./pages.mjs";
 
 const PORT = await reservedPort();
 const APPLICATION = new URL(`http://localhost:${PORT}`);
@@ -81,7 +81,7 @@ const authorizationUrl = (more) => authorizationUrlOf(daemon, { client_id: CLIEN
 
 async function begin(page) {
   await page.goto(APPLICATION.href);
-  await page.getByRole("link", { name: "Sign in" }).click();
+  await follow(page, "Sign in");
 }
 
 const sameDevice = (page) => page.getByRole("link", { name: "Use the authenticator on this device" });

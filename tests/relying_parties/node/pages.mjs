@@ -115,6 +115,14 @@ export async function requestUrl(page) {
   return new URL(`${await transactionOf(page)}/request`, page.url()).href;
 }
 
+// Follows the link with this name, until the scripts of the next page have run. A click alone ends
+// as soon as there is some of the page.
+export async function follow(page, name) {
+  const loaded = page.waitForEvent("load");
+  await page.getByRole("link", { name }).click();
+  await loaded;
+}
+
 // The address of the short page, which the code and the button of the page carry.
 export const shortLink = (page) => page.locator(".way a.button").getAttribute("href");
 

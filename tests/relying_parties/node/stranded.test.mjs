@@ -12,7 +12,7 @@ import { after, before, test } from "node:test";
 import { startBrowser } from "./browser.mjs";
 import { register, start } from "./daemon.mjs";
 import { startNetwork } from "./network.mjs";
-import { PKCE, VERIFIER, authorizationUrl, requestUrl, shortLink, transactionOf } from "./pages.mjs";
+import { PKCE, VERIFIER, authorizationUrl, follow, requestUrl, shortLink, transactionOf } from "./pages.mjs";
 
 const DESKTOP = { viewport: { width: 1280, height: 800 } };
 
@@ -86,7 +86,7 @@ function strandedTest(name, options, scenario) {
 async function begin(page, url = authorize()) {
   application.pages["/"] = `<a href="${url.replaceAll("&", "&amp;")}">Sign in</a>`;
   await page.goto(application.home);
-  await page.getByRole("link", { name: "Sign in" }).click();
+  await follow(page, "Sign in");
   await page.getByRole("heading", { name: "Sign in to Example application" }).waitFor();
 }
 
