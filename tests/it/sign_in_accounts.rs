@@ -25,13 +25,13 @@ use crate::sign_in_client::{
 use crate::test_accounts::person_of;
 
 /// Makes the applications ask for proofs of accounts.
-fn ask_for_accounts(config: &mut Config) {
+pub fn ask_for_accounts(config: &mut Config) {
     config.limits.sign_ins_per_source = None;
     config.apps.iter_mut().for_each(|app| app.proof = SignInProof::Account);
     add_other_app(config);
 }
 
-async fn start() -> SignInTestClient {
+pub async fn start() -> SignInTestClient {
     SignInTestClient::start_with_keys(ask_for_accounts).await
 }
 
@@ -46,19 +46,19 @@ async fn start_behind_https() -> SignInTestClient {
 
 /// A browser with its cookies.
 #[derive(Clone, Default)]
-struct Browser {
+pub struct Browser {
     cookies: BTreeMap<String, String>,
     /// How many sign-ins it has begun.
     begun: u32,
 }
 
 /// A sign-in that a browser has begun: the URL of its transaction.
-struct Begun {
+pub struct Begun {
     base: String,
 }
 
 impl Browser {
-    fn cookies(&self) -> String {
+    pub fn cookies(&self) -> String {
         self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
     }
 
@@ -73,13 +73,13 @@ impl Browser {
         }
     }
 
-    async fn get(&mut self, client: &SignInTestClient, url: &str) -> Response {
+    pub async fn get(&mut self, client: &SignInTestClient, url: &str) -> Response {
         let answer = client.get_with(url, &self.cookies()).await;
         self.keep(&answer);
         answer
     }
 
-    async fn post(&mut self, client: &SignInTestClient, url: &str, form: &[(&str, &str)]) -> Response {
+    pub async fn post(&mut self, client: &SignInTestClient, url: &str, form: &[(&str, &str)]) -> Response {
         let request = client.http.post(url).header(ACCEPT, "text/html").header("Cookie", self.cookies());
         let answer = request.form(form).send().await.expect("an answer");
         self.keep(&answer);
@@ -88,7 +88,7 @@ impl Browser {
 
     /// Begins a sign-in that asks the person in any case. Each has a state of its own, as those of
     /// an application have: with the same one a browser goes on with the sign-in under way.
-    async fn begin(&mut self, client: &SignInTestClient, changes: &[(&str, &str)]) -> Begun {
+    pub async fn begin(&mut self, client: &SignInTestClient, changes: &[(&str, &str)]) -> Begun {
         self.begun += 1;
         let state = format!("state {}", self.begun);
         let changes = [&[("prompt", "login"), ("state", &*state)], changes].concat();
@@ -103,14 +103,14 @@ impl Browser {
 
     /// Signs `person` in, whose answer comes from another device. `remember` answers the question
     /// whether the browser remembers the account. Returns the subject.
-    async fn sign_in(&mut self, client: &SignInTestClient, person: &str, remember: &str) -> String {
+    pub async fn sign_in(&mut self, client: &SignInTestClient, person: &str, remember: &str) -> String {
         let begun = self.begin(client, &[]).await;
         begun.answer(client, person).await;
         self.complete(client, &begun, &format!("?remember={remember}")).await
     }
 
     /// Completes a sign-in. Returns the subject.
-    async fn complete(&mut self, client: &SignInTestClient, begun: &Begun, query: &str) -> String {
+    pub async fn complete(&mut self, client: &SignInTestClient, begun: &Begun, query: &str) -> String {
         let answer = self.get(client, &format!("{}/complete{query}", begun.base)).await;
         let parameters = fragment_or_query(location(&answer));
         let code = parameters.get("code").unwrap_or_else(|| panic!("{parameters:?}"));
@@ -131,12 +131,12 @@ impl Begun {
         Self { base: client.daemon.sign_in(path) }
     }
 
-    async fn open(&self) -> SignInSession {
+    pub async fn open(&self) -> SignInSession {
         SignInSession::open(&format!("{}/request", self.base)).await.expect("the sign-in is open")
     }
 
     /// Lets `person` answer what is asked for, from another device.
-    async fn answer(&self, client: &SignInTestClient, person: &str) {
+    pub async fn answer(&self, client: &SignInTestClient, person: &str) {
         let opened = self.open().await;
         let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &opened, person).await;
         self.post(client, &proof).await.expect_success();
@@ -161,19 +161,19 @@ impl SignInTestClient {
     }
 }
 
-fn location(answer: &Response) -> &str {
+pub fn location(answer: &Response) -> &str {
     assert_eq!(answer.status(), 303, "{:?}", answer.headers());
     answer.headers()[LOCATION].to_str().expect("text")
 }
 
 /// What a sign-in asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Asks {
+pub enum Asks {
     First,
     Return(String),
 }
 
-async fn asks(begun: &Begun) -> Asks {
+pub async fn asks(begun: &Begun) -> Asks {
     let opened = begun.open().await;
     let asked = opened.request();
     let seen = (asked.action.as_str(), AskedProof::of(asked).expect("a known proof"));
@@ -513,7 +513,7 @@ async fn a_hint_of_the_application_leads_to_the_account_without_a_pointer() {
 }
 
 /// An application with accounts, for a process.
-const PROCESS: &str = r#"
+pub const PROCESS: &str = r#"
 [[apps]]
 id = "app_staging_5e1f5a3e00000000000000000000000d"
 public = true
@@ -526,11 +526,11 @@ app_id = "app_staging_5e1f5a3e00000000000000000000000d"
 x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
 y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
 "#;
-const PROCESS_APP: &str = "app_staging_5e1f5a3e00000000000000000000000d";
+pub const PROCESS_APP: &str = "app_staging_5e1f5a3e00000000000000000000000d";
 
 /// Begins a sign-in as a program, and answers it. Returns the path of its transaction and its
 /// secret.
-async fn answered_at(process: &DaemonProcess) -> (String, String) {
+pub async fn answered_at(process: &DaemonProcess) -> (String, String) {
     let changes = [("client_id", PROCESS_APP), ("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
     let url = reqwest::Url::parse_with_params(&format!("{}/authorize", process.sign_in), parameters(&changes));
     let begun = browser().get(url.expect("a URL")).header(ACCEPT, "application/json").send().await;
@@ -545,7 +545,7 @@ async fn answered_at(process: &DaemonProcess) -> (String, String) {
 }
 
 /// Completes it, and returns the subject.
-async fn subject_at(process: &DaemonProcess, (path, secret): (String, String)) -> String {
+pub async fn subject_at(process: &DaemonProcess, (path, secret): (String, String)) -> String {
     let complete = browser().get(format!("{}{path}/complete", process.sign_in)).bearer_auth(secret).send().await;
     let code = fragment_or_query(location(&complete.expect("an answer")))["code"].clone();
     let form = [
