@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::harness::{DaemonProcess, TestDaemon, folder, run, until, until_true, write_secret};
+use crate::sign_in_accounts::{Browser, location};
 use crate::sign_in_client::{APP, SignInTestClient, accept_current_proofs, fragment_or_query, random};
 
 /// The secret key of the relying party.
@@ -311,6 +312,37 @@ async fn a_wallet_that_knows_only_the_bridge_returns_to_its_account() {
         hint = Some(token);
     }
     assert!(subjects.iter().all(|subject| *subject == subjects[0]), "{subjects:?}");
+    client.client.stop().await;
+}
+
+/// The short page in the browser of a phone: each opening has an entry of its own, which asks for the
+/// account that this browser remembers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_phone_returns_over_the_bridge_to_the_account_that_it_remembers() {
+    let client = BridgedClient::start(SignInProof::Account).await;
+    let mut phone = Browser::default();
+    let mut subjects = Vec::new();
+    for asked_for in ["uniqueness", "session"] {
+        let page = client.page().await;
+        let request = client.client.get(&format!("{}/request", page.base), "text/html").await;
+        let short = client.client.daemon.sign_in(location(&request));
+        let text = phone.get(&client.client, &short).await.text().await.expect("text");
+        let link = text.split("href=\"").find(|rest| rest.contains("/connect?")).expect("a link");
+        let link = link.split('"').next().expect("an end").replace("&amp;", "&");
+        assert_ne!(link, page.link);
+        let wallet = BridgeClient::new(bridge::parse(&link).expect("a connector URI")).expect("a client");
+        let text = wallet.fetch().await.expect("a request");
+        let asked: Value = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(asked["proof_request"]["proof_type"], asked_for);
+        let opened = client.state_after(&page, &json!({"state": "waiting"})).await;
+        wallet.answer(&client.prove(&text, "alice").await, &mut random()).await.expect("handed over");
+        assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+        phone.post(&client.client, &format!("{short}/remember"), &[]).await;
+        assert!(phone.remembers());
+        let tokens = client.client.exchange(&client.complete(&page).await["code"]).await;
+        subjects.push(client.client.claims(tokens.text("id_token")).await["sub"].clone());
+    }
+    assert_eq!(subjects[0], subjects[1]);
     client.client.stop().await;
 }
 

@@ -275,7 +275,7 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 38] = [
     ("protocol/src/sign_in/transaction.rs", "KEPT_AFTER_END", 1, "docs/interfaces/limits.md", "| time for which a sign-in is kept after its end | {} s |"),
     ("protocol/src/sign_in/transaction.rs", "MOST_WRONG_DIGITS", 1, "docs/interfaces/limits.md", "with the last of which a sign-in is over | {} |"),
     ("protocol/src/sign_in/transaction.rs", "MOST_REFUSED", 1, "docs/interfaces/limits.md", "not accepted and counted | {} |"),
-    ("protocol/src/sign_in/transaction.rs", "MOST_CHALLENGES", 1, "docs/interfaces/limits.md", "| challenges of a sign-in | {} |"),
+    ("protocol/src/sign_in/openings.rs", "MOST_CHALLENGES", 1, "docs/interfaces/limits.md", "| challenges of a sign-in | {} |"),
     ("interfaces/src/http/exchange.rs", "MOST_UNREAD_REFUSALS", 1, "docs/operations/sizing.md", "whose client leaves more than {} refusals unread"),
     ("interfaces/src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration.md", "(answers of up to {} KiB are not counted)"),
     ("protocol/src/sign_in/accounts.rs", "MOST_POINTERS", 1, "docs/accounts.md", "A browser remembers up to {} accounts"),

@@ -36,7 +36,7 @@ pub async fn start() -> SignInTestClient {
 }
 
 /// A daemon whose cookies no other site can plant.
-async fn start_behind_https() -> SignInTestClient {
+pub async fn start_behind_https() -> SignInTestClient {
     SignInTestClient::start_with_keys(|config| {
         ask_for_accounts(config);
         config.urls[Interface::SignIn] = Some("https://id.example".to_owned());
@@ -54,7 +54,7 @@ pub struct Browser {
 
 /// A sign-in that a browser has begun: the URL of its transaction.
 pub struct Begun {
-    base: String,
+    pub base: String,
 }
 
 impl Browser {
@@ -118,7 +118,7 @@ impl Browser {
         unverified_claims(tokens.text("id_token"))["sub"].as_str().expect("a subject").to_owned()
     }
 
-    fn remembers(&self) -> bool {
+    pub fn remembers(&self) -> bool {
         self.cookies.keys().any(|name| name.ends_with("selfsame_accounts"))
     }
 }
@@ -142,14 +142,19 @@ impl Begun {
         self.post(client, &proof).await.expect_success();
     }
 
-    async fn post(&self, client: &SignInTestClient, proof: &Value) -> SignInAnswer {
+    /// The address of the proof request.
+    pub fn request_url(&self) -> String {
+        format!("{}/request", self.base)
+    }
+
+    pub async fn post(&self, client: &SignInTestClient, proof: &Value) -> SignInAnswer {
         client.send(client.http.post(format!("{}/proof", self.base)).json(proof)).await
     }
 }
 
 impl SignInAnswer {
     #[track_caller]
-    fn expect_success(&self) {
+    pub fn expect_success(&self) {
         assert_eq!((self.status, &self.body["success"]), (200, &json!(true)), "{self:?}");
     }
 }
@@ -184,7 +189,7 @@ pub async fn asks(begun: &Begun) -> Asks {
     }
 }
 
-fn return_session(asked: Asks) -> String {
+pub fn return_session(asked: Asks) -> String {
     match asked {
         Asks::Return(id) => id,
         Asks::First => panic!("it asks for a new session"),
@@ -269,9 +274,9 @@ async fn another_person_at_this_browser_is_asked_without_the_account() {
 }
 
 /// Proofs of `person` for a sign-in, in each form.
-struct Proofs<'a> {
-    client: &'a SignInTestClient,
-    person: &'a str,
+pub struct Proofs<'a> {
+    pub client: &'a SignInTestClient,
+    pub person: &'a str,
 }
 
 impl Proofs<'_> {
@@ -287,13 +292,13 @@ impl Proofs<'_> {
         prove::uniqueness(&person_of(self.person), &wanted, &self.party(opened).await, &mut random()).expect("a proof")
     }
 
-    async fn bound(&self, opened: &SignInSession) -> Value {
+    pub async fn bound(&self, opened: &SignInSession) -> Value {
         let wanted = prove::ProofParameters { action: "sign-in", ..wanted(opened) };
         let party = self.party(opened).await;
         prove::bound_uniqueness(&person_of(self.person), &wanted, &party, &mut random()).expect("a proof")
     }
 
-    async fn session(&self, opened: &SignInSession, id: &str) -> Value {
+    pub async fn session(&self, opened: &SignInSession, id: &str) -> Value {
         let party = self.party(opened).await;
         prove::session_of_id(&person_of(self.person), id, &wanted(opened), &party, &mut random()).expect("a proof")
     }

@@ -300,7 +300,7 @@ async fn the_wallet_answers_at_the_origin_of_the_issuer_only() {
     let id = begun.base.rsplit('/').next().expect("an id").parse().expect("an id");
     let other = SignInSession::open(&client.authorization_url(&[])).await.expect("a request");
     let signed = SignInRequest { answer_url: "http://127.0.0.1:9/proof".to_owned(), ..other.request().clone() };
-    client.daemon.sign_in.open_request(id, signed).await.expect("signed");
+    client.daemon.sign_in.open_request(id, None, signed).await.expect("signed");
     let session = SignInSession::open(&format!("{}/request", begun.base)).await.expect("a request");
     let error = session.verify(&client.issuer()).await.expect_err("another address");
     assert!(matches!(error, RequestError::OtherOrigin { what: "answer_url", .. }), "{error}");

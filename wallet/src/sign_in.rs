@@ -433,8 +433,20 @@ impl SignInSession {
     }
 
     /// Refuses a verified request (`access_denied`).
+    ///
+    /// # Errors
+    /// A [`ClientError`].
     pub async fn refuse(&self, request: &SignInRequest) -> Result<(), ClientError> {
         self.post_refusal(&request.answer_url).await
+    }
+
+    /// Says to a verified request that the wallet gives no proof, by a code of the client kits, such
+    /// as `nullifier_replayed`.
+    ///
+    /// # Errors
+    /// A [`ClientError`].
+    pub async fn give_up(&self, request: &SignInRequest, code: &str) -> Result<(), ClientError> {
+        self.post_answer(&request.answer_url, &json!({"error_code": code})).await.map(drop)
     }
 
     /// Refuses a request that is not verified. Only the server that sent the request gets the

@@ -42,25 +42,31 @@ pub(super) enum AcceptedProof {
 
 // What is asked for, and what an answer says.
 
-/// The session that the proof for a transaction has to do with.
-pub(super) fn asked_session(client: &SignInClient, transaction: &Transaction) -> AskedSession {
-    match (client.proof, &transaction.account) {
+/// The session that the proof has to do with, where this account is asked for, or any person.
+pub(super) fn asked_session(client: &SignInClient, account: Option<&AskedAccount>) -> AskedSession {
+    match (client.proof, account) {
         (SignInProof::Account, Some(asked)) => AskedSession::Existing(asked.session.clone()),
         (SignInProof::Account, None) => AskedSession::New,
         (SignInProof::Legacy | SignInProof::Current, _) => AskedSession::None,
     }
 }
 
-/// The statement that an answer makes. Where accounts are asked for, the proof shows which: one in
+/// The statement that an answer makes. Where accounts are asked for, the entry shows which: one in
 /// a session, or one of uniqueness.
 pub(super) fn statement_of(body: &Value, client: &SignInClient, transaction: &Transaction) -> Statement {
     match client.proof {
         SignInProof::Legacy => Statement::Legacy,
         SignInProof::Current => Statement::Uniqueness,
         SignInProof::Account if transaction.account.is_some() => Statement::Session,
+        SignInProof::Account if !transaction.elsewhere.is_empty() && is_in_session(body) => Statement::Session,
         SignInProof::Account if body.get("session_id").is_none_or(Value::is_null) => Statement::Uniqueness,
         SignInProof::Account => Statement::BoundUniqueness,
     }
+}
+
+/// Whether the entry of an answer says that it is a proof in a session.
+fn is_in_session(body: &Value) -> bool {
+    body.pointer("/responses/0/session_nullifier").is_some_and(|nullifier| !nullifier.is_null())
 }
 
 /// What an answer says about who the person is, if its proof holds; `None` for a proof of
@@ -76,10 +82,9 @@ pub(super) fn accepted_proof(
 ) -> Result<Option<AcceptedProof>, SignInError> {
     let BoundRequest { request, identifier, nullifier } = answer;
     let session = request.proofs.session_id();
-    Ok(match (statement, session, &transaction.account) {
-        (Statement::Session, Some(session), Some(asked)) if session.commitment == asked.session.commitment => {
-            Some(AcceptedProof::Return(asked.clone()))
-        }
+    let is_asked = |asked: &&AskedAccount| Some(asked.session.commitment) == session.map(|session| session.commitment);
+    Ok(match (statement, session, transaction.asked_accounts().find(is_asked)) {
+        (Statement::Session, _, Some(asked)) => Some(AcceptedProof::Return(asked.clone())),
         (Statement::Session, ..) => {
             let detail = "the proof is in another session than the one that was asked for";
             return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());

@@ -4,23 +4,17 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::proof_request::{
-    AnswerMode, REQUEST_TYPE, RequestForms, SignInProof, SignInRequest, SignedRequest,
-};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, SignInProof};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
-use selfsame_protocol::sign_in::transaction::{
-    KeepsPlace, NextPerson, OpenedRequest, Progress, Transaction, TransactionState,
-};
+use selfsame_protocol::sign_in::transaction::{KeepsPlace, NextPerson, Progress, Transaction, TransactionState};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
-use selfsame_storage::Decision;
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, hash_of, write};
+use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, hash_of};
 use super::session_registry::SessionRegistryMessage;
-use super::signing_keys::{LoadedKeys, SigningError};
 use super::transactions::{NewTransaction, ProofRequest};
 use crate::support::slot::RESTART_PATIENCE;
 
@@ -143,7 +137,7 @@ impl SignInHandle {
             _ => None,
         };
         let transaction = self.begin(request, expected, account, *source, user_agent.as_deref()).await?;
-        let asked = self.proof_request(transaction.id)?;
+        let asked = self.proof_request(transaction.id, None)?;
         Ok(Authorization::ProofRequested(Box::new(BegunSignIn { transaction, asked, target: target.clone() })))
     }
 }
@@ -193,65 +187,8 @@ impl SignInHandle {
     }
 }
 
-// What ties a proof to the browser that began the sign-in: the signed proof request, and the
-// return URL of an answer from the browser's own device.
-
-impl SignInHandle {
-    /// Opens a transaction's proof request for an authenticator and returns it in its plain and its
-    /// signed form. The first call records `request` with the time; later calls return the same
-    /// request. Where a current proof is asked for, each call takes a challenge of the transaction,
-    /// and the request has its nonce; from the last challenge on, and for a legacy proof, it is
-    /// signed again only when the operator has revoked its key.
-    pub async fn open_request(&self, id: TransactionId, request: SignInRequest) -> Result<RequestForms, SignInError> {
-        let keys = self.state.signing_keys().await?;
-        let mut made: Option<OpenedRequest> = None;
-        loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
-            let answered = value.answer.is_some();
-            let challenge = match answered {
-                // It gives no more challenges out.
-                true => value.open_challenges().next().unwrap_or_else(|| value.challenge(0)),
-                false => value.next_challenge(self.client_of(&value)?.proof.kind()),
-            };
-            let known = value.opened.as_ref();
-            if let Some(OpenedRequest { request, signed }) = known
-                && (request.nonce, request.expires_at) == (challenge.nonce, value.ends_at)
-                && keys.include_signer_of(signed)
-            {
-                return Ok(RequestForms { plain: request.clone(), answered, signed: signed.clone() });
-            }
-            let request = known.map_or(&request, |known| &known.request);
-            // The person may have asked for more time since.
-            let request = SignInRequest { nonce: challenge.nonce, expires_at: value.ends_at, ..request.clone() };
-            let opened = match made.take() {
-                Some(opened) if opened.request == request => opened,
-                _ => {
-                    let signed = self.sign_request(Arc::clone(&keys), request.clone()).await?;
-                    OpenedRequest { request, signed }
-                }
-            };
-            let forms = RequestForms { plain: opened.request.clone(), answered, signed: opened.signed.clone() };
-            let is_first = value.opened_at.is_none();
-            let given = value.with_given(challenge, self.state.clock.unix_seconds());
-            let changed = Transaction { opened: Some(opened.clone()), ..given };
-            let written =
-                self.state.write(vec![write(id.key(), Some(&stored), &changed, changed.kept_until())]).await?;
-            if written == Decision::Written {
-                if is_first {
-                    self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-                }
-                return Ok(forms);
-            }
-            made = Some(opened);
-        }
-    }
-
-    async fn sign_request(&self, keys: Arc<LoadedKeys>, request: SignInRequest) -> Result<String, SignInError> {
-        let claims = SignedRequest { iss: self.provider().issuer.clone(), request };
-        let signed = self.state.blocking.run(move || keys.sign_as(REQUEST_TYPE, &claims)).await;
-        Ok(signed.map_err(|error| SigningError::Sign(error.to_string()))??)
-    }
-}
+// What ties a proof to the browser that began the sign-in: the return URL of an answer from the
+// browser's own device, and the digits of one from another device.
 
 /// Checks that the application lets a person answer this way.
 pub(super) fn check_mode(client: &SignInClient, mode: AnswerMode) -> Result<(), SignInRejection> {

@@ -95,7 +95,7 @@ impl SignInHandle {
     }
 
     /// A transaction, also one whose time is over, with its answer when another replica has that.
-    async fn with_answer(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
+    pub(super) async fn with_answer(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
         let read = self.kept(id)?;
         if read.value.answer.is_some() {

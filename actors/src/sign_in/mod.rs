@@ -9,6 +9,7 @@
 //! | [`handle`] | settings; why a step fails; the handle, and what concerns the provider as a whole |
 //! | [`authorization`] | the beginning of a sign-in, its binding to a browser, and its progress |
 //! | [`transactions`] | transactions: begun, given more time, answered |
+//! | [`openings`] | what authenticators get of them, in each browser that opens the short page |
 //! | [`completion`] | their end: the response that is given out, and cancelling |
 //! | [`accounts`] | accounts of persons, and which of them a browser remembers |
 //! | [`sessions`] | browser sessions |
@@ -27,6 +28,7 @@ pub(crate) mod keys;
 #[cfg(test)]
 pub(crate) mod memory_records;
 pub(crate) mod open_sign_ins;
+pub(crate) mod openings;
 pub(crate) mod records;
 pub(crate) mod session_registry;
 pub(crate) mod sessions;

@@ -8,10 +8,13 @@ use std::sync::Arc;
 use selfsame_protocol::sign_in::accounts::AskedAccount;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, AskedSession, Initiator, SignInProof, WalletFailure};
+use selfsame_protocol::sign_in::openings::OpeningId;
+use selfsame_protocol::sign_in::proof_request::{
+    AnswerMode, AskedSession, Initiator, NoProof, SignInProof, WalletFailure,
+};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::{
-    Answer, Challenge, DigitCheck, MOST_EXTENSIONS, Progress, ShortId, Transaction, TransactionState,
+    Answer, DigitCheck, MOST_EXTENSIONS, Progress, ShortId, Transaction, TransactionState,
 };
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::identity::hash_text;
@@ -183,8 +186,9 @@ impl SignInHandle {
             secret_hash: hash_of(&secret),
             signal,
             challenge_seed,
-            challenges: 0,
+            challenges: Vec::new(),
             account,
+            elsewhere: Vec::new(),
             initiator: Initiator::new(source, user_agent, now),
             ends_at: expires_at,
             extensions: 0,
@@ -192,6 +196,7 @@ impl SignInHandle {
             opened: None,
             refused: 0,
             answer: None,
+            answered_at: None,
             return_hash: None,
             digits: None,
             response: None,
@@ -254,12 +259,13 @@ impl SignInHandle {
         }
     }
 
-    /// The proof that a transaction asks an authenticator for.
+    /// The proof that a transaction asks an authenticator for, in an opening elsewhere or where it
+    /// began.
     ///
     /// # Errors
     /// There is no such transaction, or it is over.
-    pub fn proof_request(&self, id: TransactionId) -> Result<ProofRequest, SignInError> {
-        self.asked(self.transaction(id)?.value)
+    pub fn proof_request(&self, id: TransactionId, opening: Option<OpeningId>) -> Result<ProofRequest, SignInError> {
+        self.asked(self.transaction(id)?.value, opening)
     }
 
     /// A transaction as pages show it, also after its end. It gives no right.
@@ -270,13 +276,13 @@ impl SignInHandle {
         let ReadRecord { value, .. } = self.kept(id)?;
         let (progress, short_id) = (value.progress(self.state.clock.unix_seconds()), value.short_id);
         let expects_person = value.request.expected_subject.is_some();
-        Ok(TransactionView { asked: self.asked(value)?, progress, short_id, expects_person })
+        Ok(TransactionView { asked: self.asked(value, None)?, progress, short_id, expects_person })
     }
 
-    fn asked(&self, value: Transaction) -> Result<ProofRequest, SignInError> {
+    pub(super) fn asked(&self, value: Transaction, opening: Option<OpeningId>) -> Result<ProofRequest, SignInError> {
         let client = self.client_of(&value)?;
         let nonce = value.open_challenges().next().map_or(U256::ZERO, |challenge| challenge.nonce);
-        let session = asked_session(&client, &value);
+        let session = asked_session(&client, value.asked_at(opening));
         Ok(ProofRequest {
             app_id: client.client.id.clone(),
             app_name: client.name.clone(),
@@ -293,38 +299,6 @@ impl SignInHandle {
             initiator: value.initiator,
             allows_cross_device: client.allows_cross_device,
         })
-    }
-
-    /// A challenge for an authenticator that fetches a transaction's request in another form than
-    /// that of [`SignInHandle::open_request`]. A legacy proof has no challenges: it gets the same
-    /// one each time.
-    ///
-    /// # Errors
-    /// The transaction was answered, or does not exist.
-    pub async fn take_challenge(&self, id: TransactionId) -> Result<Challenge, SignInError> {
-        loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
-            check_unanswered(&value)?;
-            let challenge = value.next_challenge(self.client_of(&value)?.proof.kind());
-            let given = value.clone().with_given(challenge, self.state.clock.unix_seconds());
-            if given == value {
-                return Ok(challenge);
-            }
-            let is_first = value.opened_at.is_none();
-            if self.write_transaction(id, Some(&stored), &given).await? {
-                if is_first {
-                    self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-                }
-                return Ok(challenge);
-            }
-            // Another authenticator got this challenge, or an answer came first.
-        }
-    }
-
-    /// One of the challenges that a transaction has given out; `None` when it has not.
-    pub fn challenge(&self, id: TransactionId, number: u8) -> Option<Challenge> {
-        let ReadRecord { value, .. } = self.transaction(id).ok()?;
-        value.open_challenges().find(|challenge| challenge.number == number)
     }
 
     /// Accepts a person's proof as the transaction's answer. `body` is a verification request with
@@ -353,12 +327,15 @@ impl SignInHandle {
         check_unanswered(&value)?;
         let accepted = accepted_proof(statement, &answer, &client, &value)?;
         let BoundRequest { request, identifier, .. } = answer;
-        if let Err(error) = self.check_proof(&value.request.client_id, request, &nonces, source).await {
-            if matches!(error, SignInError::Proof(_)) {
-                self.count_refused(id).await?;
+        let nonce = match self.check_proof(&value.request.client_id, request, &nonces, source).await {
+            Ok(nonce) => nonce,
+            Err(error) => {
+                if matches!(error, SignInError::Proof(_)) {
+                    self.count_refused(id).await?;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         let Some(accepted) = accepted else {
             self.settle(id, Answer::Failed(WalletFailure::UnboundProof), &AnswerBinding::Secret).await?;
             let detail = "the proof is bound to no session, and one that is bound to a new session was asked for; update \
@@ -376,7 +353,7 @@ impl SignInHandle {
                 AnswerBinding::Digits(DigitCheck::new(random).expected)
             }
         };
-        self.settle_proved(id, &accepted, level, &binding).await?;
+        self.settle_proved(id, &accepted, level, nonce, &binding).await?;
         Ok(binding)
     }
 
@@ -392,20 +369,21 @@ impl SignInHandle {
         }
     }
 
-    /// Checks the proof of a request with each of these nonces, until it holds with one.
+    /// Checks the proof of a request with each of these nonces, until it holds with one. Returns
+    /// that one.
     async fn check_proof(
         &self,
         client_id: &str,
         request: VerificationRequest,
         nonces: &[U256],
         source: Option<IpAddr>,
-    ) -> Result<(), SignInError> {
+    ) -> Result<U256, SignInError> {
         let deadline = self.verification.deadline();
         let mut last = None;
         for nonce in nonces {
             let bound = request.clone().with_nonce(*nonce);
             match self.verification.check_sign_in(client_id, bound, source, deadline).await? {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(*nonce),
                 Err(error @ ItemError::DoesNotHold) => last = Some(error),
                 // Another nonce changes nothing about any other failure.
                 Err(error) => return Err(SignInError::Proof(error)),
@@ -420,10 +398,15 @@ impl SignInHandle {
         self.settle(id, Answer::Refused, &AnswerBinding::Secret).await
     }
 
-    /// Accepts as the transaction's answer that the person's wallet gives no proof.
-    pub async fn fail(&self, id: TransactionId, failure: WalletFailure) -> Result<(), SignInError> {
+    /// Accepts as the transaction's answer that there will be no proof: the person refuses, or the
+    /// wallet gives none.
+    pub async fn give_up(&self, id: TransactionId, why: &NoProof) -> Result<(), SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
-        self.settle(id, Answer::Failed(failure), &AnswerBinding::Secret).await
+        let answer = match why {
+            NoProof::Refused => Answer::Refused,
+            NoProof::Failed { failure, .. } => Answer::Failed(*failure),
+        };
+        self.settle(id, answer, &AnswerBinding::Secret).await
     }
 
     async fn settle(&self, id: TransactionId, answer: Answer, binding: &AnswerBinding) -> Result<(), SignInError> {
@@ -436,18 +419,20 @@ impl SignInHandle {
         }
     }
 
-    /// Accepts a proof as the transaction's answer. The person's account is written in the same
-    /// step: a wallet has spent a proof of uniqueness when it made it.
+    /// Accepts a proof with this nonce as the transaction's answer. The person's account is written
+    /// in the same step: a wallet has spent a proof of uniqueness when it made it.
     async fn settle_proved(
         &self,
         id: TransactionId,
         proof: &AcceptedProof,
         level: VerificationLevel,
+        nonce: U256,
         binding: &AnswerBinding,
     ) -> Result<(), SignInError> {
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
             check_unanswered(&value)?;
+            let value = Transaction { answered_at: value.opening_with(nonce), ..value };
             let client = self.client_of(&value)?;
             let mut writes = Vec::new();
             let subject = self.account_of(&client, proof, &mut writes).await?;

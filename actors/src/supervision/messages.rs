@@ -361,7 +361,7 @@ fn deadline(patience: Duration) -> Instant {
 
 async fn proof_request(sign_in: &SignInHandle, transaction: TransactionId) -> Result<ProofRequest, SignInError> {
     sign_in.await_given(IssuedItem::Transaction(transaction), None).await?;
-    sign_in.proof_request(transaction)
+    sign_in.proof_request(transaction, None)
 }
 
 async fn follow(

@@ -456,7 +456,7 @@ impl AuditNotes {
     }
 
     /// Why the request is rejected; see [`super::InterfaceError::reason`].
-    pub(super) fn reason(&self, reason: impl FnOnce() -> String) {
+    pub fn reason(&self, reason: impl FnOnce() -> String) {
         self.change(|notes| notes.reason = Some(reason()));
     }
 

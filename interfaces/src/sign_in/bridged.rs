@@ -19,21 +19,20 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_actors::{
-    BridgeError, BridgeHandle, Clock, PolledResponse, ProofRequest, Random, RequestSealer, SealError, SignInError,
-    SignInHandle, TransactionId,
+    BridgeError, BridgeHandle, Clock, OpeningId, PolledResponse, ProofRequest, Random, RequestSealer, SealError,
+    SignInError, SignInHandle, TransactionId,
 };
 use selfsame_protocol::bridge::connector::{Connector, RequestKey};
 use selfsame_protocol::bridge::entries::EntryError;
 use selfsame_protocol::bridge::sign_in::{
     AskedCurrent, AskedProof, BridgeAnswer, BridgeSignIn, challenge_of, request_id,
 };
-use selfsame_protocol::bridge::wire::is_of_person;
 use selfsame_protocol::bridge::{Message, ResponseStatus};
-use selfsame_protocol::json::to_printable;
 use selfsame_protocol::net::authority;
 use selfsame_protocol::number::padded;
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, WalletFailure};
-use selfsame_protocol::sign_in::transaction::{Challenge, Progress, TransactionState};
+use selfsame_protocol::sign_in::openings::Challenge;
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, NoProof};
+use selfsame_protocol::sign_in::transaction::{Progress, TransactionState};
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -85,6 +84,8 @@ pub struct Offer<'a> {
     pub sign_in: &'a SignInHandle,
     /// The sign-in.
     pub id: TransactionId,
+    /// The opening of its short page in a browser elsewhere.
+    pub opening: Option<OpeningId>,
     /// The proof that it asks for.
     pub asked: &'a ProofRequest,
     /// That proof in a request on the bridge.
@@ -100,6 +101,7 @@ struct BridgedSignIn {
     bridge: Arc<OwnBridge>,
     sign_in: SignInHandle,
     id: TransactionId,
+    opening: Option<OpeningId>,
     asked: ProofRequest,
     /// When the bridge removes its request, in Unix seconds.
     there_until: AtomicU64,
@@ -151,7 +153,7 @@ impl OwnBridge {
     /// # Errors
     /// The bridge has no room for the request, or cannot be asked.
     pub async fn offer(self: &Arc<Self>, offer: Offer<'_>) -> Result<String, SignInError> {
-        let Offer { sign_in, id: transaction, asked, proof, source, return_to } = offer;
+        let Offer { sign_in, id: transaction, opening, asked, proof, source, return_to } = offer;
         let (id, key) = (self.handle.own_request_id(), RequestKey::new(self.random_key()));
         let connector = Connector { id, key, bridge: self.url.clone(), return_to };
         let uri = connector.to_uri(&self.connector_base);
@@ -159,6 +161,7 @@ impl OwnBridge {
             bridge: Arc::clone(self),
             sign_in: sign_in.clone(),
             id: transaction,
+            opening,
             asked: asked.clone(),
             there_until: AtomicU64::new(0),
             proof: proof.clone(),
@@ -184,7 +187,7 @@ impl OwnBridge {
 impl RequestSealer for BridgedSignIn {
     fn seal(self: Arc<Self>) -> BoxFuture<'static, Result<Message, SealError>> {
         async move {
-            let challenge = self.sign_in.take_challenge(self.id).await.map_err(|error| match error {
+            let challenge = self.sign_in.take_challenge(self.id, self.opening).await.map_err(|error| match error {
                 SignInError::Rejected(_) => SealError::Over,
                 error => unsealed(&error, pause_after(&error).unwrap_or(PAUSE)),
             })?;
@@ -352,12 +355,8 @@ impl BridgedSignIn {
         // The proof may wait for the verifier, and then takes as little memory as it can.
         drop((message, text));
         match read {
-            Ok(BridgeAnswer::Refusal { code }) if is_of_person(&code) => {
-                self.refuse(AuditOutcome::RefusedByPerson, None).await;
-                Judged::Ended
-            }
             Ok(BridgeAnswer::Refusal { code }) => {
-                self.fail(&code).await;
+                self.give_up(&NoProof::of_code(&code)).await;
                 Judged::Ended
             }
             Ok(BridgeAnswer::Proof { mut body, request_id }) => {
@@ -390,14 +389,10 @@ impl BridgedSignIn {
         Judged::Ended
     }
 
-    /// Ends the sign-in with the failure of the person's wallet.
-    async fn fail(&self, code: &str) {
-        let failure = WalletFailure::of_code(code);
-        let reason = match failure {
-            WalletFailure::Broken => format!("{} ({})", failure.name(), to_printable(code)),
-            _ => failure.name().to_owned(),
-        };
-        self.end(AuditOutcome::RefusedByWallet, Some(&reason), || self.sign_in.fail(self.id, failure)).await;
+    /// Ends the sign-in because the wallet gives no proof.
+    async fn give_up(&self, why: &NoProof) {
+        let step = || self.sign_in.give_up(self.id, why);
+        self.end(outcome_of(why), why.reason().as_deref(), step).await;
     }
 
     /// Ends the sign-in without a proof.
@@ -450,6 +445,14 @@ impl BridgedSignIn {
 
     fn note(&self, outcome: AuditOutcome, reason: Option<&str>) {
         self.bridge.audit.write_own(EVENT, outcome, &self.id.to_string(), reason);
+    }
+}
+
+/// How the audit trail has an answer without a proof.
+pub(super) fn outcome_of(why: &NoProof) -> AuditOutcome {
+    match why {
+        NoProof::Refused => AuditOutcome::RefusedByPerson,
+        NoProof::Failed { .. } => AuditOutcome::RefusedByWallet,
     }
 }
 

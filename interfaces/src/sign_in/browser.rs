@@ -198,6 +198,9 @@ const SESSION_COOKIE: &str = "selfsame_session";
 /// The name of the cookie that holds the secret of the accounts that a browser remembers.
 const POINTERS_COOKIE: &str = "selfsame_accounts";
 
+/// The name of the cookie that holds the secret of a browser that opened short pages elsewhere.
+const OPENING_COOKIE: &str = "selfsame_opening";
+
 /// The prefix of cookies that only the host itself can set.
 const HOST_PREFIX: &str = "__Host-";
 
@@ -245,6 +248,17 @@ pub fn set_pointers(sign_in: &SignIn, response: &mut Response, secret: &str) {
 /// Removes the cookie of a browser's pointers.
 pub fn remove_pointers(sign_in: &SignIn, response: &mut Response) {
     set_cookie(sign_in, response, &pointers_name(sign_in), "", 0);
+}
+
+/// The secrets in the cookies of a browser that opened short pages elsewhere.
+pub fn opening_secrets<'r>(sign_in: &SignIn, request: &'r Request) -> Vec<&'r str> {
+    cookies_named(request, &host_name(sign_in, OPENING_COOKIE))
+}
+
+/// Gives a browser the secret of its openings, for as long as a transaction can be kept.
+pub fn set_opening(sign_in: &SignIn, response: &mut Response, secret: &str) {
+    let seconds = transaction_seconds(sign_in);
+    set_cookie(sign_in, response, &host_name(sign_in, OPENING_COOKIE), secret, seconds);
 }
 
 /// The secrets in the session cookies of a browser.
@@ -307,10 +321,15 @@ pub fn set_transaction(
     begun: &NewTransaction,
     known: &[(TransactionId, String)],
 ) {
-    let lifetime = sign_in.handle.transaction_lifetime().as_secs();
-    let seconds = lifetime * (1 + u64::from(MOST_EXTENSIONS)) + KEPT_AFTER_END;
+    let seconds = transaction_seconds(sign_in);
     set_cookie(sign_in, response, &transaction_name(sign_in, begun.id), &begun.secret, seconds);
     remove_surplus(sign_in, response, known, MOST_TRANSACTIONS - 1);
+}
+
+/// The longest time that a transaction can be kept, in seconds.
+fn transaction_seconds(sign_in: &SignIn) -> u64 {
+    let lifetime = sign_in.handle.transaction_lifetime().as_secs();
+    lifetime * (1 + u64::from(MOST_EXTENSIONS)) + KEPT_AFTER_END
 }
 
 /// Removes the oldest cookies of transactions beyond `most`. Forms that other sites post bring
@@ -322,13 +341,17 @@ pub fn remove_surplus(sign_in: &SignIn, response: &mut Response, known: &[(Trans
 }
 
 fn session_name(sign_in: &SignIn) -> String {
-    let prefix = if sign_in.has_host_cookies() { HOST_PREFIX } else { "" };
-    format!("{prefix}{SESSION_COOKIE}")
+    host_name(sign_in, SESSION_COOKIE)
 }
 
 fn pointers_name(sign_in: &SignIn) -> String {
+    host_name(sign_in, POINTERS_COOKIE)
+}
+
+/// The name of a cookie, which only the host can set where browsers know that.
+fn host_name(sign_in: &SignIn, name: &str) -> String {
     let prefix = if sign_in.has_host_cookies() { HOST_PREFIX } else { "" };
-    format!("{prefix}{POINTERS_COOKIE}")
+    format!("{prefix}{name}")
 }
 
 fn transaction_name(sign_in: &SignIn, id: TransactionId) -> String {
@@ -337,8 +360,7 @@ fn transaction_name(sign_in: &SignIn, id: TransactionId) -> String {
 
 /// The names of the cookies of transactions, without the id.
 fn transaction_prefix(sign_in: &SignIn) -> String {
-    let prefix = if sign_in.has_host_cookies() { HOST_PREFIX } else { "" };
-    format!("{prefix}{TRANSACTION_COOKIE}_")
+    format!("{}_", host_name(sign_in, TRANSACTION_COOKIE))
 }
 
 /// The values of a browser's cookies of a name.

@@ -27,6 +27,7 @@ mod page;
 mod pages;
 mod person;
 mod schema;
+mod short;
 mod token;
 mod transaction;
 pub mod wallet_links;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::ACCEPT_LANGUAGE;
-use selfsame_actors::{ShortId, SignInHandle, TransactionId};
+use selfsame_actors::{OpeningId, ShortId, SignInHandle, TransactionId};
 use selfsame_protocol::sign_in::Language;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
@@ -102,7 +103,8 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route_within(WAITING_LIMIT, get.clone(), "/authorize/{transaction}/progress", transaction::progress)
         .route(get.clone(), "/authorize/{transaction}/events", transaction::progress_events)
         .route(get.clone(), "/authorize/{transaction}", person::sign_in_page)
-        .route(get.clone(), "/s/{short_id}", person::short_page)
+        .route(get.clone(), "/s/{short_id}", short::short_page)
+        .route(post.clone(), "/s/{short_id}/remember", short::remember_elsewhere)
         .route(get.clone(), "/authorize/{transaction}/complete", person::complete)
         .audited("sign_in_completed")
         .route(post.clone(), "/authorize/{transaction}/cancel", person::cancel)
@@ -184,6 +186,12 @@ impl SignIn {
         format!("{}/authorize/{id}/request", self.handle.provider().issuer)
     }
 
+    /// The address of the proof request of an opening, or of where the sign-in began.
+    pub fn request_url_at(&self, id: TransactionId, opening: Option<OpeningId>) -> String {
+        let url = self.request_url(id);
+        opening.map_or_else(|| url.clone(), |opening| format!("{url}?{}={opening}", transaction::OPENING))
+    }
+
     /// The short address of a sign-in.
     pub fn short_url(&self, short_id: ShortId) -> String {
         format!("{}/s/{short_id}", self.handle.provider().issuer)
@@ -235,7 +243,8 @@ impl SignIn {
         transaction::progress,
         transaction::progress_events,
         person::sign_in_page,
-        person::short_page,
+        short::short_page,
+        short::remember_elsewhere,
         person::complete,
         person::more_time,
         person::new_code,

@@ -122,6 +122,7 @@ impl State {
 mod tests {
     use http_body_util::BodyExt;
     use hyper::StatusCode;
+    use selfsame_actors::Remembering;
     use selfsame_protocol::sign_in::Language;
     use selfsame_protocol::sign_in::claims::Scopes;
     use selfsame_protocol::sign_in::proof_request::Initiator;
@@ -257,6 +258,8 @@ mod tests {
                 wallets: if is_asked { both() } else { Vec::new() },
                 address: None,
                 is_denied,
+                remembering: Remembering::None,
+                own_path: "/s/aaaaaaaaaaaaaaaa",
                 sign_in_page: "/id/authorize/0123",
             };
             let html = text(short(&frame(&appearance, language), &shown)).await;

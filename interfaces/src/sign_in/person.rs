@@ -1,17 +1,16 @@
-//! What a person's browser does with a sign-in under way: its page, the short page with the
-//! authenticators, more time, a new code, the completion and the cancelling.
+//! What a person's browser does with a sign-in under way: its page, more time, a new code, the
+//! completion and the cancelling.
 //!
 //! The cookie of the transaction decides what a browser sees and may do. A browser without it
 //! learns where the sign-in began, and how to begin anew, and nothing of it is carried over.
 
 use std::sync::Arc;
 
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 use selfsame_actors::{
     BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NextPerson, ProofRequest,
-    ShortId, SignInError, TransactionId, TransactionState, TransactionView,
+    SignInError, TransactionId, TransactionState, TransactionView,
 };
-use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::proof_request::AskedSession;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::DigitCheck;
@@ -21,15 +20,14 @@ use serde_json::json as value;
 use super::SignIn;
 use super::appearance::AppLinks;
 use super::authorize::{to_sign_in, user_agent};
-use super::bridged::Offer;
 use super::browser::{
     MOST_TRANSACTIONS, accepts_html, accepts_json, is_same_origin, pointers_cookie, refuse_fetch_ahead, remove_surplus,
     respond_delivery, see_other, session_cookie, set_pointers, set_session, set_transaction, transaction_secrets,
     transactions,
 };
 use super::error::SignInEndpointError;
-use super::page::{self, Application, Frame, SignInPage, State, WalletOffer};
-use super::schema::{MoreTime, NewCode, PostedResponse, ShortAddress, TransactionPath};
+use super::page::{self, Application, Frame, SignInPage, State};
+use super::schema::{MoreTime, NewCode, PostedResponse, TransactionPath};
 use super::transaction::{RETURN, secret, transaction_id};
 use super::wallet_links::Way;
 use crate::http::{AuditOutcome, Request, Response, json};
@@ -45,17 +43,17 @@ const REMEMBER: &str = "remember";
 const DIGITS: &str = "digits";
 
 /// What a page shows of a sign-in: the transaction, and the application's addresses.
-struct BrowserSignIn {
-    id: TransactionId,
-    view: TransactionView,
+pub(super) struct BrowserSignIn {
+    pub id: TransactionId,
+    pub view: TransactionView,
     links: Arc<AppLinks>,
     /// The transaction's secret, when this browser has it.
-    secret: Option<String>,
+    pub secret: Option<String>,
 }
 
 impl BrowserSignIn {
     /// Looks a transaction up for a browser.
-    async fn look_up(sign_in: &SignIn, request: &Request, id: TransactionId) -> Result<Self, SignInError> {
+    pub async fn look_up(sign_in: &SignIn, request: &Request, id: TransactionId) -> Result<Self, SignInError> {
         sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
         let view = sign_in.handle.view(id)?;
         let fits = |secret: &&str| sign_in.handle.progress(id, secret).is_ok();
@@ -63,7 +61,7 @@ impl BrowserSignIn {
         Ok(Self { id, links: sign_in.appearance.app_links(&view.asked.app_id), view, secret })
     }
 
-    fn application(&self, sign_in: &SignIn) -> Application<'_> {
+    pub fn application(&self, sign_in: &SignIn) -> Application<'_> {
         let ProofRequest { app_id, app_name, .. } = &self.view.asked;
         Application::new(app_id, app_name, &self.links, &sign_in.handle.provider().issuer)
     }
@@ -73,7 +71,7 @@ impl BrowserSignIn {
         matches!(self.view.asked.session, AskedSession::Existing(_)) && !self.view.expects_person
     }
 
-    fn state(&self, was_wrong: bool) -> State {
+    pub fn state(&self, was_wrong: bool) -> State {
         match self.view.progress.state {
             TransactionState::Waiting => State::Waiting,
             TransactionState::Opened => State::Opened,
@@ -159,7 +157,11 @@ pub async fn sign_in_page(sign_in: Arc<SignIn>, request: Request) -> Result<Resp
 
 /// The answer about a sign-in that there is not: a page for a person. Ids are not guessed, so who
 /// asks for one that does not exist is slowed down.
-fn unknown(sign_in: &SignIn, request: &Request, error: SignInEndpointError) -> Result<Response, SignInEndpointError> {
+pub(super) fn unknown(
+    sign_in: &SignIn,
+    request: &Request,
+    error: SignInEndpointError,
+) -> Result<Response, SignInEndpointError> {
     let Some(rejection) = error.rejection().filter(|rejection| rejection.kind == ErrorKind::NotFound) else {
         return Err(error);
     };
@@ -169,113 +171,6 @@ fn unknown(sign_in: &SignIn, request: &Request, error: SignInEndpointError) -> R
     }
     request.audit().rejected(&error);
     Ok(page::unknown_code(&sign_in.frame(request), rejection, None))
-}
-
-// `GET /s/{short id}`: the short page, which the code and the button of the sign-in's page carry.
-
-/// The short page of a sign-in
-///
-/// Offers the authenticators. In the browser that began the sign-in it is on the person's device;
-/// elsewhere it shows what began the sign-in, and the authenticator that it opens shows digits,
-/// which the person types where the sign-in began. To an authenticator that scanned the address it
-/// says where the proof request is.
-#[utoipa::path(
-    get, path = "/s/{short_id}", tag = "sign-in", operation_id = "short_page",
-    params(("short_id" = String, Path, description = "The short id of the sign-in", pattern = "^[a-z2-7]{16}$", example = "n5wwk3lfon2gcy3u")),
-    security(("transactionCookie" = []), ()),
-    responses(
-        (status = 200, description = "The page; to an authenticator (`Accept: application/json`) where the proof request is", content((String = "text/html"), (ShortAddress = "application/json"))),
-        (status = 404, description = "There is no such sign-in any more, as a page; to an authenticator `not_found`, also for one that waits for no answer", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many addresses that do not exist from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
-    ),
-)]
-pub async fn short_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    refuse_fetch_ahead(&request)?;
-    let frame = sign_in.frame(&request);
-    let not_found = |reason| SignInEndpointError::from(SignInError::no_transaction(reason));
-    let seen = match request.param("short_id")?.parse::<ShortId>() {
-        Ok(short_id) => {
-            BrowserSignIn::look_up(&sign_in, &request, short_id.into()).await.map_err(SignInEndpointError::from)
-        }
-        Err(_) => Err(not_found("the short id is malformed")),
-    };
-    let seen = match seen {
-        Ok(seen) => seen,
-        Err(error) => return unknown(&sign_in, &request, error),
-    };
-    request.audit().concerns(seen.id.to_string());
-    let progress = seen.view.progress;
-    if accepts_json(&request) {
-        return match progress.is_waiting() {
-            true => Ok(json(StatusCode::OK, &value!({"request_url": sign_in.request_url(seen.id)}))),
-            false => Err(not_found("it does not wait for an answer")),
-        };
-    }
-    let is_here = seen.secret.is_some();
-    let is_denied = !is_here && !seen.view.asked.allows_cross_device;
-    // A look opens nothing.
-    let is_open = progress.is_waiting() && *request.method() != Method::HEAD;
-    let offered = match is_open && !is_denied {
-        true => Some(offer(&sign_in, &request, &seen, is_here).await?),
-        false => None,
-    };
-    let (wallets, address) = match offered {
-        Some(ShortPageOffer::Wallet(wallet)) => (vec![wallet], None),
-        Some(ShortPageOffer::Address(address)) => (Vec::new(), Some(address)),
-        None => (Vec::new(), None),
-    };
-    let asked = &seen.view.asked;
-    let shown = page::ShortPage {
-        application: seen.application(&sign_in),
-        redirect_host: authority(&asked.redirect_uri),
-        initiator: &asked.initiator,
-        is_here,
-        state: seen.state(false),
-        wallets,
-        address,
-        is_denied,
-        sign_in_page: &frame.path(&format!("/authorize/{}", seen.id)),
-    };
-    Ok(page::short(&frame, &shown))
-}
-
-/// What the short page offers.
-enum ShortPageOffer {
-    /// A link that opens an authenticator.
-    Wallet(WalletOffer),
-    /// An address to copy into one: no link is configured.
-    Address(String),
-}
-
-/// The authenticator of a sign-in, for a person who opened the short page. On the message bridge
-/// each opening has a request of its own.
-async fn offer(
-    sign_in: &SignIn,
-    request: &Request,
-    seen: &BrowserSignIn,
-    is_here: bool,
-) -> Result<ShortPageOffer, SignInEndpointError> {
-    let (id, asked) = (seen.id, &seen.view.asked);
-    let request_url = sign_in.request_url(id);
-    let fragment = if is_here { "#here" } else { "#there" };
-    let proof = match sign_in.links.way(&asked.app_id, &request_url) {
-        Way::Link(link) if link == request_url => return Ok(ShortPageOffer::Address(format!("{link}{fragment}"))),
-        Way::Link(link) => {
-            return Ok(ShortPageOffer::Wallet(WalletOffer { link: format!("{link}{fragment}"), is_ours: true }));
-        }
-        Way::Bridge(proof) => proof,
-    };
-    sign_in.handle.charge_source(request.source())?;
-    let issuer = &sign_in.handle.provider().issuer;
-    let offer = Offer {
-        sign_in: &sign_in.handle,
-        id,
-        asked,
-        proof: &proof,
-        source: request.source(),
-        return_to: is_here.then(|| format!("{issuer}/authorize/{id}")),
-    };
-    Ok(ShortPageOffer::Wallet(WalletOffer { link: sign_in.bridge.offer(offer).await?, is_ours: false }))
 }
 
 // Completion.
@@ -428,7 +323,7 @@ async fn problem(
 // The forms of the page: cancelling, more time, a new code.
 
 /// What a rejection names when another site sent a form.
-const ORIGIN: &str = "Origin";
+pub(super) const ORIGIN: &str = "Origin";
 
 /// A form of the sign-in's page: the transaction, and its secret. Like the forms of the other
 /// pages, it counts only when no other site sent it; the transaction's cookie is `SameSite=Lax`, so

@@ -7,24 +7,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use selfsame_actors::{
-    AnswerBinding, FollowerPermit, InvalidTransactionId, IssuedItem, Progress, ProofRequest, TransactionId,
+    AnswerBinding, FollowerPermit, InvalidTransactionId, IssuedItem, OpeningId, Progress, ProofRequest, TransactionId,
     TransactionState,
 };
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::net::authority;
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, RequestForms, SignInRequest};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, NoProof, RequestForms, SignInRequest};
 use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::transaction::InvalidShortId;
 use serde_json::json as value;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
+use super::bridged::outcome_of;
 use super::browser::{accepts_html, refuse_fetch_ahead, see_other, transaction_secrets};
 use super::error::SignInEndpointError;
 use super::schema::{AcceptedAnswer, ProgressEvent, ProofAnswer, TransactionPath, TransactionProgress};
 use super::{SignIn, page};
-use crate::http::{
-    AuditOutcome, HEARTBEAT, Request, Response, Shutdown, StreamLife, challenge, event_stream, exists, json,
-};
+use crate::http::{HEARTBEAT, Request, Response, Shutdown, StreamLife, challenge, event_stream, exists, json};
 
 /// The longest body of an authenticator's answer, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -36,6 +36,9 @@ const HOLD: Duration = Duration::from_secs(25);
 /// The stream's sign of life. A comment would not reach the script of a page.
 const ALIVE: Bytes = Bytes::from_static(b"event: alive\ndata: {}\n\n");
 
+/// The parameter of the address of a proof request that names an opening of the short page.
+pub(super) const OPENING: &str = "opening";
+
 /// The parameter of a return URL that carries its secret.
 pub(super) const RETURN: &str = "return";
 
@@ -46,7 +49,7 @@ pub(super) const RETURN: &str = "return";
 /// authenticators. Scripts of every origin may read it.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/request", tag = "sign-in", operation_id = "read_proof_request",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("opening" = Option<String>, Query, pattern = "^[a-z2-7]{16}$", description = "The opening of the short page in another browser, from the address of the proof request")),
     responses(
         (status = 200, description = "The request, in its plain and its signed form", body = RequestForms),
         (status = 303, description = "To a browser: the short page", headers(("Location" = String, description = "The short page"))),
@@ -56,7 +59,7 @@ pub(super) const RETURN: &str = "return";
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     refuse_fetch_ahead(&request)?;
     let is_person = accepts_html(&request);
-    let (id, asked) = match asked(&sign_in, &request).await {
+    let (id, opening, asked) = match asked(&sign_in, &request).await {
         Ok(asked) => asked,
         Err(error) => {
             let unknown = error.rejection().filter(|rejection| is_person && rejection.kind == ErrorKind::NotFound);
@@ -74,15 +77,24 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
     if *request.method() == Method::HEAD {
         return Ok(exists());
     }
-    let forms = sign_in.handle.open_request(id, sign_in_request(&sign_in, id, asked)).await?;
+    let forms = sign_in.handle.open_request(id, opening, sign_in_request(&sign_in, id, asked)).await?;
     Ok(json(StatusCode::OK, &forms))
 }
 
-/// The transaction that the path names, and the proof that it asks for.
-async fn asked(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, ProofRequest), SignInEndpointError> {
+/// The transaction that the path names, the opening that the query names, and the proof that is
+/// asked for there.
+async fn asked(
+    sign_in: &SignIn,
+    request: &Request,
+) -> Result<(TransactionId, Option<OpeningId>, ProofRequest), SignInEndpointError> {
     let id = transaction_id(request)?;
+    let malformed = |error: InvalidShortId| {
+        let detail = format!("opening must be as the address of the request has it, or be left out: {error}");
+        SignInRejection::of(OPENING, ErrorKind::InvalidRequest, detail)
+    };
+    let opening = request.query_parameter(OPENING)?.map(|text| text.parse().map_err(malformed)).transpose()?;
     sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
-    Ok((id, sign_in.handle.proof_request(id)?))
+    Ok((id, opening, sign_in.handle.proof_request(id, opening)?))
 }
 
 /// A transaction's proof request, as authenticators get it.
@@ -109,7 +121,7 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
 
 /// Answer the proof request
 ///
-/// A verification request with exactly one proof, or the person's refusal. An authenticator on the
+/// A verification request with exactly one proof, or the code that says why there is none. An authenticator on the
 /// browser's own device gets the address that it has to open there, and one that was opened from
 /// the short page on another device the digits that it has to show. Scripts of every origin may
 /// answer.
@@ -132,12 +144,12 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     let wrong = |detail: &str| SignInRejection::new(ErrorKind::InvalidRequest, detail);
     let mut body: Map<String, Value> =
         from_object(&body).map_err(|error| wrong(&error.to_string()).with_reason("the body is not a JSON object"))?;
-    if let Some(error) = body.get("error") {
-        if error != "access_denied" {
-            return Err(wrong("error must be access_denied").into());
+    if let Some(why) = NoProof::read(&body)? {
+        sign_in.handle.give_up(id, &why).await?;
+        request.audit().outcome(outcome_of(&why));
+        if let Some(reason) = why.reason() {
+            request.audit().reason(|| reason);
         }
-        sign_in.handle.refuse(id).await?;
-        request.audit().outcome(AuditOutcome::RefusedByPerson);
         return Ok(json(StatusCode::OK, &value!({"success": true})));
     }
     let mode = AnswerMode::read(body.remove("mode").as_ref(), body.remove("digits").as_ref())?;

@@ -5,10 +5,12 @@ use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::response::{ErrorKind, SignInRejection};
+use crate::bridge::wire::is_of_person;
+use crate::json::to_printable;
 use crate::net::network_text;
 use crate::time::UnixSeconds;
 use crate::verification::{Environment, ProofKind};
@@ -233,7 +235,72 @@ impl AnswerMode {
     }
 }
 
-// Why a wallet gave no proof for a sign-in, when the person did not refuse.
+// An answer without a proof: the person refused, or the wallet could not make one.
+
+/// A wallet's word that there will be no proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoProof {
+    /// The person refused.
+    Refused,
+    /// The wallet gives none.
+    Failed {
+        /// Why.
+        failure: WalletFailure,
+        /// The code that it gave.
+        code: String,
+    },
+}
+
+/// The longest code of a wallet, in bytes.
+const LONGEST_CODE: usize = 64;
+
+impl NoProof {
+    /// What an error code of a wallet says, in the words of any client kit, or of an authorization
+    /// response (RFC 6749, section 4.1.2.1).
+    pub fn of_code(code: &str) -> Self {
+        match code == "access_denied" || is_of_person(code) {
+            true => Self::Refused,
+            false => Self::Failed { failure: WalletFailure::of_code(code), code: code.to_owned() },
+        }
+    }
+
+    /// Reads the members `error_code` and `error` of an answer, of which wallets send one. `None`
+    /// when the answer has neither.
+    ///
+    /// # Errors
+    /// The code is not a text of 1 to 64 visible ASCII characters.
+    pub fn read(answer: &Map<String, Value>) -> Result<Option<Self>, SignInRejection> {
+        let Some((name, code)) = ["error_code", "error"]
+            .into_iter()
+            .find_map(|name| Some((name, answer.get(name).filter(|code| !code.is_null())?)))
+        else {
+            return Ok(None);
+        };
+        let is_code =
+            |code: &&str| (1..=LONGEST_CODE).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_graphic());
+        match code.as_str().filter(is_code) {
+            Some(code) => Ok(Some(Self::of_code(code))),
+            None => {
+                let detail = format!(
+                    "{name} must be a code of 1 to {LONGEST_CODE} visible ASCII characters, such as access_denied when \
+                     the person refuses, or nullifier_replayed"
+                );
+                Err(SignInRejection::of(name, ErrorKind::InvalidRequest, detail))
+            }
+        }
+    }
+
+    /// Why there is no proof, for the audit trail; `None` when the person refused.
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Self::Refused => None,
+            Self::Failed { failure: WalletFailure::Broken, code } => {
+                Some(format!("{} ({})", WalletFailure::Broken.name(), to_printable(code)))
+            }
+            Self::Failed { failure, .. } => Some(failure.name().to_owned()),
+        }
+    }
+}
 
 /// Why a wallet gave no proof. The codes are those of the public client kits, in each spelling that
 /// wallets and the libraries behind them use.

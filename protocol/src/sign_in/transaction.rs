@@ -9,13 +9,12 @@ use sha2::{Digest, Sha256};
 use super::accounts::AskedAccount;
 use super::authorize::KeptRequest;
 use super::claims::Person;
+use super::openings::{AskedElsewhere, OpeningId};
 use super::proof_request::{Initiator, SignInRequest, WalletFailure};
 use super::sealed::SealedResponse;
 use crate::encoding::{DecodeError, Encoding};
 use crate::time::UnixSeconds;
-use crate::verification::ProofKind;
-use crate::verification::identity::hash_to_field;
-use crate::{B256, U256, encode_fields};
+use crate::{B256, encode_fields};
 
 /// How long a transaction is kept after its end, in seconds: the browser that began it can cancel
 /// it then, so that the application hears of it, or begin again with the same request.
@@ -46,11 +45,13 @@ pub struct Transaction {
     pub signal: B256,
     /// 32 random bytes, from which the nonces of the transaction's challenges are derived.
     pub challenge_seed: B256,
-    /// How many challenges were given out.
-    pub challenges: u8,
-    /// The account that the person is asked to prove, where a pointer led to one; `None` where
-    /// any person may answer.
+    /// The challenges that were given out: for each the opening elsewhere that alone got it.
+    pub challenges: Vec<Option<OpeningId>>,
+    /// The account that the person is asked to prove, where a pointer of the browser in which it
+    /// began led to one; `None` where any person may answer.
     pub account: Option<AskedAccount>,
+    /// The accounts that are asked for in other browsers which opened the short page.
+    pub elsewhere: Vec<AskedElsewhere>,
     /// What began the sign-in.
     pub initiator: Initiator,
     /// End of the time in which it takes an answer, exclusive. It can still be completed then, when
@@ -67,6 +68,9 @@ pub struct Transaction {
     pub refused: u8,
     /// The person's answer; `None` while the request waits for it.
     pub answer: Option<Answer>,
+    /// The opening whose request was answered; `None` when it was not that of an opening
+    /// elsewhere, or it is not known.
+    pub answered_at: Option<OpeningId>,
     /// SHA-256 of the secret in the return URL, when the answer came from the browser's own device.
     /// The response is then given out only to a caller with both secrets.
     pub return_hash: Option<B256>,
@@ -77,57 +81,14 @@ pub struct Transaction {
     pub response: Option<SealedResponse>,
 }
 
-encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, initiator, ends_at, extensions, opened_at, opened, refused, answer, return_hash, digits, response } version 3 of "transaction");
+encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, elsewhere, initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, return_hash, digits, response } version 4 of "transaction");
 
 /// The longest record of a transaction, in bytes, for an application whose redirect URI, name and
 /// host have at most 512 bytes together: `state` and `nonce` are as long as they may be, an
 /// authenticator has got the request in its signed form, and the response was given out. Each
 /// change writes it anew; a client that fetches the request as often as it can causes
-/// [`MOST_CHALLENGES`] changes, and one that sends proofs [`MOST_REFUSED`].
+/// [`super::openings::MOST_CHALLENGES`] changes, and one that sends proofs [`MOST_REFUSED`].
 pub const LONGEST_TRANSACTION: usize = 18 * 1024;
-
-/// The most challenges of a transaction. A request for a current proof is given out with a fresh
-/// one each time, until it has had as many; then the last one repeats.
-pub const MOST_CHALLENGES: u8 = 8;
-
-/// A challenge of a transaction: the nonce that a current proof is bound to. The nodes behind
-/// authenticators take a nonce once, so each time that the request is fetched it has another one,
-/// and an answer to any of them counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Challenge {
-    /// Which of the transaction's challenges it is, from 0.
-    pub number: u8,
-    /// The nonce.
-    pub nonce: U256,
-}
-
-impl Transaction {
-    /// The challenge that the request gets when it is given out for a proof of this kind. A legacy
-    /// proof is bound to no nonce, so its request always has the first one.
-    pub fn next_challenge(&self, kind: ProofKind) -> Challenge {
-        self.challenge(match kind {
-            ProofKind::Legacy => 0,
-            ProofKind::Current => self.challenges.min(MOST_CHALLENGES - 1),
-        })
-    }
-
-    /// The challenges that an answer may be bound to, the newest first.
-    pub fn open_challenges(&self) -> impl Iterator<Item = Challenge> + '_ {
-        (0..self.challenges.clamp(1, MOST_CHALLENGES)).rev().map(|number| self.challenge(number))
-    }
-
-    /// The transaction after it gave out a challenge at `now`.
-    pub fn with_given(self, challenge: Challenge, now: UnixSeconds) -> Self {
-        let challenges = self.challenges.max(challenge.number + 1);
-        Self { challenges, opened_at: self.opened_at.or(Some(now)), ..self }
-    }
-
-    /// A challenge by its number.
-    pub fn challenge(&self, number: u8) -> Challenge {
-        let seed = [b"sign-in nonce".as_slice(), self.challenge_seed.as_slice(), &[number]].concat();
-        Challenge { number, nonce: hash_to_field(&seed) }
-    }
-}
 
 /// A proof request that an authenticator has got in the form of the service itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -440,17 +401,18 @@ impl DigitCheck {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::claims::Scopes;
     use super::super::proof_request::{CrossDevice, LONGEST_USER_AGENT, ProofType};
     use super::super::response::{ResponseMode, ResponseType, Target};
     use super::super::sealed::GivenResponse;
     use super::*;
+    use crate::U256;
     use crate::encoding::encode;
-    use crate::verification::Environment;
     use crate::verification::request::SessionId;
+    use crate::verification::{Environment, ProofKind};
 
-    fn transaction() -> Transaction {
+    pub fn transaction() -> Transaction {
         let request = KeptRequest {
             client_id: format!("app_{}", "a".repeat(60)),
             target: Target {
@@ -475,8 +437,9 @@ mod tests {
             secret_hash: B256::repeat_byte(1),
             signal: B256::repeat_byte(2),
             challenge_seed: B256::repeat_byte(3),
-            challenges: 0,
+            challenges: Vec::new(),
             account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session() }),
+            elsewhere: Vec::new(),
             initiator,
             ends_at: UnixSeconds(1_800_000_300),
             extensions: 0,
@@ -484,33 +447,11 @@ mod tests {
             opened: None,
             refused: 0,
             answer: None,
+            answered_at: None,
             return_hash: Some(B256::repeat_byte(4)),
             digits: None,
             response: None,
         }
-    }
-
-    #[test]
-    fn a_transaction_gives_out_eight_challenges_and_then_the_last_one() {
-        let mut transaction = transaction();
-        let first = transaction.next_challenge(ProofKind::Current);
-        // An answer to the first one counts before it was given out: embedders read it beforehand.
-        assert_eq!(transaction.open_challenges().collect::<Vec<_>>(), [first]);
-        let mut given = Vec::new();
-        for number in 0..12_u8 {
-            let challenge = transaction.next_challenge(ProofKind::Current);
-            assert_eq!(challenge.number, number.min(MOST_CHALLENGES - 1));
-            assert_eq!(transaction.next_challenge(ProofKind::Legacy).number, 0, "a legacy proof has no nonce");
-            transaction = transaction.with_given(challenge, UnixSeconds(number.into()));
-            if !given.contains(&challenge) {
-                given.insert(0, challenge);
-            }
-            assert_eq!(transaction.open_challenges().collect::<Vec<_>>(), given, "the newest first");
-        }
-        let nonces: std::collections::HashSet<_> = given.iter().map(|challenge| challenge.nonce).collect();
-        assert_eq!((nonces.len(), transaction.opened_at), (8, Some(UnixSeconds(0))));
-        let other = Transaction { challenge_seed: B256::repeat_byte(9), ..transaction };
-        assert!(!nonces.contains(&other.challenge(0).nonce));
     }
 
     #[test]
@@ -539,7 +480,7 @@ mod tests {
         // base64url.
         let signed = "j".repeat(200 + 683 + (claims.len() + 120) * 4 / 3);
         transaction.opened = Some(OpenedRequest { request: plain, signed });
-        transaction = transaction.with_given(challenge, UnixSeconds(1_800_000_000));
+        transaction = transaction.with_given(challenge, None, UnixSeconds(1_800_000_000));
 
         // An ID token carries the nonce.
         let fields = vec![("code", "c".repeat(43)), ("access_token", "t".repeat(43)), ("id_token", "i".repeat(4800))];

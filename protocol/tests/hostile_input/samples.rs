@@ -33,6 +33,7 @@ use selfsame_protocol::registry::{
 use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointer, SignInAccount};
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::openings::{AskedElsewhere, OpeningId};
 use selfsame_protocol::sign_in::proof_request::{
     CrossDevice, Initiator, ProofType, SignInProof, SignInRequest, WalletFailure,
 };
@@ -209,15 +210,18 @@ mapped! {
         RedemptionError::any().prop_map(Self::Refused),
     ],
     ShortId = any::<[u8; 10]>().prop_map(Self),
+    OpeningId = (any_text(), ShortId::any()).prop_map(|(secret, id)| Self::of(&secret, id)),
     Transaction = ((ShortId::any(), KeptRequest::any(), [(); 3].map(|()| B256::any()), Initiator::any(), Option::<AskedAccount>::any()),
-        any::<[u8; 3]>(), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
+        any::<[u8; 2]>(), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
+        (Vec::<Option<OpeningId>>::any(), Vec::<AskedElsewhere>::any(), Option::<OpeningId>::any()),
         (Option::<Answer>::any(), Option::<B256>::any(), Option::<DigitCheck>::any(), Option::<SealedResponse>::any()))
-        .prop_map(|(first, [challenges, extensions, refused], (ends_at, opened_at, opened), last)| {
+        .prop_map(|(first, [extensions, refused], (ends_at, opened_at, opened), openings, last)| {
+            let (challenges, elsewhere, answered_at) = openings;
             let (short_id, request, [secret_hash, signal, challenge_seed], initiator, account) = first;
             let (answer, return_hash, digits, response) = last;
             Self {
-                short_id, request, secret_hash, signal, challenge_seed, challenges, account, initiator, ends_at, extensions,
-                opened_at, opened, refused, answer, return_hash, digits, response,
+                short_id, request, secret_hash, signal, challenge_seed, challenges, account, elsewhere, initiator, ends_at,
+                extensions, opened_at, opened, refused, answer, answered_at, return_hash, digits, response,
             }
         }),
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
@@ -359,6 +363,7 @@ fields! {
     SessionId { text, commitment }
     SignInAccount { subject, nullifier, session, identifier, generation, created_on, human_at }
     AskedAccount { subject, session }
+    AskedElsewhere { opening, account }
     Pointer { client_id, environment, subject, generation }
     BrowserPointers { pointers }
     SealedPointers { nonce, ciphertext }

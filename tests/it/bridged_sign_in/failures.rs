@@ -67,6 +67,40 @@ async fn a_failure_of_the_wallet_is_told_as_what_it_is() {
     client.client.stop().await;
 }
 
+/// The same at the address that authenticators of the service's own requests answer at.
+#[tokio::test]
+async fn an_authenticator_says_at_the_request_why_it_gives_no_proof() {
+    let client = BridgedClient::start(SignInProof::Current).await;
+    let post = async |base: &str, body: &serde_json::Value| {
+        client.client.send(client.client.http.post(format!("{base}/proof")).json(body)).await
+    };
+    for (answer, error) in [
+        (json!({"error": "access_denied"}), "access_denied"),
+        (json!({"error_code": "user_rejected", "error": null}), "access_denied"),
+        (json!({"error": "nullifier_replay"}), "interaction_required"),
+        (json!({"error_code": "nullifier_replayed"}), "interaction_required"),
+        (json!({"error_code": "world_id_4_not_available"}), "interaction_required"),
+        (json!({"error": "credential_unavailable"}), "interaction_required"),
+        (json!({"error": "invalid_rp_signature"}), "temporarily_unavailable"),
+        (json!({"error_code": "odd"}), "temporarily_unavailable"),
+    ] {
+        let page = client.page().await;
+        let accepted = post(&page.base, &answer).await;
+        assert_eq!((accepted.status, &accepted.body), (200, &json!({"success": true})), "{answer}");
+        assert_eq!(client.complete(&page).await["error"], error, "{answer}");
+        post(&page.base, &answer).await.expect_error(400, "invalid_request", "invalid_request");
+    }
+    let page = client.page().await;
+    for code in [json!(7), json!(""), json!("two words"), json!("\n"), json!("é"), json!("x".repeat(65)), json!({})] {
+        for name in ["error", "error_code"] {
+            let refused = post(&page.base, &json!({name: code})).await;
+            let detail = refused.expect_error(400, "invalid_request", "invalid_request");
+            assert!(detail.starts_with(&format!("{name} must be a code")), "{detail}");
+        }
+    }
+    client.client.stop().await;
+}
+
 /// The audit trail names each failure.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_audit_trail_names_the_failure_of_a_wallet() {

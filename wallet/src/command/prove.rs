@@ -19,7 +19,7 @@ use crate::Random;
 use crate::bridge::is_connector_uri;
 use crate::client::{Client, ClientError};
 use crate::file::WalletFile;
-use crate::guard::Guard;
+use crate::guard::{Guard, GuardError};
 use crate::operator::Operator;
 use crate::person::Person;
 use crate::prove::{self, LegacyRequest, ProofParameters, ProveError, SimulatedParty};
@@ -321,11 +321,19 @@ pub async fn sign_in(
         environment: request.environment,
         nonce: Some(request.nonce),
     };
-    let body = match asked {
-        AskedProof::Legacy => prover.prove(ProofKind::Legacy, &parameters, random, now()).await?,
-        AskedProof::Uniqueness => prover.prove(ProofKind::Uniqueness, &parameters, random, now()).await?,
-        AskedProof::BoundUniqueness => prover.prove(ProofKind::Bound, &parameters, random, now()).await?,
-        AskedProof::Session(id) => prover.prove_session(id, &parameters, random)?,
+    let proved = match asked {
+        AskedProof::Legacy => prover.prove(ProofKind::Legacy, &parameters, random, now()).await,
+        AskedProof::Uniqueness => prover.prove(ProofKind::Uniqueness, &parameters, random, now()).await,
+        AskedProof::BoundUniqueness => prover.prove(ProofKind::Bound, &parameters, random, now()).await,
+        AskedProof::Session(id) => prover.prove_session(id, &parameters, random),
+    };
+    let body = match proved {
+        // The person's browser says what helps.
+        Err(error @ CommandError::Guard(GuardError::Replayed { .. })) => {
+            session.give_up(&request, "nullifier_replayed").await?;
+            return Err(error);
+        }
+        proved => proved?,
     };
     let onward = session.answer_from(&request, &body, place).await?;
     writeln!(out, "proved")?;

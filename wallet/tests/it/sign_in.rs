@@ -211,7 +211,11 @@ async fn a_request_with_a_proof_type_is_answered_with_a_bound_proof_or_a_session
     issuer.check_unanswered(unknown, own, reason).await;
     // The guard is for the nullifier, not for sessions.
     issuer.cli.advance(601);
-    issuer.check_unanswered(first, own, "nullifier_replayed").await;
+    *issuer.members.lock().expect("no panic") = first;
+    let line = format!("sign-in SERVICE/authorize/t/request --yes {own}");
+    issuer.cli.check_refused(&line, "nullifier_replayed").await;
+    let told = issuer.posted.lock().expect("no panic").pop();
+    assert_eq!(told, Some(json!({"error_code": "nullifier_replayed"})), "the service can say what helps");
     issuer.answer_to(again, own).await;
 }
 

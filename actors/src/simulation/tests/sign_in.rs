@@ -14,9 +14,9 @@ use std::time::Duration;
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client};
 use selfsame_protocol::sign_in::claims::Scopes;
+use selfsame_protocol::sign_in::openings::MOST_CHALLENGES;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, RequestForms, SignInProof, SignInRequest};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
-use selfsame_protocol::sign_in::transaction::MOST_CHALLENGES;
 use selfsame_protocol::{B256, U256};
 use selfsame_storage::{
     Decision, EmbeddedRecords, GroupCommit, RecordKey, RecordKind, RecordWrite, Records, Store, StoredRecord,
@@ -237,7 +237,7 @@ impl Caller {
     /// with another challenge each time, and with the same signature for the same one.
     async fn open(&self, number: usize) {
         let id = self.known.all()[number].begun.id;
-        let Ok(asked) = self.sign_in.proof_request(id) else { return };
+        let Ok(asked) = self.sign_in.proof_request(id, None) else { return };
         let at = self.now();
         let request = SignInRequest {
             app_id: asked.app_id,
@@ -257,7 +257,7 @@ impl Caller {
             proof_type: None,
             session_id: None,
         };
-        match self.sign_in.open_request(id, request).await {
+        match self.sign_in.open_request(id, None, request).await {
             Ok(forms) => {
                 self.run.note(format!("{number} is opened: {}", forms.plain.answer_url));
                 let RequestForms { plain, signed, .. } = forms;

@@ -177,7 +177,7 @@ async fn complete(service: &Service, session: BrowserCookie) -> CompletedTransac
         id_token_hint: None,
     };
     let begun = sign_in.begin(request, None, None, None, None).await.expect("it begins");
-    let asked = sign_in.proof_request(begun.id).expect("there is a request");
+    let asked = sign_in.proof_request(begun.id, None).expect("there is a request");
     sign_in.answer(begun.id, &answer(&asked.signal), AnswerMode::CrossDevice, None).await.expect("the proof holds");
     let cookies = BrowserCookies { session, ..BrowserCookies::NONE };
     sign_in.complete(begun.id, &begun.secret, CompletionSecrets::default(), &cookies).await.expect("complete")

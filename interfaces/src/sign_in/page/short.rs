@@ -3,10 +3,11 @@
 
 use hyper::StatusCode;
 use maud::{Markup, html};
+use selfsame_actors::Remembering;
 use selfsame_protocol::sign_in::proof_request::Initiator;
 use selfsame_protocol::time::UnixSeconds;
 
-use super::frame::{Frame, LOADS_WITHOUT_FORM};
+use super::frame::{Frame, LOADS, LOADS_WITHOUT_FORM};
 use super::others::{address, time};
 use super::problems::begin_again;
 use super::words::Words;
@@ -32,8 +33,12 @@ pub struct ShortPage<'a> {
     pub address: Option<String>,
     /// Whether the application takes no answer from this device.
     pub is_denied: bool,
+    /// What this browser can do about the account that was proved from it.
+    pub remembering: Remembering,
     /// The path of the sign-in's page, for the browser that began it.
     pub sign_in_page: &'a str,
+    /// The path of the short page itself.
+    pub own_path: &'a str,
 }
 
 /// An authenticator that may answer.
@@ -51,7 +56,7 @@ pub fn short(frame: &Frame<'_>, page: &ShortPage<'_>) -> Response {
     let title = words.say_with("sign-in-title", &[("application", page.application.name)]);
     let is_asked = page.state.is_in(State::ASKING) && !page.is_denied;
     let body = html! {
-        main.short {
+        main.short data-waits[is_asked && !page.is_here] {
             @if frame.appearance.app_logo(page.application.id).is_some() {
                 img.application src={ (frame.root) "/sign-in-logo/" (page.application.id) } alt="";
             }
@@ -69,6 +74,7 @@ pub fn short(frame: &Frame<'_>, page: &ShortPage<'_>) -> Response {
                 }
             } @else {
                 p { (words.say(closed(page))) }
+                (remembering(words, page))
                 @if page.is_denied {
                     @if let Some(beginning) = page.application.beginning() {
                         p.onward { a href=(beginning) rel="noreferrer" { (words.say("begin-again-here")) } }
@@ -83,7 +89,25 @@ pub fn short(frame: &Frame<'_>, page: &ShortPage<'_>) -> Response {
         }
         script src={ (frame.root) "/sign-in-address.js" } defer {}
     };
-    frame.respond(StatusCode::OK, &title, &body, &format!("script-src 'self'; {LOADS_WITHOUT_FORM}"))
+    let loads = if page.remembering == Remembering::Offered { LOADS } else { LOADS_WITHOUT_FORM };
+    let policy = format!("script-src 'self'; connect-src 'self'; {loads}");
+    frame.respond(StatusCode::OK, &title, &body, &policy)
+}
+
+/// What a browser elsewhere can do about the account that was proved from it.
+fn remembering(words: &'static Words, page: &ShortPage<'_>) -> Markup {
+    html! {
+        @match page.remembering {
+            Remembering::None => {}
+            Remembering::Offered => {
+                form.remember method="post" action={ (page.own_path) "/remember" } {
+                    p { (words.say_with("remember-elsewhere-why", &[("application", page.application.name)])) }
+                    button { (words.say("remember-elsewhere")) }
+                }
+            }
+            Remembering::Remembers => { p { (words.say("remembers-elsewhere")) } }
+        }
+    }
 }
 
 /// The key of the text that says why the page offers no authenticator.

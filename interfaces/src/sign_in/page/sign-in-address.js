@@ -18,6 +18,18 @@ if (button) {
   });
 }
 
+// The short page in a browser elsewhere: the person comes back from the authenticator, and the page says what is next.
+if (document.querySelector("main[data-waits]")) {
+  const look = async () => {
+    const answer = await fetch(location.pathname, { cache: "no-store", headers: { accept: "application/json" } });
+    if (answer.status === 404) location.reload();
+  };
+  // Without a network the page stays as it is.
+  const comesBack = () => look().catch(() => {});
+  document.addEventListener("visibilitychange", () => document.hidden || comesBack());
+  addEventListener("pageshow", ({ persisted }) => persisted && comesBack());
+}
+
 // Times in the person's zone, in their variety of the language of the page.
 const language = document.documentElement.lang;
 const locale = navigator.languages.find((wished) => wished.split("-")[0] === language) ?? language;

@@ -146,6 +146,9 @@ remember-yes = Das ist mein eigener Computer
 remember-no = Nein, hier nicht
 remember-otherwise = Wenn kein Browser sich an Sie erinnert, kann Ihr Authenticator Sie vielleicht ein Jahr lang nicht wieder anmelden.
 remember-forget = Auf der Seite, die zeigt, wo Sie angemeldet sind, können Sie ihn wieder vergessen lassen.
+remember-elsewhere-why = Wenn das Ihr eigenes Gerät ist, lassen Sie diesen Browser Ihr Konto merken. Dann kann Ihr Authenticator Sie an jedem Bildschirm bei { $application } anmelden, dessen Code Sie damit scannen.
+remember-elsewhere = Mein Konto hier merken
+remembers-elsewhere = Dieser Browser merkt sich Ihr Konto.
 
 return-title = Zurück zur Anwendung
 return-hint = Wenn nichts von selbst geschieht, gehen Sie mit der Schaltfläche weiter.

@@ -165,6 +165,9 @@ remember-yes = This is my own computer
 remember-no = No, not here
 remember-otherwise = Where no browser remembers you, your authenticator may not be able to sign you in again for a year.
 remember-forget = You can forget it again on the page that shows where you are signed in.
+remember-elsewhere-why = If this is your own phone or computer, let this browser remember your account. Then your authenticator can sign you in to { $application } on every screen whose code you scan with it.
+remember-elsewhere = Remember my account here
+remembers-elsewhere = This browser remembers your account.
 
 ## The way back, and the front page
 

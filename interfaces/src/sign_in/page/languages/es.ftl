@@ -146,6 +146,9 @@ remember-yes = Este es mi propio ordenador
 remember-no = No, aquí no
 remember-otherwise = Si ningún navegador le recuerda, es posible que su autenticador no pueda volver a iniciar su sesión durante un año.
 remember-forget = Puede hacer que se olvide en la página que muestra dónde tiene sesión.
+remember-elsewhere-why = Si este es su propio dispositivo, deje que este navegador recuerde su cuenta. Así su autenticador podrá iniciar su sesión en { $application } en cualquier pantalla cuyo código escanee con él.
+remember-elsewhere = Recordar mi cuenta aquí
+remembers-elsewhere = Este navegador recuerda su cuenta.
 
 return-title = De vuelta a la aplicación
 return-hint = Si no ocurre nada, continúe con el botón.

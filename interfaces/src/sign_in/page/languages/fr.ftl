@@ -146,6 +146,9 @@ remember-yes = C’est mon propre ordinateur
 remember-no = Non, pas ici
 remember-otherwise = Si aucun navigateur ne se souvient de vous, votre authentificateur ne pourra peut-être plus vous connecter pendant un an.
 remember-forget = Vous pouvez le faire oublier sur la page qui montre où vous êtes connecté.
+remember-elsewhere-why = Si c’est votre propre appareil, laissez ce navigateur mémoriser votre compte. Votre authentificateur pourra alors vous connecter à { $application } sur tout écran dont vous scannez le code avec lui.
+remember-elsewhere = Mémoriser mon compte ici
+remembers-elsewhere = Ce navigateur se souvient de votre compte.
 
 return-title = Retour à l’application
 return-hint = Si rien ne se passe, continuez avec le bouton.

@@ -146,6 +146,9 @@ remember-yes = 自分のコンピューターです
 remember-no = いいえ、ここでは記憶しません
 remember-otherwise = どのブラウザーにも記憶されていない場合、認証アプリで１年間サインインできなくなることがあります。
 remember-forget = サインイン先を示すページで、あとから消すことができます。
+remember-elsewhere-why = ご自分の端末であれば、このブラウザーにアカウントを記憶させてください。この端末でコードを読み取れば、どの画面でも認証アプリで { $application } にサインインできるようになります。
+remember-elsewhere = このブラウザーに記憶する
+remembers-elsewhere = このブラウザーはあなたのアカウントを記憶しています。
 
 return-title = アプリケーションに戻る
 return-hint = 自動で移動しない場合は、ボタンで続けてください。

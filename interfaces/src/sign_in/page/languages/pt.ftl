@@ -146,6 +146,9 @@ remember-yes = Este é o meu próprio computador
 remember-no = Não, aqui não
 remember-otherwise = Se nenhum navegador se lembrar de você, seu autenticador talvez não consiga fazer você entrar de novo por um ano.
 remember-forget = Você pode fazer com que ele esqueça na página que mostra onde está conectado.
+remember-elsewhere-why = Se este é o seu próprio aparelho, deixe este navegador se lembrar da sua conta. Assim seu autenticador poderá fazer você entrar em { $application } em qualquer tela cujo código você ler com ele.
+remember-elsewhere = Lembrar da minha conta aqui
+remembers-elsewhere = Este navegador se lembra da sua conta.
 
 return-title = De volta ao aplicativo
 return-hint = Se nada acontecer, continue com o botão.
