@@ -68,6 +68,7 @@ mod sign_in_binding;
 mod sign_in_client;
 mod sign_in_digits;
 mod sign_in_events;
+mod sign_in_late;
 mod sign_in_openings;
 mod sign_in_pages;
 mod sign_in_security;

@@ -124,7 +124,7 @@ impl Browser {
 }
 
 impl Begun {
-    fn at(client: &SignInTestClient, answer: &Response) -> Self {
+    pub fn at(client: &SignInTestClient, answer: &Response) -> Self {
         let path = location(answer);
         let path = path.strip_prefix(&client.issuer()).unwrap_or(path);
         assert!(path.starts_with("/authorize/"), "{path}");
@@ -287,7 +287,7 @@ impl Proofs<'_> {
         SimulatedParty::of(simulation, &opened.request().app_id, root).expect("a known application")
     }
 
-    async fn unbound(&self, opened: &SignInSession) -> Value {
+    pub async fn unbound(&self, opened: &SignInSession) -> Value {
         let wanted = prove::ProofParameters { action: "sign-in", ..wanted(opened) };
         prove::uniqueness(&person_of(self.person), &wanted, &self.party(opened).await, &mut random()).expect("a proof")
     }

@@ -15,10 +15,12 @@ use selfsame_storage::{RecordKey, RecordKind, RecordWrite, StoreError};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
+use super::authorization::check_secret;
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{IssuedItem, ReadRecord, SignInState, pointers_key, write};
+use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, pointers_key, write};
 use super::sessions::BrowserCookie;
 use super::signing_keys::SigningError;
+use super::transactions::MOST_LOOKED_AT;
 
 /// The record of the key that subjects are derived with.
 const SUBJECT_KEY: RecordKey = RecordKey { kind: RecordKind::SubjectKey, id: B256::ZERO };
@@ -284,6 +286,69 @@ impl SignInHandle {
             Some(subject) => Ok(self.account(&realm, subject)?.map(|read| read.value.asked())),
             None => Ok(None),
         }
+    }
+
+    /// The account of one of these transactions of a browser, each with its secret, that the browser
+    /// has not been told of ([`Transaction::untold_account`]); the newest one first.
+    pub(super) async fn untold_account(
+        &self,
+        client: &SignInClient,
+        transactions: &[(TransactionId, String)],
+    ) -> Result<Option<AskedAccount>, SignInError> {
+        for (id, _) in transactions.iter().rev().take(MOST_LOOKED_AT) {
+            self.await_given(IssuedItem::Transaction(*id), None).await?;
+        }
+        let find = || -> Result<Option<AskedAccount>, SignInError> {
+            for value in self.own_transactions(client, transactions)? {
+                if let Some(subject) = value.untold_account()
+                    && let Some(account) = self.account(&realm(client), subject)?
+                {
+                    return Ok(Some(account.value.asked()));
+                }
+            }
+            Ok(None)
+        };
+        let found = find()?;
+        let may_be_behind = || -> Result<bool, SignInError> {
+            Ok(self.own_transactions(client, transactions)?.iter().any(Transaction::may_have_lost_first))
+        };
+        if found.is_some() || !may_be_behind()? {
+            return Ok(found);
+        }
+        // Another replica may have taken the proof.
+        self.state.catching_up.find().await.map_err(StoreError::from)?;
+        find()
+    }
+
+    /// Whether a first proof may have been made for another one of these transactions of a browser
+    /// than `id`, and never arrived: the person then probably has no account.
+    ///
+    /// # Errors
+    /// There is no such transaction, or the store cannot be read.
+    pub fn may_have_lost_first(
+        &self,
+        id: TransactionId,
+        transactions: &[(TransactionId, String)],
+    ) -> Result<bool, SignInError> {
+        let client = self.client_of(&self.kept(id)?.value)?;
+        let others: Vec<_> = transactions.iter().filter(|(other, _)| *other != id).cloned().collect();
+        Ok(self.own_transactions(&client, &others)?.iter().any(Transaction::may_have_lost_first))
+    }
+
+    /// The transactions at a client that are a browser's, the newest ones first.
+    fn own_transactions(
+        &self,
+        client: &SignInClient,
+        transactions: &[(TransactionId, String)],
+    ) -> Result<Vec<Transaction>, SignInError> {
+        let mut own = Vec::new();
+        for (id, secret) in transactions.iter().rev().take(MOST_LOOKED_AT) {
+            let Some(ReadRecord { value, .. }) = self.state.get::<Transaction>(&id.key())? else { continue };
+            if value.request.client_id == client.client.id && check_secret(&value, secret).is_ok() {
+                own.push(value);
+            }
+        }
+        Ok(own)
     }
 
     /// The account that a transaction asked for, as it is now; `None` when it is no longer there.

@@ -60,7 +60,8 @@ pub struct AuthorizationOrigin {
     pub source: Option<IpAddr>,
     /// The header `User-Agent`, which the authenticator shows.
     pub user_agent: Option<String>,
-    /// The transactions of the browser's cookies with their secrets; empty for a program.
+    /// The transactions of the browser's cookies with their secrets; empty for a program. A sign-in
+    /// under way goes on, and an account that the browser was not told of is asked for.
     pub transactions: Vec<(TransactionId, String)>,
     /// The secrets in the browser's session cookies, of which the first eight are tried in
     /// their order; empty for a program and for a browser without a session.
@@ -126,7 +127,10 @@ impl SignInHandle {
         let account = match self.client(&request.client_id) {
             Some(client) if expected.is_some() || !request.selects_account => {
                 let pointers = &pointers[..pointers.len().min(MOST_SESSIONS)];
-                let account = self.pointed_account(&client, pointers, expected.as_deref()).await?;
+                let mut account = self.pointed_account(&client, pointers, expected.as_deref()).await?;
+                if account.is_none() && expected.is_none() {
+                    account = self.untold_account(&client, transactions).await?;
+                }
                 // Another person's proof of uniqueness would be spent for nothing.
                 if account.is_none() && expected.is_some() && client.proof == SignInProof::Account {
                     let detail = "the person whom id_token_hint names has no account here; leave the hint out";
@@ -147,7 +151,9 @@ impl SignInHandle {
 impl SignInHandle {
     /// Begins anew with the request of a transaction that ended without an answer, or whose wallet
     /// gave no proof, or, for another person, that waits for an answer; for the caller that has its
-    /// secret. The new sign-in counts as one that is begun, and the former one is over.
+    /// secret. The new sign-in counts as one that is begun, and the former one is over. The same
+    /// person is asked for the same account, or for one of a first proof that came late for one of
+    /// the browser's `transactions`.
     ///
     /// # Errors
     /// The transaction does not give way ([`Transaction::check_gives_way`]), or there is no such
@@ -157,6 +163,7 @@ impl SignInHandle {
         id: TransactionId,
         secret: &str,
         next: NextPerson,
+        transactions: &[(TransactionId, String)],
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
@@ -178,9 +185,12 @@ impl SignInHandle {
                 self.state.unanswered.remove(id, value.ends_at);
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
             }
-            let account = match &value.account {
-                Some(asked) if next == NextPerson::Same => self.asked_again(&*self.client_of(&value)?, asked)?,
-                _ => None,
+            let client = self.client_of(&value)?;
+            let account = match (next, &value.account) {
+                (NextPerson::Another, _) => None,
+                (NextPerson::Same, Some(asked)) => self.asked_again(&client, asked)?,
+                (NextPerson::Same, None) if value.asks_first => self.untold_account(&client, transactions).await?,
+                (NextPerson::Same, None) => None,
             };
             return self.begin_kept(value.request, account, source, user_agent).await;
         }

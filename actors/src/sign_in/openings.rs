@@ -65,7 +65,7 @@ impl SignInHandle {
     ) -> Result<Elsewhere, SignInError> {
         let browser = browser.map_or_else(|| self.state.new_secret(), str::to_owned);
         loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
+            let ReadRecord { value, stored } = self.answerable(id)?;
             let opening = OpeningId::of(&browser, value.short_id);
             let client = self.client_of(&value)?;
             let mut knows_asked = false;
@@ -108,7 +108,7 @@ impl SignInHandle {
         opening: Option<OpeningId>,
     ) -> Result<Challenge, SignInError> {
         loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
+            let ReadRecord { value, stored } = self.answerable(id)?;
             check_unanswered(&value)?;
             let challenge = value.next_challenge(self.client_of(&value)?.proof.kind());
             let given = value.clone().with_given(challenge, opening, self.state.clock.unix_seconds());
@@ -128,8 +128,14 @@ impl SignInHandle {
 
     /// One of the challenges that a transaction has given out; `None` when it has not.
     pub fn challenge(&self, id: TransactionId, number: u8) -> Option<Challenge> {
-        let ReadRecord { value, .. } = self.transaction(id).ok()?;
+        let ReadRecord { value, .. } = self.answerable(id).ok()?;
         value.open_challenges().find(|challenge| challenge.number == number)
+    }
+
+    /// Whether a transaction that no longer waits for an answer takes a first proof
+    /// ([`Transaction::is_late`]).
+    pub fn takes_late_proof(&self, id: TransactionId) -> bool {
+        self.kept(id).is_ok_and(|read| read.value.is_late(self.state.clock.unix_seconds()))
     }
 
     /// Opens a transaction's proof request for an authenticator, in an opening elsewhere or where the
@@ -147,7 +153,7 @@ impl SignInHandle {
         let keys = self.state.signing_keys().await?;
         let mut made: Option<OpenedRequest> = None;
         loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
+            let ReadRecord { value, stored } = self.answerable(id)?;
             let answered = value.answer.is_some();
             let challenge = match answered {
                 // It gives no more challenges out.
@@ -160,7 +166,7 @@ impl SignInHandle {
             };
             let known = value.opened.as_ref().filter(|known| known.request.session_id == request.session_id);
             if let Some(OpenedRequest { request, signed }) = known
-                && (request.nonce, request.expires_at) == (challenge.nonce, value.ends_at)
+                && (request.nonce, request.expires_at) == (challenge.nonce, given.answers_until())
                 && keys.include_signer_of(signed)
                 && given == value
             {
@@ -168,7 +174,8 @@ impl SignInHandle {
             }
             let request = known.map_or(&request, |known| &known.request);
             // The person may have asked for more time since.
-            let request = SignInRequest { nonce: challenge.nonce, expires_at: value.ends_at, ..request.clone() };
+            let request =
+                SignInRequest { nonce: challenge.nonce, expires_at: given.answers_until(), ..request.clone() };
             let opened = match made.take() {
                 Some(opened) if opened.request == request => opened,
                 _ => {

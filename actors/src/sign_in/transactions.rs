@@ -35,7 +35,7 @@ use super::session_registry::SessionRegistryMessage;
 use crate::support::slot::RESTART_PATIENCE;
 
 /// The most cookies of transactions of one request that are looked at, the newest first.
-const MOST_LOOKED_AT: usize = 16;
+pub(super) const MOST_LOOKED_AT: usize = 16;
 
 /// Greatest age of the root of a legacy proof for sign-in, in seconds, inclusive. The newest root
 /// may be older.
@@ -53,6 +53,8 @@ pub struct NewTransaction {
     /// When the transaction expires: [`crate::SignInSettings::transaction_lifetime`] after it was
     /// begun.
     pub expires_at: UnixSeconds,
+    /// Whether it asks any person for a first proof: it is then kept for longer.
+    pub asks_first: bool,
 }
 
 /// The proof that a transaction asks an authenticator for.
@@ -167,7 +169,8 @@ impl SignInHandle {
     ) -> Result<NewTransaction, SignInError> {
         let state = &self.state;
         let client = self.client(&request.client_id);
-        if account.is_none() && client.is_some_and(|client| client.proof == SignInProof::Account) {
+        let asks_first = account.is_none() && client.is_some_and(|client| client.proof == SignInProof::Account);
+        if asks_first {
             self.check_subject_key().await?;
         }
         state.call(|reply| SessionRegistryMessage::OpenSignIn(source, reply), RESTART_PATIENCE).await??;
@@ -188,6 +191,7 @@ impl SignInHandle {
             challenge_seed,
             challenges: Vec::new(),
             account,
+            asks_first,
             elsewhere: Vec::new(),
             initiator: Initiator::new(source, user_agent, now),
             ends_at: expires_at,
@@ -197,6 +201,7 @@ impl SignInHandle {
             refused: 0,
             answer: None,
             answered_at: None,
+            late_first: None,
             return_hash: None,
             digits: None,
             response: None,
@@ -204,7 +209,7 @@ impl SignInHandle {
         match self.write_transaction(id, None, &transaction).await {
             Ok(true) => {
                 state.unanswered.add(id, expires_at);
-                Ok(NewTransaction { id, short_id, secret, expires_at })
+                Ok(NewTransaction { id, short_id, secret, expires_at, asks_first })
             }
             Ok(false) => Err(SignInError::unavailable("the random source returned an id or secret that is in use")),
             Err(error) => {
@@ -265,7 +270,7 @@ impl SignInHandle {
     /// # Errors
     /// There is no such transaction, or it is over.
     pub fn proof_request(&self, id: TransactionId, opening: Option<OpeningId>) -> Result<ProofRequest, SignInError> {
-        self.asked(self.transaction(id)?.value, opening)
+        self.asked(self.answerable(id)?.value, opening)
     }
 
     /// A transaction as pages show it, also after its end. It gives no right.
@@ -293,7 +298,7 @@ impl SignInHandle {
             proof: client.proof,
             environment: client.environment,
             scopes: value.request.scopes,
-            expires_at: value.ends_at,
+            expires_at: value.answers_until(),
             is_answered: value.answer.is_some(),
             redirect_uri: value.request.target.redirect_uri,
             initiator: value.initiator,
@@ -318,24 +323,30 @@ impl SignInHandle {
         source: Option<IpAddr>,
     ) -> Result<AnswerBinding, SignInError> {
         self.await_given(IssuedItem::Transaction(id), source).await?;
-        let ReadRecord { value, .. } = self.transaction(id)?;
+        let ReadRecord { value, .. } = self.answerable(id)?;
         let client = self.client_of(&value)?;
+        let is_late = value.is_late(self.state.clock.unix_seconds());
         check_mode(&client, mode)?;
         let nonces = nonces_of_answer(body, &client, &value);
         let statement = statement_of(body, &client, &value);
         let answer = read_answer(body, &client, statement, &value.signal, nonces[0])?;
-        check_unanswered(&value)?;
+        if !is_late {
+            check_unanswered(&value)?;
+        }
         let accepted = accepted_proof(statement, &answer, &client, &value)?;
         let BoundRequest { request, identifier, .. } = answer;
         let nonce = match self.check_proof(&value.request.client_id, request, &nonces, source).await {
             Ok(nonce) => nonce,
             Err(error) => {
-                if matches!(error, SignInError::Proof(_)) {
+                if matches!(error, SignInError::Proof(_)) && !is_late {
                     self.count_refused(id).await?;
                 }
                 return Err(error);
             }
         };
+        if is_late {
+            return Err(self.keep_late(id, accepted).await);
+        }
         let Some(accepted) = accepted else {
             self.settle(id, Answer::Failed(WalletFailure::UnboundProof), &AnswerBinding::Secret).await?;
             let detail = "the proof is bound to no session, and one that is bound to a new session was asked for; update \
@@ -444,6 +455,32 @@ impl SignInHandle {
         }
     }
 
+    /// Keeps the account of a proof that came late, if it is a first one, and says what the wallet is
+    /// told: the sign-in is over in any case.
+    async fn keep_late(&self, id: TransactionId, proof: Option<AcceptedProof>) -> SignInError {
+        let kept = async {
+            let Some(first @ AcceptedProof::First(_)) = proof else { return Ok(false) };
+            loop {
+                let ReadRecord { value, stored } = self.answerable(id)?;
+                if !value.is_late(self.state.clock.unix_seconds()) {
+                    return Ok(false);
+                }
+                let mut writes = Vec::new();
+                let subject = self.account_of(&*self.client_of(&value)?, &first, &mut writes).await?;
+                let late = Transaction { late_first: Some(subject), ..value };
+                writes.push(write(id.key(), Some(&stored), &late, late.kept_until()));
+                if self.state.write(writes).await? == Decision::Written {
+                    return Ok(true);
+                }
+            }
+        };
+        match kept.await {
+            Ok(true) => SignInError::no_transaction("its time is over, or it was cancelled; the account was kept"),
+            Ok(false) => SignInError::no_transaction("its time is over, or it was cancelled"),
+            Err(error) => error,
+        }
+    }
+
     /// Writes an answer with `others`, if nothing of it has changed since it was read. Returns
     /// whether it was written.
     async fn write_answer(
@@ -487,6 +524,15 @@ impl SignInHandle {
     pub(super) fn transaction(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
         let read = self.kept(id)?;
         match self.state.clock.unix_seconds() < read.value.ends_at {
+            true => Ok(read),
+            false => Err(SignInError::no_transaction("its time is over")),
+        }
+    }
+
+    /// A transaction that authenticators can still answer.
+    pub(super) fn answerable(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
+        let read = self.kept(id)?;
+        match self.state.clock.unix_seconds() < read.value.answers_until() {
             true => Ok(read),
             false => Err(SignInError::no_transaction("its time is over")),
         }
@@ -583,7 +629,8 @@ mod tests {
                     id: TransactionId([1; 16]),
                     short_id: ShortId([1; 10]),
                     secret: secret(),
-                    expires_at: UnixSeconds(1)
+                    expires_at: UnixSeconds(1),
+                    asks_first: false,
                 }
             ),
             format!("{:?}", AnswerBinding::ReturnUrl(secret())),

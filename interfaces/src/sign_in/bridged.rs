@@ -235,9 +235,9 @@ impl BridgedSignIn {
         self.connector.key.seal(request.as_bytes(), iv).map_err(|error| unsealed(&error, PAUSE))
     }
 
-    /// When the sign-in ends: the person may have asked for more time.
+    /// Until when the request can be answered: the person may have asked for more time.
     fn ends_at(&self) -> UnixSeconds {
-        self.sign_in.view(self.id).map_or(self.asked.expires_at, |view| view.progress.ends_at)
+        self.sign_in.view(self.id).map_or(self.asked.expires_at, |view| view.asked.expires_at)
     }
 
     /// Puts the request on the bridge until the sign-in ends.
@@ -332,13 +332,16 @@ impl BridgedSignIn {
         }
     }
 
-    /// Waits until the sign-in no longer waits for an answer.
+    /// Waits until the sign-in takes no answer, also none that comes late.
     async fn ended(&self) {
         let mut seen = Progress::NONE;
         loop {
             match self.sign_in.watch(self.id, seen, Instant::now() + WAIT).await {
                 Ok(progress) if progress.is_waiting() => seen = progress,
-                Ok(_) => return,
+                Ok(_) => match self.sign_in.takes_late_proof(self.id) {
+                    true => tokio::time::sleep(WAIT).await,
+                    false => return,
+                },
                 Err(error) => {
                     tracing::debug!(%error, "a sign-in cannot be followed");
                     tokio::time::sleep(PAUSE).await;

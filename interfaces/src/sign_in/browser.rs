@@ -11,6 +11,7 @@ use selfsame_actors::{
 };
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::accounts::POINTERS_KEPT;
+use selfsame_protocol::sign_in::late::FIRST_KEPT;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
 use selfsame_protocol::sign_in::transaction::{KEPT_AFTER_END, MOST_EXTENSIONS};
 use selfsame_protocol::time::RetryAfter;
@@ -257,7 +258,7 @@ pub fn opening_secrets<'r>(sign_in: &SignIn, request: &'r Request) -> Vec<&'r st
 
 /// Gives a browser the secret of its openings, for as long as a transaction can be kept.
 pub fn set_opening(sign_in: &SignIn, response: &mut Response, secret: &str) {
-    let seconds = transaction_seconds(sign_in);
+    let seconds = transaction_seconds(sign_in, KEPT_AFTER_END);
     set_cookie(sign_in, response, &host_name(sign_in, OPENING_COOKIE), secret, seconds);
 }
 
@@ -321,15 +322,15 @@ pub fn set_transaction(
     begun: &NewTransaction,
     known: &[(TransactionId, String)],
 ) {
-    let seconds = transaction_seconds(sign_in);
+    let after_end = if begun.asks_first { FIRST_KEPT } else { KEPT_AFTER_END };
+    let seconds = transaction_seconds(sign_in, after_end);
     set_cookie(sign_in, response, &transaction_name(sign_in, begun.id), &begun.secret, seconds);
     remove_surplus(sign_in, response, known, MOST_TRANSACTIONS - 1);
 }
 
-/// The longest time that a transaction can be kept, in seconds.
-fn transaction_seconds(sign_in: &SignIn) -> u64 {
-    let lifetime = sign_in.handle.transaction_lifetime().as_secs();
-    lifetime * (1 + u64::from(MOST_EXTENSIONS)) + KEPT_AFTER_END
+/// The longest time that a transaction can be kept, in seconds, which lasts so long after its end.
+fn transaction_seconds(sign_in: &SignIn, after_end: u64) -> u64 {
+    sign_in.handle.transaction_lifetime().as_secs() * (1 + u64::from(MOST_EXTENSIONS)) + after_end
 }
 
 /// Removes the oldest cookies of transactions beyond `most`. Forms that other sites post bring

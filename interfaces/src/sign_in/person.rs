@@ -11,7 +11,7 @@ use selfsame_actors::{
     BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NextPerson, ProofRequest,
     SignInError, TransactionId, TransactionState, TransactionView,
 };
-use selfsame_protocol::sign_in::proof_request::AskedSession;
+use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::DigitCheck;
 use serde_json::Value;
@@ -239,7 +239,10 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                 let seen = BrowserSignIn::look_up(sign_in, request, id).await?;
                 let at = |form: &str| frame.path(&format!("/authorize/{id}/{form}"));
                 let another_person = seen.may_be_another_person().then(|| at("another-person"));
-                let again = page::Again { new_code: &at("new-code"), another_person };
+                let is_lost = failure == WalletFailure::NullifierReplayed
+                    && sign_in.handle.may_have_lost_first(id, &transactions(sign_in, request))?;
+                let has_accounts = seen.view.asked.proof == SignInProof::Account;
+                let again = page::Again { new_code: &at("new-code"), another_person, has_accounts, is_lost };
                 return Ok(page::no_proof(&frame, failure, &onward(&format!("{ONWARD}=1")), &again));
             }
             Some(BeforeCompletion::AskToRemember { application }) if remember.is_none() => {
@@ -456,7 +459,8 @@ async fn begin_anew(sign_in: &SignIn, request: &Request, next: NextPerson) -> Re
     let begun = async {
         let (id, secret) = form(sign_in, request).await?;
         let (source, user_agent) = (Some(request.source()), user_agent(request));
-        Ok(sign_in.handle.begin_anew(id, &secret, next, source, user_agent.as_deref()).await?)
+        let transactions = transactions(sign_in, request);
+        Ok(sign_in.handle.begin_anew(id, &secret, next, &transactions, source, user_agent.as_deref()).await?)
     };
     let begun = match begun.await {
         Ok(begun) => begun,

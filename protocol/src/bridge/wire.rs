@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use strum::IntoEnumIterator;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -254,7 +255,7 @@ fn random_uuid(bytes: [u8; 16]) -> String {
 // Why a wallet does not answer a request with a proof, in the words of the public client kits.
 
 /// The error codes of the public client kits, as far as this project's wallet uses them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumIter)]
 pub enum RejectionCode {
     /// The person does not want to answer.
     UserRejected,
@@ -320,6 +321,11 @@ impl RejectionCode {
             (Self::NullifierReplayed, _) => "nullifier_replayed",
         }
     }
+}
+
+/// Whether a text is an error code of a public client kit.
+pub fn is_of_client_kits(code: &str) -> bool {
+    RejectionCode::iter().any(|known| [CodeSet::Early, CodeSet::Present].map(|codes| known.name(codes)).contains(&code))
 }
 
 /// Whether an error code says that the person does not want to answer, in the words of any client

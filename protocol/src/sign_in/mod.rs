@@ -10,6 +10,7 @@
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed, and why a wallet gives no proof |
 //! | [`transaction`] | an authorization request under way: where it stands, more time, digits, the response that can be repeated |
 //! | [`openings`] | in which browsers the short page is open, what is asked for there, and the challenges |
+//! | [`late`] | a first proof that comes when the sign-in is over |
 //! | [`sealed`] | what only the holder of a secret can read: sessions, remembered accounts, responses |
 //! | [`records`] | the other stored records of the provider |
 //! | [`claims`] | the claims of ID tokens and of user-info |
@@ -19,6 +20,7 @@ pub mod accounts;
 pub mod authorize;
 pub mod claims;
 pub mod discovery;
+pub mod late;
 pub mod logout;
 pub mod openings;
 pub mod proof_request;

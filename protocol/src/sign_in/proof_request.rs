@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::response::{ErrorKind, SignInRejection};
-use crate::bridge::wire::is_of_person;
+use crate::bridge::wire::{is_of_client_kits, is_of_person};
 use crate::json::to_printable;
 use crate::net::network_text;
 use crate::time::UnixSeconds;
@@ -251,9 +251,6 @@ pub enum NoProof {
     },
 }
 
-/// The longest code of a wallet, in bytes.
-const LONGEST_CODE: usize = 64;
-
 impl NoProof {
     /// What an error code of a wallet says, in the words of any client kit, or of an authorization
     /// response (RFC 6749, section 4.1.2.1).
@@ -268,22 +265,19 @@ impl NoProof {
     /// when the answer has neither.
     ///
     /// # Errors
-    /// The code is not a text of 1 to 64 visible ASCII characters.
+    /// It is not a code that is known.
     pub fn read(answer: &Map<String, Value>) -> Result<Option<Self>, SignInRejection> {
-        let Some((name, code)) = ["error_code", "error"]
-            .into_iter()
-            .find_map(|name| Some((name, answer.get(name).filter(|code| !code.is_null())?)))
-        else {
-            return Ok(None);
+        let named = |name: &'static str| Some((name, answer.get(name).filter(|code| !code.is_null())?));
+        let Some((name, code)) = ["error_code", "error"].into_iter().find_map(named) else { return Ok(None) };
+        let is_known = |code: &&str| {
+            *code == "access_denied" || is_of_client_kits(code) || WalletFailure::of_code(code) != WalletFailure::Broken
         };
-        let is_code =
-            |code: &&str| (1..=LONGEST_CODE).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_graphic());
-        match code.as_str().filter(is_code) {
+        match code.as_str().filter(is_known) {
             Some(code) => Ok(Some(Self::of_code(code))),
             None => {
                 let detail = format!(
-                    "{name} must be a code of 1 to {LONGEST_CODE} visible ASCII characters, such as access_denied when \
-                     the person refuses, or nullifier_replayed"
+                    "{name} must be access_denied when the person refuses, or a code of the client kits, such as \
+                     nullifier_replayed, credential_unavailable or generic_error"
                 );
                 Err(SignInRejection::of(name, ErrorKind::InvalidRequest, detail))
             }

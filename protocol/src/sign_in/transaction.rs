@@ -50,6 +50,9 @@ pub struct Transaction {
     /// The account that the person is asked to prove, where a pointer of the browser in which it
     /// began led to one; `None` where any person may answer.
     pub account: Option<AskedAccount>,
+    /// Whether it asks any person for a first proof, which authenticators give once and then not
+    /// again for a year.
+    pub asks_first: bool,
     /// The accounts that are asked for in other browsers which opened the short page.
     pub elsewhere: Vec<AskedElsewhere>,
     /// What began the sign-in.
@@ -71,6 +74,8 @@ pub struct Transaction {
     /// The opening whose request was answered; `None` when it was not that of an opening
     /// elsewhere, or it is not known.
     pub answered_at: Option<OpeningId>,
+    /// The subject of the account of a first proof that came late ([`Transaction::is_late`]).
+    pub late_first: Option<B256>,
     /// SHA-256 of the secret in the return URL, when the answer came from the browser's own device.
     /// The response is then given out only to a caller with both secrets.
     pub return_hash: Option<B256>,
@@ -81,7 +86,7 @@ pub struct Transaction {
     pub response: Option<SealedResponse>,
 }
 
-encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, elsewhere, initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, return_hash, digits, response } version 4 of "transaction");
+encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, elsewhere, initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, late_first, return_hash, digits, response } version 4 of "transaction");
 
 /// The longest record of a transaction, in bytes, for an application whose redirect URI, name and
 /// host have at most 512 bytes together: `state` and `nonce` are as long as they may be, an
@@ -273,11 +278,6 @@ impl Progress {
 }
 
 impl Transaction {
-    /// When the record expires.
-    pub fn kept_until(&self) -> UnixSeconds {
-        self.ends_at.plus(KEPT_AFTER_END)
-    }
-
     /// Whether it waits for an answer at `now`.
     pub fn is_waiting(&self, now: UnixSeconds) -> bool {
         self.answer.is_none() && self.response.is_none() && now < self.ends_at
@@ -341,7 +341,9 @@ impl Transaction {
     /// another one.
     pub fn ended(&self, now: UnixSeconds) -> Self {
         let (ends_at, extensions) = (self.ends_at.min(now), MOST_EXTENSIONS);
-        Self { answer: None, digits: None, return_hash: None, ends_at, extensions, ..self.clone() }
+        // Its account is there, and its authenticator has spent the proof.
+        let late_first = self.untold_account();
+        Self { answer: None, digits: None, return_hash: None, ends_at, extensions, late_first, ..self.clone() }
     }
 
     /// The transaction after a proof was not accepted; `None` when it does not wait for one, or has
@@ -439,6 +441,7 @@ pub(super) mod tests {
             challenge_seed: B256::repeat_byte(3),
             challenges: Vec::new(),
             account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session() }),
+            asks_first: false,
             elsewhere: Vec::new(),
             initiator,
             ends_at: UnixSeconds(1_800_000_300),
@@ -448,6 +451,7 @@ pub(super) mod tests {
             refused: 0,
             answer: None,
             answered_at: None,
+            late_first: None,
             return_hash: Some(B256::repeat_byte(4)),
             digits: None,
             response: None,
@@ -493,7 +497,7 @@ pub(super) mod tests {
     const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
     /// A response with one field that was given out.
-    fn response(name: &'static str) -> SealedResponse {
+    pub fn response(name: &'static str) -> SealedResponse {
         let given = GivenResponse { fields: vec![(name, "value".to_owned())], new_session: None, pointers: None };
         SealedResponse::seal(&given, NOW, "secret", [0; 12]).expect("sealed")
     }

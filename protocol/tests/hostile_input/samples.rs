@@ -212,16 +212,16 @@ mapped! {
     ShortId = any::<[u8; 10]>().prop_map(Self),
     OpeningId = (any_text(), ShortId::any()).prop_map(|(secret, id)| Self::of(&secret, id)),
     Transaction = ((ShortId::any(), KeptRequest::any(), [(); 3].map(|()| B256::any()), Initiator::any(), Option::<AskedAccount>::any()),
-        any::<[u8; 2]>(), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
-        (Vec::<Option<OpeningId>>::any(), Vec::<AskedElsewhere>::any(), Option::<OpeningId>::any()),
+        (any::<[u8; 2]>(), bool::any()), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
+        (Vec::<Option<OpeningId>>::any(), Vec::<AskedElsewhere>::any(), Option::<OpeningId>::any(), Option::<B256>::any()),
         (Option::<Answer>::any(), Option::<B256>::any(), Option::<DigitCheck>::any(), Option::<SealedResponse>::any()))
-        .prop_map(|(first, [extensions, refused], (ends_at, opened_at, opened), openings, last)| {
-            let (challenges, elsewhere, answered_at) = openings;
+        .prop_map(|(first, ([extensions, refused], asks_first), (ends_at, opened_at, opened), openings, last)| {
+            let (challenges, elsewhere, answered_at, late_first) = openings;
             let (short_id, request, [secret_hash, signal, challenge_seed], initiator, account) = first;
             let (answer, return_hash, digits, response) = last;
             Self {
-                short_id, request, secret_hash, signal, challenge_seed, challenges, account, elsewhere, initiator, ends_at,
-                extensions, opened_at, opened, refused, answer, answered_at, return_hash, digits, response,
+                short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, elsewhere, initiator, ends_at,
+                extensions, opened_at, opened, refused, answer, answered_at, late_first, return_hash, digits, response,
             }
         }),
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),

@@ -232,6 +232,18 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
+browserTest("the short page elsewhere says what is next when the person comes back", {}, async (page) => {
+  await begin(page);
+  const short = await shortLink(page);
+  const phone = await browser.newContext();
+  const there = await phone.newPage();
+  await there.goto(short);
+  daemon.answerElsewhere(short);
+  await there.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  await there.getByText("Your authenticator has answered.").waitFor();
+  await phone.close();
+});
+
 browserTest("a page that is loaded again stays in its sign-in", {}, async (page) => {
   await begin(page);
   const url = await requestUrl(page);

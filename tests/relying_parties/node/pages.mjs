@@ -162,6 +162,18 @@ const typeWrongly = (daemon) => async (page, { path, short }) => {
   }
 };
 
+// The short page of a sign-in in the browser of a phone, from which it is answered.
+async function answerFromPhone(browser, daemon, more) {
+  const { short } = await prepare(browser, daemon, more);
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(short);
+  daemon.answerElsewhere(await page.locator("#address").textContent());
+  const cookies = await context.cookies();
+  await context.close();
+  return { short, cookies };
+}
+
 const asWallet = { headers: { accept: "application/json" } };
 
 // A sign-in in each of its states, and the cookies of a browser that is signed in. `plain` is a
@@ -189,6 +201,7 @@ export async function everySignIn(browser, { plain, named }) {
       named.answer(request);
       await own(page).waitFor();
     }),
+    "account-on-phone": await answerFromPhone(browser, named, withAccount),
     signedIn: signedIn.cookies.filter(({ name }) => name.endsWith("selfsame_session")),
     waiting: await prepare(browser, plain, {}),
     opened: await prepare(browser, plain, {}, opened),
@@ -268,6 +281,12 @@ export function everyPage({ plain, named, limited, signIns }) {
     "short-address-here": short("waiting", true),
     "short-denied": short("denying"),
     "short-digits": short("digits"),
+    "short-remember": short("account-on-phone", true),
+    "short-remembers": async (page) => {
+      await short("account-on-phone", true)(page);
+      await page.getByRole("button", { name: "Remember my account here" }).click();
+      await page.getByText("This browser remembers your account.").waitFor();
+    },
     "short-over": short("over"),
     "short-done-here": short("done", true),
     elsewhere: elsewhere("waiting", plain),

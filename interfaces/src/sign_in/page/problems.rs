@@ -65,6 +65,10 @@ pub struct Again<'a> {
     pub new_code: &'a str,
     /// To the same sign-in without the account that the browser remembers, if it asked for one.
     pub another_person: Option<String>,
+    /// Whether the application has accounts, which browsers remember.
+    pub has_accounts: bool,
+    /// Whether an earlier proof for this browser may have been lost on the way.
+    pub is_lost: bool,
 }
 
 /// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
@@ -72,6 +76,7 @@ pub struct Again<'a> {
 pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: &Again<'_>) -> Response {
     let words = frame.words;
     let (reason, advice) = match failure {
+        WalletFailure::NullifierReplayed if again.has_accounts => ("no-proof-replayed", "no-proof-account-advice"),
         WalletFailure::NullifierReplayed => ("no-proof-replayed", "no-proof-replayed-advice"),
         WalletFailure::NoCurrentProof | WalletFailure::NoLegacyProof => ("no-proof-kind", "no-proof-kind-advice"),
         WalletFailure::CredentialUnavailable => ("no-proof-credential", "no-proof-credential-advice"),
@@ -83,6 +88,7 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: 
         main {
             h1 { (title) }
             p { (words.say(reason)) }
+            @if again.is_lost { p { (words.say("no-proof-lost")) } }
             p { (words.say(advice)) }
             form method="post" action=(again.new_code) { button type="submit" { (words.say("new-code")) } }
             @if let Some(action) = &again.another_person {

@@ -1,0 +1,118 @@
+//! A first proof that comes late. An authenticator spends its proof of uniqueness when it *makes* it,
+//! and gives no other one for a year. So a transaction that asks for one takes it also when the page
+//! says that the sign-in is over: it then signs nobody in, but it makes the account, and the browser
+//! that began can ask for a proof in its session next time.
+
+use super::transaction::{Answer, KEPT_AFTER_END, Transaction};
+use crate::B256;
+use crate::time::UnixSeconds;
+
+/// How long a first proof is taken after an authenticator first got the request, in seconds.
+pub const FIRST_TAKEN: u64 = 900;
+
+/// How long a transaction whose first proof an authenticator may have made is kept, in seconds
+/// after that authenticator first got the request: a day.
+pub const FIRST_KEPT: u64 = 24 * 3600;
+
+impl Transaction {
+    /// Until when authenticators get the request and answer it, exclusive.
+    pub fn answers_until(&self) -> UnixSeconds {
+        match self.opened_at.filter(|_| self.asks_first) {
+            Some(opened_at) => self.ends_at.max(opened_at.plus(FIRST_TAKEN)),
+            None => self.ends_at,
+        }
+    }
+
+    /// Whether at `now` a first proof makes the account and signs nobody in: the sign-in is over, was
+    /// cancelled, or was answered without a proof.
+    pub fn is_late(&self, now: UnixSeconds) -> bool {
+        let has_proof = matches!(self.answer, Some(Answer::Proved(_))) || self.late_first.is_some();
+        self.asks_first && now < self.answers_until() && !has_proof && !self.is_waiting(now)
+    }
+
+    /// The account that was made or found by a first proof, and that the browser which began has not
+    /// been told of: the proof came late, or the response was never fetched.
+    pub fn untold_account(&self) -> Option<B256> {
+        match self.answer {
+            Some(Answer::Proved(person)) if self.asks_first && self.response.is_none() => Some(person.subject),
+            _ => self.late_first,
+        }
+    }
+
+    /// Whether a first proof may have been made for it that never arrived.
+    pub fn may_have_lost_first(&self) -> bool {
+        let has_proof = matches!(self.answer, Some(Answer::Proved(_))) || self.late_first.is_some();
+        self.asks_first && self.opened_at.is_some() && !has_proof
+    }
+
+    /// When the record expires.
+    pub fn kept_until(&self) -> UnixSeconds {
+        let kept = self.ends_at.plus(KEPT_AFTER_END);
+        match self.opened_at.filter(|_| self.asks_first) {
+            Some(opened_at) => kept.max(opened_at.plus(FIRST_KEPT)),
+            None => kept,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::claims::{Person, VerificationLevel};
+    use super::super::proof_request::WalletFailure;
+    use super::super::transaction::tests::{response, transaction};
+    use super::*;
+
+    const BEGAN: UnixSeconds = UnixSeconds(1_800_000_000);
+    const OPENED: UnixSeconds = UnixSeconds(BEGAN.0 + 60);
+    const END: UnixSeconds = UnixSeconds(BEGAN.0 + 300);
+
+    #[test]
+    fn what_a_first_proof_does_when() {
+        let asking = Transaction { asks_first: true, account: None, return_hash: None, ..transaction() };
+        let opened = Transaction { opened_at: Some(OPENED), ..asking.clone() };
+        let person = Person { subject: B256::repeat_byte(7), level: VerificationLevel::Orb, auth_time: OPENED };
+        let with = |answer| Transaction { answer: Some(answer), ..opened.clone() };
+        let proved = with(Answer::Proved(person));
+        let failed = with(Answer::Failed(WalletFailure::NullifierReplayed));
+        let completed = Transaction { response: Some(response("code")), ..proved.clone() };
+        let cancelled = Transaction { response: Some(response("error")), ..with(Answer::Refused) };
+        let late = Transaction { late_first: Some(B256::repeat_byte(8)), ..opened.clone() };
+        let other = Transaction { asks_first: false, ..opened.clone() };
+        let (last, after) = (UnixSeconds(OPENED.0 + FIRST_TAKEN - 1), UnixSeconds(OPENED.0 + FIRST_TAKEN));
+        let before_end = UnixSeconds(END.0 - 1);
+        // At the last second of the sign-in, at its end, at the last second for a first proof, and
+        // after it; the account that the browser was not told of; whether a proof may be lost.
+        let (one, two) = (Some(B256::repeat_byte(7)), Some(B256::repeat_byte(8)));
+        #[rustfmt::skip]
+        let table = [
+            ("nobody opened it", asking, [false, false, false, false], None, false),
+            ("it was opened", opened, [false, true, true, false], None, true),
+            ("it asks for no first proof", other, [false, false, false, false], None, false),
+            ("it is proved", proved, [false, false, false, false], one, false),
+            ("it is completed", completed, [false, false, false, false], None, false),
+            ("the wallet failed", failed, [true, true, true, false], None, true),
+            ("it was cancelled", cancelled, [true, true, true, false], None, true),
+            ("the proof came late", late, [false, false, false, false], two, false),
+        ];
+        for (what, transaction, is_late, untold, may_be_lost) in table {
+            assert_eq!([before_end, END, last, after].map(|now| transaction.is_late(now)), is_late, "{what}");
+            assert_eq!(
+                (transaction.untold_account(), transaction.may_have_lost_first()),
+                (untold, may_be_lost),
+                "{what}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_transaction_that_asked_for_a_first_proof_is_kept_for_a_day() {
+        let asking = Transaction { asks_first: true, ..transaction() };
+        assert_eq!((asking.answers_until(), asking.kept_until()), (END, END.plus(KEPT_AFTER_END)));
+        let opened = Transaction { opened_at: Some(OPENED), ..asking };
+        assert_eq!(opened.answers_until(), OPENED.plus(FIRST_TAKEN));
+        assert_eq!(opened.kept_until(), OPENED.plus(FIRST_KEPT));
+        let long = Transaction { ends_at: BEGAN.plus(48 * 3600), ..opened };
+        assert_eq!(long.answers_until(), long.ends_at);
+        assert_eq!(long.kept_until(), long.ends_at.plus(KEPT_AFTER_END));
+    }
+}
