@@ -315,8 +315,8 @@ async fn a_wallet_that_knows_only_the_bridge_returns_to_its_account() {
     client.client.stop().await;
 }
 
-/// The short page in the browser of a phone: each opening has an entry of its own, which asks for the
-/// account that this browser remembers.
+/// The short page in the browser of a phone: each opening has an entry of its own, which asks for
+/// the account that this browser remembers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_phone_returns_over_the_bridge_to_the_account_that_it_remembers() {
     let client = BridgedClient::start(SignInProof::Account).await;

@@ -1,6 +1,7 @@
 //! A first proof that is spent and does not sign in: it comes when the sign-in is over, or its
-//! response is never fetched. It makes the account all the same, and the browser that began asks for
-//! a proof in its session next time, because no authenticator gives the first one again for a year.
+//! response is never fetched. It makes the account all the same, and the browser that began asks
+//! for a proof in its session next time, because no authenticator gives the first one again for a
+//! year.
 
 use std::time::Duration;
 

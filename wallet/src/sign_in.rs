@@ -440,8 +440,8 @@ impl SignInSession {
         self.post_refusal(&request.answer_url).await
     }
 
-    /// Says to a verified request that the wallet gives no proof, by a code of the client kits, such
-    /// as `nullifier_replayed`.
+    /// Says to a verified request that the wallet gives no proof, by a code of the client kits,
+    /// such as `nullifier_replayed`.
     ///
     /// # Errors
     /// A [`ClientError`].

@@ -288,8 +288,8 @@ impl SignInHandle {
         }
     }
 
-    /// The account of one of these transactions of a browser, each with its secret, that the browser
-    /// has not been told of ([`Transaction::untold_account`]); the newest one first.
+    /// The account of one of these transactions of a browser, each with its secret, that the
+    /// browser has not been told of ([`Transaction::untold_account`]); the newest one first.
     pub(super) async fn untold_account(
         &self,
         client: &SignInClient,

@@ -51,9 +51,9 @@ impl fmt::Debug for Elsewhere {
 // What is asked for.
 
 impl SignInHandle {
-    /// Opens a transaction in a browser elsewhere: the one whose cookie has the secret `browser`, or
-    /// a new one. Where one of its `pointers` leads to another account than the one that is asked
-    /// for where the sign-in began, that account is asked for.
+    /// Opens a transaction in a browser elsewhere: the one whose cookie has the secret `browser`,
+    /// or a new one. Where one of its `pointers` leads to another account than the one that is
+    /// asked for where the sign-in began, that account is asked for.
     ///
     /// # Errors
     /// There is no such transaction, or it is over; or the store cannot be read or written.
@@ -96,9 +96,10 @@ impl SignInHandle {
 // Challenges, and the request in the form of the service itself.
 
 impl SignInHandle {
-    /// A challenge for an authenticator that fetches a transaction's request, in an opening elsewhere
-    /// or where the sign-in began, in another form than that of [`SignInHandle::open_request`]. A
-    /// legacy proof has no challenges: it gets the same one each time.
+    /// A challenge for an authenticator that fetches a transaction's request, in an opening
+    /// elsewhere or where the sign-in began, in another form than that of
+    /// [`SignInHandle::open_request`]. A legacy proof has no challenges: it gets the same one each
+    /// time.
     ///
     /// # Errors
     /// The transaction was answered, or does not exist.
@@ -138,12 +139,12 @@ impl SignInHandle {
         self.kept(id).is_ok_and(|read| read.value.is_late(self.state.clock.unix_seconds()))
     }
 
-    /// Opens a transaction's proof request for an authenticator, in an opening elsewhere or where the
-    /// sign-in began, and returns it in its plain and its signed form. The first call records
-    /// `request` with the time; later calls return the same request, unless another account is asked
-    /// for. Where a current proof is asked for, each call takes a challenge of the transaction, and
-    /// the request has its nonce; from the last challenge on, and for a legacy proof, it is signed
-    /// again only when the operator has revoked its key.
+    /// Opens a transaction's proof request for an authenticator, in an opening elsewhere or where
+    /// the sign-in began, and returns it in its plain and its signed form. The first call records
+    /// `request` with the time; later calls return the same request, unless another account is
+    /// asked for. Where a current proof is asked for, each call takes a challenge of the
+    /// transaction, and the request has its nonce; from the last challenge on, and for a legacy
+    /// proof, it is signed again only when the operator has revoked its key.
     pub async fn open_request(
         &self,
         id: TransactionId,

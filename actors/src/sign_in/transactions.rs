@@ -455,8 +455,8 @@ impl SignInHandle {
         }
     }
 
-    /// Keeps the account of a proof that came late, if it is a first one, and says what the wallet is
-    /// told: the sign-in is over in any case.
+    /// Keeps the account of a proof that came late, if it is a first one, and says what the wallet
+    /// is told: the sign-in is over in any case.
     async fn keep_late(&self, id: TransactionId, proof: Option<AcceptedProof>) -> SignInError {
         let kept = async {
             let Some(first @ AcceptedProof::First(_)) = proof else { return Ok(false) };

@@ -121,10 +121,10 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
 
 /// Answer the proof request
 ///
-/// A verification request with exactly one proof, or the code that says why there is none. An authenticator on the
-/// browser's own device gets the address that it has to open there, and one that was opened from
-/// the short page on another device the digits that it has to show. Scripts of every origin may
-/// answer.
+/// A verification request with exactly one proof, or the code that says why there is none. An
+/// authenticator on the browser's own device gets the address that it has to open there, and one
+/// that was opened from the short page on another device the digits that it has to show. Scripts of
+/// every origin may answer.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/proof", tag = "sign-in", operation_id = "answer_proof_request",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),

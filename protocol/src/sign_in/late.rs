@@ -1,7 +1,7 @@
-//! A first proof that comes late. An authenticator spends its proof of uniqueness when it *makes* it,
-//! and gives no other one for a year. So a transaction that asks for one takes it also when the page
-//! says that the sign-in is over: it then signs nobody in, but it makes the account, and the browser
-//! that began can ask for a proof in its session next time.
+//! A first proof that comes late. An authenticator spends its proof of uniqueness when it *makes*
+//! it, and gives no other one for a year. So a transaction that asks for one takes it also when the
+//! page says that the sign-in is over: it then signs nobody in, but it makes the account, and the
+//! browser that began can ask for a proof in its session next time.
 
 use super::transaction::{Answer, KEPT_AFTER_END, Transaction};
 use crate::B256;
@@ -23,15 +23,15 @@ impl Transaction {
         }
     }
 
-    /// Whether at `now` a first proof makes the account and signs nobody in: the sign-in is over, was
-    /// cancelled, or was answered without a proof.
+    /// Whether at `now` a first proof makes the account and signs nobody in: the sign-in is over,
+    /// was cancelled, or was answered without a proof.
     pub fn is_late(&self, now: UnixSeconds) -> bool {
         let has_proof = matches!(self.answer, Some(Answer::Proved(_))) || self.late_first.is_some();
         self.asks_first && now < self.answers_until() && !has_proof && !self.is_waiting(now)
     }
 
-    /// The account that was made or found by a first proof, and that the browser which began has not
-    /// been told of: the proof came late, or the response was never fetched.
+    /// The account that was made or found by a first proof, and that the browser which began has
+    /// not been told of: the proof came late, or the response was never fetched.
     pub fn untold_account(&self) -> Option<B256> {
         match self.answer {
             Some(Answer::Proved(person)) if self.asks_first && self.response.is_none() => Some(person.subject),

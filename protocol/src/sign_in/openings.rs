@@ -138,8 +138,8 @@ impl Transaction {
         (0..self.given().clamp(1, MOST_CHALLENGES)).rev().map(|number| self.challenge(number))
     }
 
-    /// The transaction after it gave out a challenge at `now`, for an opening elsewhere or where the
-    /// sign-in began. A challenge that several got is of none of them.
+    /// The transaction after it gave out a challenge at `now`, for an opening elsewhere or where
+    /// the sign-in began. A challenge that several got is of none of them.
     pub fn with_given(self, challenge: Challenge, opening: Option<OpeningId>, now: UnixSeconds) -> Self {
         let mut challenges = self.challenges;
         match challenges.get_mut(usize::from(challenge.number)) {
