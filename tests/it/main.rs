@@ -74,6 +74,7 @@ mod sign_in_pages;
 mod sign_in_security;
 mod sign_in_sessions;
 mod sign_in_stays;
+mod sign_in_subjects;
 mod sign_out;
 mod signed_heads;
 mod signed_requests;

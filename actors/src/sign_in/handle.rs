@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::rate_limit::RateLimit;
+use selfsame_protocol::sign_in::accounts::SubjectKind;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::records::{SigningKey, UnknownKey};
@@ -122,6 +123,11 @@ pub struct SignInClient {
     pub environment: Environment,
     /// What its sign-in asks for. Each way gives other subjects.
     pub proof: SignInProof,
+    /// What the subjects of new accounts are; [`SubjectKind::Nullifier`] for a client without
+    /// accounts, whose subjects are nullifiers. The client's first account writes it into the
+    /// store, which says it from then on: a service does not start with clients that contradict
+    /// the store, and [`SignInHandle::check_subjects`] finds them before they are replaced.
+    pub subject: SubjectKind,
     /// Whether a person may answer with an authenticator on another device than the browser.
     pub allows_cross_device: bool,
 }

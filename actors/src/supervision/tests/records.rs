@@ -7,6 +7,7 @@ use selfsame_protocol::B256;
 use selfsame_protocol::groth16::PreparedKey;
 use selfsame_protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
+use selfsame_protocol::sign_in::accounts::SubjectKind;
 use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, SignInProof};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
@@ -130,6 +131,7 @@ fn configure(settings: &mut Settings) {
         secrets: Vec::new(),
         environment: HERE.0,
         proof: SignInProof::Legacy,
+        subject: SubjectKind::Nullifier,
         allows_cross_device: true,
     }];
 }
