@@ -1,13 +1,16 @@
 //! What the subject of a person is: the kinds, and the store that decides from the first account
 //! on.
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use selfsame::config::{Config, SignInProof, SubjectKind};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, development_config};
+use crate::harness::{DaemonProcess, TestDaemon, development_config, refused_start, run, until};
 use crate::sign_in_accounts::{Asks, Browser, ask_for_accounts, asks};
-use crate::sign_in_client::{APP, SignInTestClient, current_proof, unverified_claims};
+use crate::sign_in_client::{APP, OTHER_APP, SignInTestClient, current_proof, unverified_claims};
 
 /// What sign-ins ask for, and what the subjects of new accounts are.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +71,7 @@ async fn an_account_can_have_the_subject_of_the_proofs_of_before() {
     // A new person has a subject of the same form.
     let bob = Browser::default().sign_in(&client, "bob", "yes").await;
     assert_eq!((bob.len(), &bob[..2]), (66, "0x"));
-    let number = |text: &str| text.trim_start_matches("0x").trim_start_matches('0').to_owned();
-    assert_eq!(number(&bob), number(nullifier(&client, "bob").await.as_str().expect("text")));
+    assert_eq!(number(&json!(bob)), number(&nullifier(&client, "bob").await));
     client.stop().await;
 }
 
@@ -110,4 +112,116 @@ async fn the_first_person_decides_which_subjects_an_application_has() {
             folder = stopped(client).await;
         }
     }
+}
+
+/// Runs a command against the daemon of this process.
+async fn command(client: &SignInTestClient, arguments: &[&str]) -> (bool, String) {
+    let (operator, data) = (client.daemon.operator(""), client.folder.path().to_str().expect("text").to_owned());
+    let given = arguments.iter().map(|argument| (*argument).to_owned());
+    let arguments: Vec<String> = given.chain(["--operator".to_owned(), operator, "--data".to_owned(), data]).collect();
+    let running = tokio::task::spawn_blocking(move || {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        run(&arguments)
+    });
+    running.await.expect("no panic")
+}
+
+#[tokio::test]
+async fn the_operator_changes_the_kind_and_existing_accounts_keep_their_subjects() {
+    let client = SignInTestClient::start_with_keys(|config| DERIVED.set(config)).await;
+    let mut browser = Browser::default();
+    let alice = browser.sign_in(&client, "alice", "yes").await;
+    let bobs = nullifier(&client, "bob").await;
+    let folder = stopped(client).await;
+
+    // The applications of `--dev` ask for legacy proofs.
+    let refused = DaemonProcess::try_start(folder.path(), &[], &[], Stdio::null()).map(|_| ()).expect_err("refused");
+    assert_eq!(refused.code(), Some(78));
+    assert!(refused_start(folder.path(), &[]).await.contains("set proof = \"account\", or give new people the other"));
+
+    let data = folder.path().to_str().expect("text").to_owned();
+    let change = |app: &str, kind: &str| run(&["account", "subjects", app, "--to", kind, "--stopped", "--data", &data]);
+    let (is_done, text) = change(OTHER_APP, "nullifier");
+    assert!(!is_done && text.contains(&format!("nobody has signed in to {OTHER_APP} in staging yet")), "{text}");
+    let (is_done, text) = change(APP, "derived");
+    assert!(is_done && text.contains("already"), "{text}");
+    let (is_done, text) = change(APP, "nullifier");
+    let said = ["existing ones keep theirs", "set subject = \"nullifier\" of the application"];
+    assert!(is_done && said.iter().all(|words| text.contains(words)), "{text}");
+
+    TestDaemon::start_error(folder.path(), |config| DERIVED.set(config)).await;
+    let client = SignInTestClient::start_in(folder, |config| NULLIFIER.set(config)).await;
+    assert_eq!(browser.sign_in(&client, "alice", "yes").await, alice);
+    assert_eq!(Browser::default().sign_in(&client, "alice", "yes").await, alice, "found by the nullifier");
+    let bob = Browser::default().sign_in(&client, "bob", "yes").await;
+    assert_eq!(number(&json!(bob)), number(&bobs));
+
+    // A running daemon follows the store at once, and takes the new setting at a reload.
+    let carols = nullifier(&client, "carol").await;
+    let (is_done, text) = command(&client, &["account", "subjects", APP, "--to", "derived"]).await;
+    assert!(is_done, "{text}");
+    let carol = Browser::default().sign_in(&client, "carol", "yes").await;
+    assert_ne!(number(&json!(carol)), number(&carols));
+    let config = |way: Way| development_config(client.folder.path(), |config| way.set(config));
+    assert!(client.daemon.reloading.check(&config(NULLIFIER)).is_err());
+    client.daemon.reloading.check(&config(DERIVED)).expect("the same as the store");
+    assert_eq!(browser.sign_in(&client, "alice", "yes").await, alice);
+    expect_audited(&client, "subjects_changed").await;
+    client.stop().await;
+}
+
+/// A nullifier without leading zeros.
+fn number(nullifier: &Value) -> &str {
+    nullifier.as_str().expect("text").trim_start_matches("0x").trim_start_matches('0')
+}
+
+async fn expect_audited(client: &SignInTestClient, event: &str) {
+    let sample = format!("selfsame_audit_events_total{{event=\"{event}\",outcome=\"success\"}} 1");
+    until("the event", async || {
+        let metrics = client.get(&client.daemon.operator("/metrics"), "*/*").await.text().await.expect("text");
+        if metrics.contains(&sample) { Ok(()) } else { Err(metrics) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_operator_sees_what_is_known_of_an_account() {
+    let client = SignInTestClient::start_with_keys(|config| DERIVED.set(config)).await;
+    let mut browser = Browser::default();
+    let alice = browser.sign_in(&client, "alice", "yes").await;
+    let hidden = nullifier(&client, "alice").await;
+    client.daemon.clock.advance(Duration::from_secs(40 * 24 * 3600 + 5000));
+    assert_eq!(browser.sign_in(&client, "alice", "yes").await, alice);
+    let (is_done, text) = command(&client, &["account", "show", APP, &alice, "--json"]).await;
+    assert!(is_done && !text.contains(number(&hidden)), "{text}");
+    let shown: Value = serde_json::from_str(&text).expect("JSON");
+    let expected = json!({
+        "app_id": APP, "environment": "staging", "sub": alice, "created_on": "2026-07-01",
+        "human_at": "2026-08-10T01:00:00Z", "identifier": "proof_of_human", "generation": 0,
+    });
+    assert_eq!(shown, expected);
+    let (is_done, text) = command(&client, &["account", "show", APP, &alice]).await;
+    assert!(is_done && text.contains("made on                 2026-07-01\n"), "{text}");
+
+    let token = client.operator_token();
+    let ask = async |app: &str, sub: &str, token: &str| {
+        let body = json!({"app_id": app, "sub": sub});
+        let request = client.http.post(client.daemon.operator("/accounts/show")).bearer_auth(token).json(&body);
+        let answer = client.send(request).await;
+        (answer.status, answer.body["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let other = format!("0x{}", "ab".repeat(32));
+    for (app, sub, token, status, message) in [
+        (APP, &*alice, &*token, 200, ""),
+        (APP, &alice, "another", 401, "operator.token"),
+        (APP, &other, &token, 404, "no account of app_staging_5e1f5a3e000000000000000000000001 in staging"),
+        (OTHER_APP, &alice, &token, 404, "no account"),
+        (APP, &alice[..65], &token, 400, "sub: it is not 0x and 64 hex digits"),
+    ] {
+        let (answered, text) = ask(app, sub, token).await;
+        assert!(answered == status && text.contains(message), "{app} {sub}: {answered} {text}");
+    }
+    let metrics = client.get(&client.daemon.operator("/metrics"), "*/*").await.text().await.expect("text");
+    assert!(metrics.contains("event=\"account_shown\",outcome=\"success\"} 3"), "{metrics}");
+    client.stop().await;
 }

@@ -187,7 +187,11 @@ impl SignInHandle {
         Ok(())
     }
 
-    fn account(&self, realm: &Realm<'_>, subject: B256) -> Result<Option<ReadRecord<SignInAccount>>, StoreError> {
+    pub(super) fn account(
+        &self,
+        realm: &Realm<'_>,
+        subject: B256,
+    ) -> Result<Option<ReadRecord<SignInAccount>>, StoreError> {
         self.state.get::<SignInAccount>(&account_key(realm, subject))
     }
 

@@ -8,8 +8,9 @@
 use std::fmt;
 use std::sync::mpsc::channel;
 
+use selfsame_protocol::B256;
 use selfsame_protocol::encoding::decode;
-use selfsame_protocol::sign_in::accounts::{DecidedSubjects, Realm, SubjectKind};
+use selfsame_protocol::sign_in::accounts::{DecidedSubjects, Realm, SignInAccount, SubjectKind};
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::verification::Environment;
@@ -178,6 +179,43 @@ impl SignInHandle {
                 return Ok(Ok(before));
             }
         }
+    }
+}
+
+/// What an operator sees of an account, who answers a question of the person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountState {
+    /// The credential of the last proof of uniqueness.
+    pub identifier: String,
+    /// Which pointers are good: those that have this number.
+    pub generation: u32,
+    /// The day on which the account was made.
+    pub created_on: UnixSeconds,
+    /// The hour in which the person last gave a proof.
+    pub human_at: UnixSeconds,
+}
+
+impl SignInHandle {
+    /// The account of an application with a subject; `None` when there is none. It shows neither
+    /// the nullifier nor the session.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn find_account(
+        &self,
+        app_id: &str,
+        environment: Environment,
+        subject: B256,
+    ) -> Result<Option<AccountState>, SignInError> {
+        // Another replica may have made it, or seen the person since.
+        self.state.catching_up.find().await.map_err(StoreError::from)?;
+        let account = self.account(&Realm { client_id: app_id, environment }, subject)?.map(|read| read.value);
+        Ok(account.map(|SignInAccount { identifier, generation, created_on, human_at, .. }| AccountState {
+            identifier,
+            generation,
+            created_on,
+            human_at,
+        }))
     }
 }
 
