@@ -268,7 +268,8 @@ pub struct Key {
     /// Key id in the headers of ID tokens and in the key set: base64url of the first 16 bytes of
     /// SHA-256 of the modulus.
     pub kid: String,
-    /// `retired` (published until its last token has expired), `current`, `next`.
+    /// `unpublished` (checks hints alone), `retired` (published until its last token has expired),
+    /// `current`, `next`.
     pub state: String,
     /// The time since when the key is published (RFC 3339).
     pub published_at: String,

@@ -388,7 +388,7 @@ impl SignInHandle {
         let now = self.state.clock.unix_seconds();
         let published = keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT);
         let is_published = |jwk: &&PublicJwk| published.keys.iter().any(|key| key.id == jwk.kid);
-        Ok(keys.published.iter().filter(is_published).cloned().collect())
+        Ok(keys.public.iter().filter(is_published).cloned().collect())
     }
 
     /// The algorithms that ID tokens may be signed with: that of the keys that are made, and those
@@ -403,11 +403,12 @@ impl SignInHandle {
         algorithms
     }
 
-    /// The signing keys, oldest first, with the state of each. The first call makes the keys.
+    /// The signing keys, oldest first, with the state of each, also those that only check hints any
+    /// more. The first call makes the keys.
     pub async fn signing_keys(&self) -> Result<Vec<KeyState>, SignInError> {
         let keys = self.state.signing_keys().await?;
         let now = self.state.clock.unix_seconds();
-        Ok(keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
+        Ok(keys.stored.keys.iter().map(|key| KeyState::of(key, now)).collect())
     }
 
     /// When the current signing key is due to be rotated; `None` while no keys are published. Makes
