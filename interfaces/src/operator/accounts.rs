@@ -1,6 +1,6 @@
 //! Accounts of sign-in: `POST /accounts/show` says what the store knows of one, for a person who
-//! asks; `POST /accounts/subjects` decides which subjects new ones get. An application and a subject
-//! are in the body, because paths are in the logs of proxies.
+//! asks; `POST /accounts/subjects` decides which subjects new ones get. An application and a
+//! subject are in the body, because paths are in the logs of proxies.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use selfsame_protocol::encoding::encode;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
