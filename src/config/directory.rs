@@ -60,8 +60,8 @@ pub struct App {
     #[serde(default)]
     pub proof: SignInProof,
     /// What the subject of a new account is: `derived` (the default), or `nullifier`, which
-    /// continues the subjects of sign-ins that asked for the same nullifier each time. Set it before
-    /// the first sign-in. Without accounts the subject is the nullifier, whatever this is.
+    /// continues the subjects of sign-ins that asked for the same nullifier each time. Set it
+    /// before the first sign-in. Without accounts the subject is the nullifier.
     pub(super) subject: Option<SubjectKind>,
     /// Whether the verification interface accepts legacy proofs; by default while the relying party
     /// has no OPRF public key.

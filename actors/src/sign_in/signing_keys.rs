@@ -112,8 +112,8 @@ impl Signer {
 }
 
 impl LoadedKeys {
-    /// Prepares stored keys. Blocks the thread for a few milliseconds, also with as many retired keys
-    /// as are kept.
+    /// Prepares stored keys. Blocks the thread for a few milliseconds, also with as many retired
+    /// keys as are kept.
     ///
     /// Keys that were stored before a cipher was set are not encrypted, and are read with a cipher
     /// too.

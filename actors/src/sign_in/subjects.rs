@@ -6,6 +6,7 @@
 //! be another one. Only an operator changes the kind.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use selfsame_protocol::B256;
@@ -142,16 +143,20 @@ impl SignInHandle {
         Ok(find_conflicts(&self.state, clients)?)
     }
 
-    /// Which subjects new accounts of an application get; `None` before the first one.
+    /// Checks the clients of a replica that has just started. Its store may lack that an operator
+    /// has changed the kind at another replica, so a contradiction counts when the store has what
+    /// the journal has, and when the journal gives no answer.
     ///
     /// # Errors
-    /// The store cannot be read.
-    pub fn decided_subjects(
-        &self,
-        app_id: &str,
-        environment: Environment,
-    ) -> Result<Option<DecidedSubjects>, SignInError> {
-        Ok(decided(&self.state, &Realm { client_id: app_id, environment })?)
+    /// The store cannot be read; the inner error names the clients that contradict it.
+    pub async fn check_subjects_of_replica(&self) -> Result<Result<(), SubjectConflicts>, StoreError> {
+        let clients = self.clients();
+        let check = || find_conflicts(&self.state, clients.iter().map(Arc::as_ref));
+        let found = check()?;
+        if found.is_ok() || self.state.catching_up.find().await.is_err() {
+            return Ok(found);
+        }
+        check()
     }
 
     /// Gives new accounts of an application subjects of another kind, from the next first sign-in
@@ -303,8 +308,6 @@ fn day_text(day: UnixSeconds) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use selfsame_protocol::sign_in::{Client, ResponseType};
 
     use super::super::handle::SignInSettings;

@@ -319,7 +319,8 @@ pub enum ServiceError {
     /// encrypted with is missing. [`crate::revoke_stored_keys`] removes them.
     #[error("{0}")]
     SigningKeys(SigningError),
-    /// Clients say otherwise than the store which subjects their new accounts get.
+    /// Clients say otherwise than the store which subjects their new accounts get. A replica checks
+    /// it after its start ([`crate::SignInHandle::check_subjects_of_replica`]).
     #[error(transparent)]
     Subjects(#[from] SubjectConflicts),
     /// [`crate::ServiceParts`] that exclude each other.
