@@ -50,9 +50,9 @@ impl fmt::Display for SubjectConflict {
             f,
             "{client_id}: the store says since {since} that its subjects in {environment} are of the kind {stored:?}"
         )?;
-        match (proof, decided.kind) {
-            (SignInProof::Account, _) => write!(f, ", and the configuration says {kind:?}; set subject = {stored:?}")?,
-            (proof, _) => {
+        match proof {
+            SignInProof::Account => write!(f, ", and the configuration says {kind:?}; set subject = {stored:?}")?,
+            SignInProof::Legacy | SignInProof::Current => {
                 let proof = proof.name();
                 write!(f, ", and those of proof = {proof:?} are of the kind {kind:?}; set proof = \"account\"")?;
             }
