@@ -236,7 +236,9 @@ async fn sign_in_keeps_its_records_where_the_embedder_wants_them() {
     let registry = where_is("own-records/session-registry").expect("the actor runs");
     let registry = ActorRef::<TracedMessage<SessionRegistryMessage>>::from(registry);
     registry.cast(SessionRegistryMessage::Sweep.into()).expect("the actor runs");
-    let is_swept = || records.kinds() == [RecordKind::SigningKeys, RecordKind::RegistryKey, RecordKind::SubjectKey];
+    let lasting =
+        [RecordKind::SigningKeys, RecordKind::RegistryKey, RecordKind::SubjectKey, RecordKind::DecidedSubjects];
+    let is_swept = || records.kinds() == lasting;
     wait_until("what expired is deleted", is_swept).await;
     assert!(records.sweeps.load(Ordering::Relaxed) > 0);
     timeout(PATIENCE, service.stop()).await.expect("the service stops");
