@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use selfsame_protocol::events::record::EventPosition;
+use selfsame_protocol::sign_in::accounts::SubjectKind;
 use selfsame_protocol::verification::LegacyIdentifier;
 
 use crate::backup::restore::SeenBlock;
@@ -44,6 +45,9 @@ pub enum Command {
     /// The keys that the daemon signs ID tokens with
     #[command(subcommand)]
     Keys(Keys),
+    /// The accounts of people who sign in to applications
+    #[command(subcommand)]
+    Account(Account),
     /// The webhooks of a running daemon
     #[command(subcommand)]
     Webhooks(Webhooks),
@@ -456,6 +460,47 @@ pub enum Keys {
         /// Rotate even when clients may not have fetched the next key yet
         #[arg(long)]
         now: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+}
+
+/// `selfsame account`.
+#[derive(Debug, Subcommand)]
+pub enum Account {
+    /// Show what a running daemon knows of an account, to answer a question of the person: when it
+    /// was made, when a proof was last given, with which credential. The audit trail has it
+    Show {
+        /// The application
+        app: String,
+        /// The person's `sub`, as the application has it
+        sub: String,
+        /// The environment of the account, if it is not that of the application's sign-ins
+        #[arg(long, value_parser = ["production", "staging"])]
+        environment: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Give new accounts of an application another kind of `sub` than its first account decided.
+    /// Existing accounts keep theirs, so the application then has both kinds, and a person who
+    /// signed in without an account becomes another one. Set `subject` of the application, too
+    Subjects {
+        /// The application
+        app: String,
+        /// What the `sub` of a new account is: a keyed hash of its nullifier, or the nullifier
+        #[arg(long, value_parser = SubjectKind::ALL.map(SubjectKind::name))]
+        to: String,
+        /// The environment of the accounts, if it is not that of the application's sign-ins
+        #[arg(long, value_parser = ["production", "staging"])]
+        environment: Option<String>,
+        /// Write into the store of a stopped daemon, in its data folder
+        #[arg(long)]
+        stopped: bool,
         /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,

@@ -255,8 +255,12 @@ impl Daemon {
                 let (listener, address) = bind_for_replicas(replica.section()).await?;
                 let bound = replica.bind(&membership, replica.section().url(address)).await?;
                 let (parts, view, run) = bound.into_parts();
-                let service = Service::start(service_parts.replica_of(parts));
-                (service.await?, Some((replica, listener, view, run)))
+                let service = Service::start(service_parts.replica_of(parts)).await?;
+                if let Err(conflicts) = service.sign_in().check_subjects_of_replica().await? {
+                    service.stop().await;
+                    return Err(ServiceError::from(conflicts).into());
+                }
+                (service, Some((replica, listener, view, run)))
             }
         };
         let service = Arc::new(service);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hyper::header::HeaderValue;
 use selfsame_actors::{
-    AdmissionLimits, BridgeHandle, ChainHandle, EventsHandle, RegistryHandle, Service, SignInHandle, VerificationHandle,
+    AdmissionLimits, BridgeHandle, ChainHandle, EventsHandle, RegistryHandle, Service, SignInError, SignInHandle,
+    SubjectConflicts, VerificationHandle,
 };
 use selfsame_interfaces::gateway::CreationPolicy;
 use selfsame_interfaces::http::{AllowedOrigins, Certificate, Limits, TlsError};
@@ -61,13 +62,22 @@ pub(crate) struct StartParts {
     pub most_connections: usize,
 }
 
-/// The message bridge is not served, and the new configuration needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "wallet_link = \"bridge\" needs the message bridge, which is not served, because another program had the address of \
-     listen.bridge at the start; restart the daemon when the address is free, or with another listen.bridge"
-)]
-pub struct BridgeNotServed;
+/// Why this process cannot take over a configuration.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// An application signs in over the message bridge, which was left out at the start.
+    #[error(
+        "wallet_link = \"bridge\" needs the message bridge, which is not served, because another program had the address \
+         of listen.bridge at the start; restart the daemon when the address is free, or with another listen.bridge"
+    )]
+    BridgeNotServed,
+    /// It says otherwise than the store which subjects new accounts get.
+    #[error(transparent)]
+    Subjects(#[from] SubjectConflicts),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] SignInError),
+}
 
 impl Reloading {
     /// The settings at the start, from `config`.
@@ -101,9 +111,13 @@ impl Reloading {
     /// Checks that this process can take over a configuration.
     ///
     /// # Errors
-    /// An application signs in over the message bridge, which was left out at the start.
-    pub fn check(&self, config: &Config) -> Result<(), BridgeNotServed> {
-        if self.serves_bridge || !config.signs_in_over_bridge() { Ok(()) } else { Err(BridgeNotServed) }
+    /// See [`ReloadError`].
+    pub fn check(&self, config: &Config) -> Result<(), ReloadError> {
+        if !self.serves_bridge && config.signs_in_over_bridge() {
+            return Err(ReloadError::BridgeNotServed);
+        }
+        self.sign_in.check_subjects(&setup::sign_in::clients(config))??;
+        Ok(())
     }
 
     /// Takes over the settings of a configuration that was read again, as [`Config::with_reloaded`]

@@ -113,6 +113,9 @@ pub use sign_in::openings::{Elsewhere, Remembering};
 pub use sign_in::records::{InvalidTransactionId, IssuedItem, TOKEN_LIFETIME, TransactionId};
 pub use sign_in::sessions::{BrowserCookie, BrowserCookies, SessionPerson, SessionSignIn};
 pub use sign_in::signing_keys::{JwkParameters, KeyState, PublicJwk, SigningError};
+pub use sign_in::subjects::{
+    AccountState, SubjectConflict, SubjectConflicts, UndecidedSubjects, change_stored_subjects,
+};
 pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{AnswerBinding, LEGACY_ROOT_AGE, NewTransaction, ProofRequest, TransactionView};
 pub use supervision::health::ActorHealth;

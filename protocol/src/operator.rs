@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use crate::commitment::PublicKey;
 use crate::events::EventKind;
 use crate::number::{self, AddressText};
+use crate::sign_in::accounts::SubjectKind;
 use crate::tree::Root;
 use crate::verification::roots::{RootKey, TrustedRoot};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
@@ -267,10 +268,76 @@ pub struct Key {
     /// Key id in the headers of ID tokens and in the key set: base64url of the first 16 bytes of
     /// SHA-256 of the modulus.
     pub kid: String,
-    /// `retired` (published until its last token has expired), `current`, `next`.
+    /// `unpublished` (checks hints alone), `retired` (published until its last token has expired),
+    /// `current`, `next`.
     pub state: String,
     /// The time since when the key is published (RFC 3339).
     pub published_at: String,
+}
+
+/// The body of `POST /accounts/show`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AccountQuery {
+    /// The application.
+    #[schema(example = "app_5e1f5a3e0000000000000000000000ff")]
+    pub app_id: String,
+    /// The environment of its sign-ins; that of the configuration when it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// The claim `sub` of the person: `0x` and 64 hex digits.
+    #[schema(
+        pattern = "^0x[0-9a-fA-F]{64}$",
+        example = "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e"
+    )]
+    pub sub: String,
+}
+
+/// What the store knows of an account of sign-in, besides its nullifier and its session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ShownAccount {
+    /// The application.
+    pub app_id: String,
+    /// The environment of its sign-ins.
+    pub environment: Environment,
+    /// The claim `sub`: `0x` and 64 hex digits.
+    pub sub: String,
+    /// The day on which the account was made, in UTC: `2026-07-01`.
+    pub created_on: String,
+    /// The hour in which the person last gave a proof, rounded down (RFC 3339).
+    pub human_at: String,
+    /// The credential of the last proof of uniqueness.
+    pub identifier: String,
+    /// How often all pointers to the account were ended: a browser remembers it with the number of
+    /// that time.
+    pub generation: u32,
+}
+
+/// The body of `POST /accounts/subjects`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewSubjects {
+    /// The application.
+    #[schema(example = "app_5e1f5a3e0000000000000000000000ff")]
+    pub app_id: String,
+    /// The environment of its sign-ins; that of the configuration when it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// What the subject of a new account is from now on.
+    pub subject: SubjectKind,
+}
+
+/// The answer of `POST /accounts/subjects`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangedSubjects {
+    /// The application.
+    pub app_id: String,
+    /// The environment of its sign-ins.
+    pub environment: Environment,
+    /// What the subject of a new account is from now on.
+    pub subject: SubjectKind,
+    /// What it was before.
+    pub before: SubjectKind,
+    /// The day on which that was decided, in UTC: `2026-07-01`.
+    pub before_since: String,
 }
 
 /// The body of `POST /backups`.

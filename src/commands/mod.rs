@@ -3,7 +3,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`serve`] | `serve`: runs the daemon |
-//! | [`operator`] | what a running daemon is asked: `status`, `cluster`, `reload`, `keys`, `roots`, `webhooks` |
+//! | [`operator`] | what a running daemon is asked: `status`, `cluster`, `reload`, `keys`, `account`, `roots`, `webhooks` |
 //! | [`backup`] | `backup` and `restore` |
 //! | [`registry`] | `registry` and `store`: the data of a stopped daemon |
 //! | [`chain`] | `chain`: what is followed from chains, and whether it can be |
@@ -101,6 +101,7 @@ fn run(arguments: Arguments, build: Build, out: &mut Output) -> Result<ExitCode,
         Command::Webhooks(command) => block_on(operator::run_webhooks(command, out)),
         Command::Cluster(command) => block_on(operator::run_cluster(command, out)),
         Command::Keys(command) => block_on(operator::run_keys(command, out)),
+        Command::Account(command) => block_on(operator::run_account(command, out)),
         Command::Reload { json, options } => block_on(operator::run_reload(json, options, out)),
         Command::Backup(command) => backup::run(command, out),
         Command::Store(command) => registry::run_store(command, out),

@@ -1,23 +1,25 @@
-//! The commands that ask a running daemon, and two that do the same to the store of a stopped one
-//! (`cluster leave`, `keys revoke`).
+//! The commands that ask a running daemon, and three that do the same to the store of a stopped one
+//! (`cluster leave`, `keys revoke`, `account subjects`).
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use selfsame_actors::{Clock, SystemClock, revoke_stored_keys};
+use selfsame_actors::{Clock, SystemClock, change_stored_subjects, revoke_stored_keys};
+use selfsame_interfaces::operator::time_text;
 use selfsame_protocol::number;
 use selfsame_protocol::operator::{
-    ChangedDeadLetters, ClusterStatus, Key, ListedDeadLetter, ListedRoot, ReloadOutcome, ReloadReport, Replica,
-    ReplicaRemoval, Revoke, RootRemoval, Rotate, WebhookStatus,
+    ChangedDeadLetters, ChangedSubjects, ClusterStatus, Key, ListedDeadLetter, ListedRoot, NewSubjects, ReloadOutcome,
+    ReloadReport, Replica, ReplicaRemoval, Revoke, RootRemoval, Rotate, ShownAccount, WebhookStatus,
 };
-use selfsame_protocol::verification::LegacyIdentifier;
+use selfsame_protocol::sign_in::accounts::DecidedSubjects;
+use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use selfsame_storage::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::outcome::{self, CommandError, Output, OutputError};
 use crate::backup::check_data_folder;
-use crate::cli::{ClusterCommand, Keys, Roots, Webhooks};
+use crate::cli::{Account, ClusterCommand, Keys, Roots, Webhooks};
 use crate::daemon::store_folder;
 use crate::operator_client::OperatorOptions;
 
@@ -262,6 +264,65 @@ fn revoke_all(data: &Path, end_sessions: bool, registry_key: bool, out: &mut Out
         writeln!(out, "all sign-ins up to now have ended")?;
     }
     Ok(())
+}
+
+// `selfsame account …`: accounts of sign-in.
+
+/// Runs the command.
+pub async fn run_account(command: Account, out: &mut Output) -> Result<ExitCode, CommandError> {
+    match command {
+        Account::Show { app, sub, environment, json, options } => {
+            let query = json!({"app_id": app, "environment": environment, "sub": sub});
+            let account: ShownAccount = options.post("/accounts/show", &query).await?;
+            if json {
+                out.print_json(&account)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            let ShownAccount { app_id, environment, sub, created_on, human_at, identifier, generation } = account;
+            writeln!(out, "{sub} at {app_id} in {}", environment.name())?;
+            writeln!(out, "  made on                 {created_on}")?;
+            writeln!(out, "  last proof in the hour  {human_at}")?;
+            writeln!(out, "  credential              {identifier}")?;
+            writeln!(out, "  generation              {generation}")?;
+        }
+        Account::Subjects { app, to, environment, stopped, options } => {
+            let new = json!({"app_id": app, "environment": environment, "subject": to});
+            let ChangedSubjects { app_id, environment, subject, before, .. } = match stopped {
+                false => options.post("/accounts/subjects", &new).await?,
+                true => change_stored(serde_json::from_value(new)?, &options.data)?,
+            };
+            let (environment, before, kind) = (environment.name(), before.name(), subject.name());
+            if before == kind {
+                writeln!(out, "new accounts of {app_id} in {environment} have subjects of the kind {kind} already")?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            writeln!(
+                out,
+                "new accounts of {app_id} in {environment} have subjects of the kind {kind} from now on, no more of the \
+                 kind {before}; existing ones keep theirs"
+            )?;
+            writeln!(out, "set subject = {kind:?} of the application: the next start and reload refuse another one")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same as a running daemon does, in the store of a stopped one.
+fn change_stored(new: NewSubjects, data: &Path) -> Result<ChangedSubjects, CommandError> {
+    let NewSubjects { app_id, environment, subject } = new;
+    let environment = environment.unwrap_or_else(|| Environment::of_application(&app_id));
+    check_data_folder(data)?;
+    let store = Store::open_existing(&store_folder(data), RECORDS_CACHE)?;
+    if store.membership()?.is_some() {
+        return Err(
+            "the store is a replica of a cluster, whose other replicas would say otherwise; run the command without \
+             --stopped at one that runs, with the old setting"
+                .into(),
+        );
+    }
+    let changed = change_stored_subjects(&store, &app_id, environment, subject, SystemClock.unix_seconds())?;
+    let DecidedSubjects { kind: before, decided_on } = changed?;
+    Ok(ChangedSubjects { app_id, environment, subject, before, before_since: time_text(decided_on) })
 }
 
 // `selfsame roots …`: the trusted roots of a running daemon.

@@ -260,6 +260,7 @@ fn of_service(error: &ServiceError) -> u8 {
         ServiceError::SigningKeys(
             SigningError::Encrypted(_) | SigningError::Decrypt(_) | SigningError::Unreadable(_),
         ) => CONFIGURATION,
+        ServiceError::Subjects(_) => CONFIGURATION,
         ServiceError::SigningKeys(_)
         | ServiceError::Parts { .. }
         | ServiceError::Start { .. }
@@ -326,6 +327,7 @@ mod tests {
         let unreadable = ConfigError::Unreadable { file: path.clone(), error: ErrorKind::NotFound.into() };
         let cases: Vec<(Box<dyn Error>, u8)> = vec![
             (Box::new(unreadable), 78),
+            (Box::new(DaemonError::Service(ServiceError::Subjects(selfsame_actors::SubjectConflicts(Vec::new())))), 78),
             (Box::new(ConfigError::Invalid(Vec::new())), 78),
             (Box::new(ChainSetupError::TooFewNodes { chain: String::new(), agree: 2, nodes: 1 }), 78),
             (Box::new(listen(ErrorKind::AddrInUse)), 75),

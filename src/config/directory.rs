@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::addresses::{ApplicationPage, RedirectUri};
 use super::pages::WalletLink;
-use super::sections::{CrossDevice, Environment, LegacyIdentifier, ProofKind, SignInProof};
+use super::sections::{CrossDevice, Environment, LegacyIdentifier, ProofKind, SignInProof, SubjectKind};
 use super::values::{self, AccountAddress, CurvePoint, FieldElement, RelyingPartyId, SecretHash, UtcTime, formats};
 
 /// Whether an application or a relying party is served.
@@ -59,6 +59,10 @@ pub struct App {
     /// application, `legacy` or `current` for a proof each time whose nullifier is the subject.
     #[serde(default)]
     pub proof: SignInProof,
+    /// What the subject of a new account is: `derived` (the default), or `nullifier`, which
+    /// continues the subjects of sign-ins that asked for the same nullifier each time. Set it
+    /// before the first sign-in. Without accounts the subject is the nullifier.
+    pub(super) subject: Option<SubjectKind>,
     /// Whether the verification interface accepts legacy proofs; by default while the relying party
     /// has no OPRF public key.
     pub accept_legacy: Option<bool>,
@@ -116,6 +120,19 @@ impl App {
     /// Sets the name that end users see.
     pub fn rename(&mut self, name: &str) {
         self.name = Some(name.to_owned());
+    }
+
+    /// What the subject of a person is, who has not signed in before.
+    pub fn subject(&self) -> SubjectKind {
+        match (self.proof, self.subject) {
+            (SignInProof::Account, subject) => subject.unwrap_or_default(),
+            (SignInProof::Legacy | SignInProof::Current, _) => SubjectKind::Nullifier,
+        }
+    }
+
+    /// Sets what the subjects of new accounts are.
+    pub fn set_subject(&mut self, subject: SubjectKind) {
+        self.subject = Some(subject);
     }
 
     /// The environments it accepts: by default that of its id.

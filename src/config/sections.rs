@@ -21,6 +21,7 @@ use super::values::{
 pub use crate::logging::LogFormat;
 pub use selfsame_interfaces::http::AccessLog;
 pub use selfsame_protocol::sign_in::SigningAlgorithm;
+pub use selfsame_protocol::sign_in::accounts::SubjectKind;
 pub use selfsame_protocol::sign_in::proof_request::CrossDevice;
 pub use selfsame_protocol::sign_in::proof_request::SignInProof;
 pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};

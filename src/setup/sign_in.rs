@@ -204,6 +204,7 @@ fn client(app: &App) -> SignInClient {
         secrets: app.secret_hashes().map(SecretHash::client_secret).collect(),
         environment: app.sign_in_environment(),
         proof: app.proof,
+        subject: app.subject(),
         allows_cross_device: app.cross_device == CrossDevice::Allow,
     }
 }

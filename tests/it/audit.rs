@@ -113,6 +113,20 @@ async fn calls_of_the_operator_have_one_event_each() {
             "refused",
             json!({"reason": "no signing key has this id"}),
         ),
+        (
+            "account",
+            post("/accounts/show", json!({"app_id": SECRET, "sub": SECRET})).bearer_auth(&token),
+            "account_shown",
+            "refused",
+            json!({"reason": "sub is not valid", "status": 400}),
+        ),
+        (
+            "subjects",
+            post("/accounts/subjects", json!({"app_id": SECRET, "subject": "nullifier"})).bearer_auth(&token),
+            "subjects_changed",
+            "refused",
+            json!({"reason": "nobody has signed in to the application", "status": 404}),
+        ),
     ];
     let log = expect_events(daemon, requests).await;
     let without_request: Vec<_> =

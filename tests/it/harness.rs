@@ -238,7 +238,7 @@ impl TestDaemon {
 }
 
 /// The settings of `--dev` with changes, each interface at an address of its own.
-fn development_config(data: &Path, change: impl FnOnce(&mut Config)) -> Config {
+pub fn development_config(data: &Path, change: impl FnOnce(&mut Config)) -> Config {
     let data = Some(data.to_owned());
     let mut config = Config::load(None, std::iter::empty(), true, data).expect("the development settings are good");
     // Port 0 of different loopback addresses: interfaces with the same address would share it.

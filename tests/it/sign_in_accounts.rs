@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::Response;
 use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE};
-use selfsame::config::{Config, SignInProof};
+use selfsame::config::{Config, SignInProof, SubjectKind};
 use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::identity::hash_text;
@@ -591,8 +591,12 @@ async fn a_hint_of_a_person_without_an_account_asks_for_no_proof() {
     let SignInTestClient { daemon, folder, http } = client;
     drop(http);
     daemon.stop().await;
-    let client = SignInTestClient::start_in(folder, ask_for_accounts).await;
-    // The subject of a proof each time is another one than that of the account.
+    // Also where an account gets the subject of the proof each time: she has none yet.
+    let client = SignInTestClient::start_in(folder, |config| {
+        ask_for_accounts(config);
+        config.apps.iter_mut().for_each(|app| app.set_subject(SubjectKind::Nullifier));
+    })
+    .await;
     let mut browser = Browser::default();
     let url = client.authorization_url(&[("id_token_hint", &hint), ("prompt", "login select_account")]);
     let answer = browser.get(&client, &url).await;

@@ -9,6 +9,7 @@ use selfsame_actors::protocol::groth16::PreparedKey;
 use selfsame_actors::protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_actors::protocol::groth16::simulator::Simulator;
 use selfsame_actors::protocol::sign_in::Client;
+use selfsame_actors::protocol::sign_in::accounts::SubjectKind;
 use selfsame_actors::protocol::sign_in::proof_request::SignInProof;
 use selfsame_actors::protocol::sign_in::response::ResponseType;
 use selfsame_actors::protocol::time::UnixSeconds;
@@ -94,6 +95,7 @@ pub fn settings(instance: &str) -> Settings {
         secrets: vec![secret],
         environment: ENVIRONMENT,
         proof: SignInProof::Legacy,
+        subject: SubjectKind::Nullifier,
         allows_cross_device: true,
     };
     let sign_in = SignInSettings { clients: vec![client], ..SignInSettings::default() };

@@ -3,7 +3,7 @@
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::accounts::{
-    AskedAccount, BrowserPointers, FirstProof, POINTERS_KEPT, Pointer, Realm, SignInAccount, SubjectKey,
+    AskedAccount, BrowserPointers, FirstProof, POINTERS_KEPT, Pointer, Realm, SignInAccount, SubjectKey, SubjectKind,
 };
 use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
@@ -20,6 +20,7 @@ use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, pointers_key, write};
 use super::sessions::BrowserCookie;
 use super::signing_keys::SigningError;
+use super::subjects::decide;
 use super::transactions::MOST_LOOKED_AT;
 
 /// The record of the key that subjects are derived with.
@@ -119,7 +120,10 @@ impl SignInHandle {
         let realm = realm(client);
         let now = self.state.clock.unix_seconds();
         match proof {
-            AcceptedProof::Nullifier(subject) => Ok(*subject),
+            AcceptedProof::Nullifier(subject) => {
+                decide(&self.state, client, writes)?;
+                Ok(*subject)
+            }
             AcceptedProof::Return(asked) => {
                 let missing = || SignInError::no_transaction("the account that it asked for is no longer there");
                 let ReadRecord { value, stored } = self.account(&realm, asked.subject)?.ok_or_else(missing)?;
@@ -135,7 +139,10 @@ impl SignInHandle {
                 let known = self.state.get::<B256>(&by_nullifier)?;
                 let subject = match &known {
                     Some(known) => known.value,
-                    None => self.subject_key().await?.subject(&realm, first.nullifier),
+                    None => match decide(&self.state, client, writes)? {
+                        SubjectKind::Derived => self.subject_key().await?.subject(&realm, first.nullifier),
+                        SubjectKind::Nullifier => B256::from(first.nullifier.0),
+                    },
                 };
                 let before = self.account(&realm, subject)?;
                 let after = match &before {
@@ -180,7 +187,11 @@ impl SignInHandle {
         Ok(())
     }
 
-    fn account(&self, realm: &Realm<'_>, subject: B256) -> Result<Option<ReadRecord<SignInAccount>>, StoreError> {
+    pub(super) fn account(
+        &self,
+        realm: &Realm<'_>,
+        subject: B256,
+    ) -> Result<Option<ReadRecord<SignInAccount>>, StoreError> {
         self.state.get::<SignInAccount>(&account_key(realm, subject))
     }
 
@@ -456,7 +467,7 @@ impl SignInHandle {
 }
 
 /// The accounts of a client.
-fn realm(client: &SignInClient) -> Realm<'_> {
+pub(super) fn realm(client: &SignInClient) -> Realm<'_> {
     Realm { client_id: &client.client.id, environment: client.environment }
 }
 

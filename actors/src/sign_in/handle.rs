@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::rate_limit::RateLimit;
+use selfsame_protocol::sign_in::accounts::SubjectKind;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::records::{SigningKey, UnknownKey};
@@ -122,6 +123,11 @@ pub struct SignInClient {
     pub environment: Environment,
     /// What its sign-in asks for. Each way gives other subjects.
     pub proof: SignInProof,
+    /// What the subjects of new accounts are; [`SubjectKind::Nullifier`] for a client without
+    /// accounts, whose subjects are nullifiers. The client's first account writes it into the
+    /// store, which says it from then on: a service does not start with clients that contradict
+    /// the store, and [`SignInHandle::check_subjects`] finds them before they are replaced.
+    pub subject: SubjectKind,
     /// Whether a person may answer with an authenticator on another device than the browser.
     pub allows_cross_device: bool,
 }
@@ -382,7 +388,7 @@ impl SignInHandle {
         let now = self.state.clock.unix_seconds();
         let published = keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT);
         let is_published = |jwk: &&PublicJwk| published.keys.iter().any(|key| key.id == jwk.kid);
-        Ok(keys.published.iter().filter(is_published).cloned().collect())
+        Ok(keys.public.iter().filter(is_published).cloned().collect())
     }
 
     /// The algorithms that ID tokens may be signed with: that of the keys that are made, and those
@@ -397,11 +403,12 @@ impl SignInHandle {
         algorithms
     }
 
-    /// The signing keys, oldest first, with the state of each. The first call makes the keys.
+    /// The signing keys, oldest first, with the state of each, also those that only check hints any
+    /// more. The first call makes the keys.
     pub async fn signing_keys(&self) -> Result<Vec<KeyState>, SignInError> {
         let keys = self.state.signing_keys().await?;
         let now = self.state.clock.unix_seconds();
-        Ok(keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
+        Ok(keys.stored.keys.iter().map(|key| KeyState::of(key, now)).collect())
     }
 
     /// When the current signing key is due to be rotated; `None` while no keys are published. Makes

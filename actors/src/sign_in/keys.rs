@@ -356,7 +356,7 @@ mod tests {
             assert_eq!(next, Some(SigningAlgorithm::Es256));
             let new = keys.sign(&claims).expect("signed");
             assert_eq!(jsonwebtoken::decode_header(&new).expect("a header").alg, expected);
-            assert!(keys.read_hint(&new).is_some() && keys.read_hint(&old).is_some(), "both keys are published");
+            assert!(keys.read_hint(&new).is_some() && keys.read_hint(&old).is_some(), "both keys are kept");
         }
         let current = stored(&after).current().expect("a key").id.clone();
         assert!(revoke(&after, &current, false).await.expect("no failure").is_ok());

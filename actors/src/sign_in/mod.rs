@@ -12,6 +12,7 @@
 //! | [`openings`] | what authenticators get of them, in each browser that opens the short page |
 //! | [`completion`] | their end: the response that is given out, and cancelling |
 //! | [`accounts`] | accounts of persons, and which of them a browser remembers |
+//! | [`subjects`] | which subjects new accounts get, and what an operator sees of an account |
 //! | [`sessions`] | browser sessions |
 //! | [`tokens`] | codes and tokens |
 //! | [`records`] | the keys of records, and the records and settings that the session registry and the handle share |
@@ -33,5 +34,6 @@ pub(crate) mod records;
 pub(crate) mod session_registry;
 pub(crate) mod sessions;
 pub(crate) mod signing_keys;
+pub(crate) mod subjects;
 pub(crate) mod tokens;
 pub(crate) mod transactions;

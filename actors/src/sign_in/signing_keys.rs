@@ -25,6 +25,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use super::keys::PUBLISHED_AFTER_RETIREMENT;
 use crate::clock::Random;
 use crate::key_cipher::{KeyCipher, is_encrypted};
 
@@ -65,15 +66,17 @@ pub enum SigningError {
 pub struct KeyState {
     /// `kid`.
     pub id: String,
-    /// `retired`, `current` or `next`.
+    /// `unpublished`, `retired`, `current` or `next`. An unpublished key checks hints alone.
     pub state: &'static str,
     /// Since when clients can fetch the key.
     pub published_at: UnixSeconds,
 }
 
-impl From<&SigningKey> for KeyState {
-    fn from(key: &SigningKey) -> Self {
+impl KeyState {
+    /// The state of a stored key at `now`.
+    pub(super) fn of(key: &SigningKey, now: UnixSeconds) -> Self {
         let state = match (key.promoted_at, key.retired_at) {
+            (_, Some(_)) if !key.is_published(now, PUBLISHED_AFTER_RETIREMENT) => "unpublished",
             (_, Some(_)) => "retired",
             (Some(_), None) => "current",
             (None, None) => "next",
@@ -85,7 +88,9 @@ impl From<&SigningKey> for KeyState {
 /// The stored keys, prepared for publishing and for signing.
 pub(crate) struct LoadedKeys {
     pub stored: SigningKeys,
-    pub published: Vec<PublicJwk>,
+    /// The public parts of all stored keys. Those that are not published any more check hints
+    /// alone.
+    pub public: Vec<PublicJwk>,
     current: Option<Signer>,
 }
 
@@ -107,12 +112,13 @@ impl Signer {
 }
 
 impl LoadedKeys {
-    /// Prepares stored keys. Blocks the thread for a few milliseconds.
+    /// Prepares stored keys. Blocks the thread for a few milliseconds, also with as many retired
+    /// keys as are kept.
     ///
     /// Keys that were stored before a cipher was set are not encrypted, and are read with a cipher
     /// too.
     pub fn load(stored: SigningKeys, cipher: Option<&KeyCipher>) -> Result<Self, SigningError> {
-        let published = stored.keys.iter().map(|key| public_jwk(key, cipher)).collect::<Result<_, _>>()?;
+        let public = stored.keys.iter().map(|key| public_jwk(key, cipher)).collect::<Result<_, _>>()?;
         let current = match stored.current() {
             None => None,
             Some(key) => {
@@ -120,24 +126,24 @@ impl LoadedKeys {
                 Some(Signer::new(key.id.clone(), algorithm(key)?, &private_key))
             }
         };
-        Ok(Self { stored, published, current })
+        Ok(Self { stored, public, current })
     }
 
     /// Whether these keys include the one that signed a JWS.
     pub fn include_signer_of(&self, signed: &str) -> bool {
         let signer = jsonwebtoken::decode_header(signed).ok().and_then(|header| header.kid);
-        signer.is_some_and(|signer| self.published.iter().any(|key| key.kid == signer))
+        signer.is_some_and(|signer| self.public.iter().any(|key| key.kid == signer))
     }
 
-    /// The audience and subject of an ID token that one of these keys signed, even when the token
-    /// has expired.
+    /// The audience and subject of an ID token that one of these keys signed, however long ago the
+    /// key was retired and the token has expired. What a revoked key signed is no hint.
     pub fn read_hint(&self, token: &str) -> Option<IdTokenHint> {
         let header = jsonwebtoken::decode_header(token).ok()?;
         // The same keys sign other objects, which have a type of their own.
         if header.typ.is_some_and(|kind| !kind.eq_ignore_ascii_case("JWT")) {
             return None;
         }
-        let key = self.published.iter().find(|key| Some(&key.kid) == header.kid.as_ref())?;
+        let key = self.public.iter().find(|key| Some(&key.kid) == header.kid.as_ref())?;
         let (algorithm, key) = key.verifier()?;
         let mut validation = Validation::new(algorithm);
         validation.validate_exp = false;

@@ -40,8 +40,8 @@ impl SignInHandle {
         Ok(self.read_hint(hint).await?.map(|hint| hint.subject))
     }
 
-    /// The audience and subject of an ID token that this provider signed, even when the token has
-    /// expired; `None` for every other text. A token whose signing key is gone is not recognized.
+    /// The audience and subject of an ID token that this provider signed, however old it is; `None`
+    /// for every other text. A token whose signing key was revoked is not recognized.
     pub async fn read_hint(&self, token: &str) -> Result<Option<IdTokenHint>, SignInError> {
         Ok(self.state.signing_keys().await?.read_hint(token))
     }

@@ -38,6 +38,7 @@ use crate::registry::head_signer::HeadSigner;
 use crate::sign_in::handle::{SignInError, SignInHandle};
 use crate::sign_in::keys::publish_stored;
 use crate::sign_in::records::SignInState;
+use crate::sign_in::subjects::find_conflicts;
 use crate::support::notify::{Announcer, ServiceEvent};
 use crate::support::replica::CatchingUp;
 use crate::support::slot::{Slot, actor_span};
@@ -179,6 +180,10 @@ impl Service {
             SignInError::Signing(error) => ServiceError::SigningKeys(error),
             error => ServiceError::Start { instance: instance.clone(), reason: error.to_string() },
         })?;
+        // What the store of a replica says may be old.
+        if cluster.is_none() {
+            find_conflicts(&sign_in_state, sign_in_state.clients.load().values().map(Arc::as_ref))??;
+        }
         let bridge_state = Arc::new(BridgeState::new(&surroundings, bridge, bridge_peers));
         let written = (store.clone(), group_commit.clone());
         let state = RegistryState::new(&surroundings, (rules, batch, limits), written, ledger).await?;

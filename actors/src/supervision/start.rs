@@ -18,6 +18,7 @@ use crate::registry::batcher::BatchLimits;
 use crate::registry::request_tracker::AdmissionLimits;
 use crate::sign_in::handle::SignInSettings;
 use crate::sign_in::signing_keys::SigningError;
+use crate::sign_in::subjects::SubjectConflicts;
 use crate::support::notify::Announcer;
 use crate::support::replica::{ForwardedWrites, Forwarding, Freshness, LeaderConnection};
 use crate::support::surroundings::Surroundings;
@@ -318,6 +319,10 @@ pub enum ServiceError {
     /// encrypted with is missing. [`crate::revoke_stored_keys`] removes them.
     #[error("{0}")]
     SigningKeys(SigningError),
+    /// Clients say otherwise than the store which subjects their new accounts get. A replica checks
+    /// it after its start ([`crate::SignInHandle::check_subjects_of_replica`]).
+    #[error(transparent)]
+    Subjects(#[from] SubjectConflicts),
     /// [`crate::ServiceParts`] that exclude each other.
     #[error("the parts of the service contradict each other: {reason}")]
     Parts {

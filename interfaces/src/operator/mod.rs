@@ -12,10 +12,12 @@
 //! | [`history`] | `GET /history`, `/blocks` and `/events`: what happened lately |
 //! | [`metrics`] | `GET /metrics` |
 //! | [`trust`] | `/roots`, `/simulator` and `/keys`: what is trusted, and what is signed with |
+//! | [`accounts`] | `POST /accounts/show` and `/accounts/subjects`: accounts of sign-in |
 //! | [`maintenance`] | `POST /reload`, `/backups`, and `/webhooks` with what they have not accepted |
 //! | [`page`] | `GET /`: a page that shows the status |
 
 mod access;
+mod accounts;
 mod attention;
 mod daemon_parts;
 mod history;
@@ -30,11 +32,12 @@ use std::sync::Arc;
 
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
-use selfsame_actors::{EventError, SignInError};
+use selfsame_actors::{EventError, SignInError, UndecidedSubjects};
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::operator_call::{CallRejection, InvalidNonce};
 use selfsame_protocol::sign_in::records::{KeyTooYoung, UnknownKey};
 use selfsame_protocol::time::RetryAfter;
+use selfsame_protocol::verification::Environment;
 use selfsame_storage::StoreError;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
@@ -78,6 +81,10 @@ pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
         .audited("keys_rotated")
         .route(Method::POST, "/keys/revoke", with_token(trust::revoke_key))
         .audited("key_revoked")
+        .route(Method::POST, "/accounts/show", with_token(accounts::show_account))
+        .audited("account_shown")
+        .route(Method::POST, "/accounts/subjects", with_token(accounts::change_subjects))
+        .audited("subjects_changed")
         .route(Method::POST, "/reload", with_token(maintenance::reload))
         .audited("configuration_reloaded")
         .route(Method::GET, "/backups", with_token(maintenance::list_backups))
@@ -148,6 +155,20 @@ enum OperatorError {
     /// The signing key to revoke does not exist.
     #[error(transparent)]
     UnknownKey(#[from] UnknownKey),
+    /// No account has the subject.
+    #[error(
+        "no account of {app_id} in {} has this sub; only sign-ins with proof = \"account\" make accounts",
+        environment.name()
+    )]
+    UnknownAccount {
+        /// The application in the request.
+        app_id: String,
+        /// The environment that was looked at.
+        environment: Environment,
+    },
+    /// Nothing is decided about the subjects of an application.
+    #[error(transparent)]
+    UndecidedSubjects(#[from] UndecidedSubjects),
     /// No verification key is the simulator's.
     #[error("no verification key of staging is the simulator's; set verifier.keys.staging")]
     NoSimulator,
@@ -193,7 +214,7 @@ enum OperatorError {
     /// The metrics could not be written as text.
     #[error("the metrics could not be written: {0}")]
     Metrics(#[from] std::fmt::Error),
-    /// The signing keys cannot be read or changed.
+    /// The signing keys or the records of sign-in cannot be read or changed.
     #[error(transparent)]
     SignIn(#[from] SignInError),
     /// A stream of events is not begun.
@@ -221,6 +242,8 @@ impl InterfaceError for OperatorError {
             Self::Stream(StreamError::Parameter { name, .. }) => format!("{name} is not valid"),
             Self::Events(EventError::NoSuchReceiver { .. }) => "no webhook has this id".to_owned(),
             Self::UnknownKey(_) => "no signing key has this id".to_owned(),
+            Self::UnknownAccount { .. } => "no account has this sub".to_owned(),
+            Self::UndecidedSubjects(_) => "nobody has signed in to the application".to_owned(),
             Self::UnknownReplica { .. } => "the cluster has no replica of this name".to_owned(),
             other @ (Self::OtherOrigin
             | Self::Call(_)
@@ -264,6 +287,8 @@ impl InterfaceError for OperatorError {
             }
             Self::NoSimulator
             | Self::NoCluster
+            | Self::UnknownAccount { .. }
+            | Self::UndecidedSubjects(_)
             | Self::UnknownRoot { .. }
             | Self::UnknownBackup { .. }
             | Self::UnknownReplica { .. } => answer(StatusCode::NOT_FOUND, "not_found"),
@@ -294,7 +319,7 @@ impl InterfaceError for OperatorError {
                 answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable")
             }
             Self::SignIn(error) => {
-                tracing::error!(%error, "the signing keys cannot be read or changed");
+                tracing::error!(%error, "the signing keys or the records of sign-in cannot be read or changed");
                 ErrorCodes::OPERATOR.respond(&Rejection::Internal)
             }
             Self::Store(error) => {
@@ -333,6 +358,8 @@ impl InterfaceError for OperatorError {
         trust::list_keys,
         trust::rotate_keys,
         trust::revoke_key,
+        accounts::show_account,
+        accounts::change_subjects,
         maintenance::reload,
         maintenance::list_backups,
         maintenance::begin_backup,

@@ -9,6 +9,9 @@
 //! of uniqueness they give once and then not again for a year.
 
 use aws_lc_rs::hmac;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use crate::encoding::encode;
@@ -16,7 +19,7 @@ use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::verification::Environment;
 use crate::verification::request::SessionId;
-use crate::{B256, encode_fields, keccak256};
+use crate::{B256, encode_enum, encode_fields, keccak256};
 
 /// How long a browser keeps its pointers after their last use, in seconds: 400 days, the longest
 /// time that browsers keep a cookie (RFC 6265bis, section 5.5).
@@ -53,8 +56,63 @@ impl Realm<'_> {
         self.record("session", B256::from(session.commitment))
     }
 
+    /// The id of the record that says which subjects new accounts get.
+    pub fn subjects(&self) -> B256 {
+        self.record("subjects", B256::ZERO)
+    }
+
     fn record(&self, kind: &str, id: B256) -> B256 {
         keccak256(encode(&((kind.to_owned(), self.client_id.to_owned()), (self.environment, id))))
+    }
+}
+
+// Which subjects the people of an application get.
+
+/// What the subject of a new account is: the setting `subject`. It is chosen before an
+/// application's first account, and is in the store from then on.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr, JsonSchema, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum SubjectKind {
+    /// A keyed hash of the nullifier, which nobody else can compute.
+    #[default]
+    Derived,
+    /// The nullifier: the subject that the same person has where sign-ins ask for a proof of
+    /// uniqueness each time, for the same action and relying party.
+    Nullifier,
+}
+
+encode_enum!(SubjectKind { Derived = 0, Nullifier = 1 } of "a kind of subject");
+
+impl SubjectKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Derived, Self::Nullifier];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Which subjects new accounts of an application get. It is written in one step with the
+/// application's first account, or with its first accepted proof when the application has no
+/// accounts, and changes only when an operator says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecidedSubjects {
+    /// The kind of the subjects.
+    pub kind: SubjectKind,
+    /// The day on which it was decided.
+    pub decided_on: UnixSeconds,
+}
+
+encode_fields!(DecidedSubjects { kind, decided_on } version 1 of "decided subjects");
+
+impl DecidedSubjects {
+    /// The decision that is made at `now`.
+    pub fn new(kind: SubjectKind, now: UnixSeconds) -> Self {
+        Self { kind, decided_on: now.rounded_down(DAY) }
     }
 }
 
@@ -241,12 +299,13 @@ mod tests {
     fn records_of_other_applications_environments_and_kinds_have_other_ids() {
         let number = B256::from(U256::from(7));
         let ids = |realm: Realm<'_>| {
-            [realm.account(number), realm.by_nullifier(Nullifier(U256::from(7))), realm.by_session(&session(7))]
+            let by_nullifier = realm.by_nullifier(Nullifier(U256::from(7)));
+            [realm.account(number), by_nullifier, realm.by_session(&session(7)), realm.subjects()]
         };
         let realms =
             [REALM, Realm { client_id: "app_b", ..REALM }, Realm { environment: Environment::Production, ..REALM }];
         let all: std::collections::HashSet<_> = realms.into_iter().flat_map(ids).collect();
-        assert_eq!(all.len(), 9);
+        assert_eq!(all.len(), 12);
     }
 
     #[test]

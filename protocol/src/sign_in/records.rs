@@ -240,6 +240,12 @@ impl SigningKey {
             _ => None,
         }
     }
+
+    /// Whether the key is published: it signs, will sign, or has signed tokens that have not
+    /// expired. Any other key is kept for checking hints alone. `token_lifetime` is in seconds.
+    pub fn is_published(&self, now: UnixSeconds, token_lifetime: u64) -> bool {
+        self.retired_at.is_none_or(|retired| retired.plus(token_lifetime) >= now)
+    }
 }
 
 impl std::fmt::Debug for SigningKey {
@@ -271,6 +277,12 @@ pub struct UnknownKey {
 /// for up to an hour then has the key before the first token that it signed.
 pub const LEAST_PUBLICATION: u64 = 3600;
 
+/// The most retired keys that are kept, so that ID tokens are recognized as hints however old they
+/// are. With a rotation every 30 days these are the keys of 82 years, with one every hour, the
+/// shortest that can be configured, those of six weeks. An RSA key takes 327 bytes of the record, a
+/// key on P-256 takes 122, so the record has at most a third of a mebibyte.
+pub const MOST_RETIRED: usize = 1000;
+
 impl SigningKeys {
     /// The key that signs.
     pub fn current(&self) -> Option<&SigningKey> {
@@ -284,8 +296,9 @@ impl SigningKeys {
     }
 
     /// Retires the current key and forgets its private part, promotes the next one and publishes
-    /// `new` after it. Removes the keys whose last token has expired. `token_lifetime` is in
-    /// seconds; with `force` the age of the next key does not matter.
+    /// `new` after it. Retired keys stay, for hints: of more than [`MOST_RETIRED`] the oldest go,
+    /// when their last token has expired. `token_lifetime` is in seconds; with `force` the age of
+    /// the next key does not matter.
     ///
     /// # Errors
     /// The next key was published less than [`LEAST_PUBLICATION`] seconds ago, and `force` is
@@ -300,7 +313,7 @@ impl SigningKeys {
         if !force {
             self.check_due(now)?;
         }
-        let mut keys: Vec<SigningKey> = self.without_expired(now, token_lifetime).keys;
+        let mut keys = self.keys.clone();
         for key in &mut keys {
             match key.promoted_at {
                 Some(_) => {
@@ -311,6 +324,13 @@ impl SigningKeys {
             }
         }
         keys.push(new);
+        let retired = keys.iter().filter(|key| key.retired_at.is_some()).count();
+        let mut surplus = retired.saturating_sub(MOST_RETIRED);
+        keys.retain(|key| {
+            let goes = surplus > 0 && !key.is_published(now, token_lifetime);
+            surplus -= usize::from(goes);
+            !goes
+        });
         Ok(Self { keys, ..*self })
     }
 
@@ -393,10 +413,11 @@ impl SigningKeys {
         self.keys.iter().find(|key| key.promoted_at.is_none())
     }
 
-    /// The keys without those whose last token has expired. `token_lifetime` is in seconds.
+    /// The keys that are published: without those whose last token has expired. `token_lifetime` is
+    /// in seconds.
     pub fn without_expired(&self, now: UnixSeconds, token_lifetime: u64) -> Self {
-        let is_needed = |key: &&SigningKey| key.retired_at.is_none_or(|retired| retired.plus(token_lifetime) >= now);
-        Self { keys: self.keys.iter().filter(is_needed).cloned().collect(), ..*self }
+        let keys = self.keys.iter().filter(|key| key.is_published(now, token_lifetime)).cloned();
+        Self { keys: keys.collect(), ..*self }
     }
 }
 
@@ -462,6 +483,24 @@ mod tests {
     }
 
     #[test]
+    fn of_many_retired_keys_the_oldest_go_when_they_are_not_published() {
+        let mut keys = SigningKeys::first(key("0", 0), key("1", 0), UnixSeconds(0));
+        let rotate = |keys: &SigningKeys, number: usize, now: u64| {
+            keys.rotate(key(&number.to_string(), now), UnixSeconds(now), 3600, true).expect("forced")
+        };
+        for number in 2..MOST_RETIRED + 4 {
+            keys = rotate(&keys, number, 100);
+        }
+        assert_eq!(keys.keys.len(), MOST_RETIRED + 4, "their tokens are valid");
+        keys = rotate(&keys, MOST_RETIRED + 4, 3700);
+        assert_eq!(keys.keys.len(), MOST_RETIRED + 5, "the last second");
+        keys = rotate(&keys, MOST_RETIRED + 5, 3701);
+        assert_eq!((keys.keys.len(), &*keys.keys[0].id), (MOST_RETIRED + 2, "4"));
+        let current = (MOST_RETIRED + 4).to_string();
+        assert_eq!((keys.current().map(|key| &*key.id), keys.next().is_some()), (Some(&*current), true));
+    }
+
+    #[test]
     fn keys_of_a_clock_that_was_ahead_count_from_now_on() {
         let keys = SigningKeys::first(key("a", 90_000), key("b", 90_000), UnixSeconds(90_000));
         let keys = keys.rotate(key("c", 90_100), UnixSeconds(90_100), 3600, true).expect("forced");
@@ -493,7 +532,7 @@ mod tests {
         assert_eq!(ids(&keys.without_expired(UnixSeconds(7200), 3600)), ["a", "b", "c"]);
         assert_eq!(ids(&keys.without_expired(UnixSeconds(7201), 3600)), ["b", "c"]);
         let keys = keys.rotate(key("d", 7201), UnixSeconds(7201), 3600, false).expect("the next key is old enough");
-        assert_eq!(ids(&keys), ["b", "c", "d"]);
+        assert_eq!(ids(&keys), ["a", "b", "c", "d"], "a retired key is kept for hints");
         assert_eq!(keys.current().map(|key| &*key.id), Some("c"));
         assert!(!format!("{keys:?}").contains("private"));
     }

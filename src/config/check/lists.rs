@@ -15,7 +15,7 @@ use super::{DAY, HOUR, InvalidSetting, MILLISECOND, SECOND, invalid_setting};
 use crate::config::Config;
 use crate::config::chains::{Chain, ContractKind};
 use crate::config::directory::{Action, App};
-use crate::config::sections::{CrossDevice, Environment, LegacyIdentifier, ProofKind};
+use crate::config::sections::{CrossDevice, Environment, LegacyIdentifier, ProofKind, SubjectKind};
 use crate::config::values::{AccountAddress, RelyingPartyId, StagingKey};
 
 /// The longest time for an answer of a node: a step asks several nodes within a minute.
@@ -75,6 +75,14 @@ fn check_apps(config: &Config) -> Vec<InvalidSetting> {
         }
         found.extend(check_identifiers(config, key("accepted_identifiers"), app.accepted_identifiers.as_deref()));
         found.extend(check_initiation(app).map(|message| invalid_setting(key("initiate_login_uri"), message)));
+        if app.subject == Some(SubjectKind::Derived) && app.subject() != SubjectKind::Derived {
+            let message = format!(
+                "\"derived\" is for accounts, and the subject of proof = {:?} is its nullifier; leave it out, or set \
+                 proof = \"account\"",
+                app.proof.name()
+            );
+            found.push(invalid_setting(key("subject"), message));
+        }
     }
     found
 }

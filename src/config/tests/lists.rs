@@ -21,6 +21,11 @@ fn errors_in_lists_name_the_position_of_the_entry() {
         ),
         ("[[apps]]\nid = 'app_c'\nenvironments = []", &["apps[2].environments: is empty"]),
         ("[[apps]]\nid = 'app_c'\nproof = 'v3'", &["apps[2].proof: \"v3\"", "\"legacy\", \"current\""]),
+        ("[[apps]]\nid = 'app_c'\nsubject = 'raw'", &["apps[2].subject: \"raw\"", "\"derived\", \"nullifier\""]),
+        (
+            "[[apps]]\nid = 'app_c'\nproof = 'current'\nsubject = 'derived'",
+            &["apps[2].subject: \"derived\" is for accounts", "of proof = \"current\"", "proof = \"account\""],
+        ),
         ("[[apps]]\nid = 'app_c'\nredirect_uris = ['https://a']", &["apps[2].client_secret_hash: is missing"]),
         (
             "[[apps]]\nid = 'app_c'\npublic = true\nredirect_uris = ['http://a/']",

@@ -4,7 +4,8 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
 use super::{BackupWorkplace, contents, expect_final, height, submit};
-use crate::harness::{DaemonProcess, TestDaemon, operator_token, refused_start};
+use crate::harness::{DaemonProcess, TestDaemon, development_config, operator_token, refused_start};
+use crate::sign_in_accounts::ask_for_accounts;
 use crate::sign_in_client::{SignInTestClient, accept_current_proofs, browser, pair};
 
 /// The hash of the block at a height.
@@ -179,6 +180,10 @@ async fn a_restore_ends_every_sign_in_of_the_backup() {
     })
     .await;
     let client = SignInTestClient { daemon, http: browser(), folder: restored };
+    // Not which subjects the application has.
+    let otherwise = development_config(client.folder.path(), ask_for_accounts);
+    let refused = client.daemon.reloading.check(&otherwise).expect_err("refused").to_string();
+    assert!(refused.contains("its subjects in staging are of the kind \"nullifier\""), "{refused}");
     for (what, code) in [("used", &used), ("unused", &unused)] {
         let answer = client.exchange(code).await;
         assert_eq!((answer.status, &answer.body["error"]), (400, &json!("invalid_grant")), "{what}: {answer:?}");

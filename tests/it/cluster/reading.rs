@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::members::Signal;
 use super::proxy::{Line, Proxy};
 use super::replicas::TestCluster;
-use crate::harness::{PATIENCE, folder, run, until_true};
+use crate::harness::{PATIENCE, folder, operator_token, run, until_true};
 use crate::sign_in_client::{APP, CALLBACK, Form, SECRET, fragment_or_query, parameters, unverified_claims};
 use crate::test_accounts::{creation, person_of};
 
@@ -115,6 +115,35 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
         }
     }
     assert_eq!(subjects.len(), 1, "one account");
+    // Each replica knows the account, and the kind of subjects that another one has decided.
+    let sub: Value = subjects.first().expect("a subject").parse().expect("JSON");
+    let operators: Vec<_> =
+        cluster.replicas.iter().map(|replica| (replica.address("operator"), operator_token(&replica.data))).collect();
+    let ask = async |index: usize, path: &str, body: Value| {
+        let (address, token) = &operators[index];
+        let answer = http.post(format!("http://{address}{path}")).bearer_auth(token).json(&body).send().await;
+        let answer = answer.expect("an answer");
+        assert_eq!(answer.status(), 200, "{path} at {index}");
+        answer.json::<Value>().await.expect("JSON")
+    };
+    let mut before = "derived";
+    for (index, kind) in ["nullifier", "derived", "nullifier"].into_iter().enumerate() {
+        let shown = ask(index, "/accounts/show", json!({"app_id": APP, "sub": sub})).await;
+        assert_eq!((&shown["sub"], &shown["identifier"]), (&sub, &json!("proof_of_human")));
+        let changed = ask(index, "/accounts/subjects", json!({"app_id": APP, "subject": kind})).await;
+        assert_eq!((&changed["before"], &changed["subject"]), (&json!(before), &json!(kind)), "at {index}");
+        before = kind;
+    }
+    let hint = token_of_before.as_deref();
+    code_of_sign_in(&front, &party, hint, async |step| go_to(step).await).await;
+    // A replica whose configuration says otherwise does not start again.
+    cluster.replicas[2].terminate();
+    cluster.wait_for_leader().await;
+    assert_eq!(cluster.try_start(2).expect_err("refused").code(), Some(78), "{}", cluster.replicas[2].log());
+    let derived = json!({"app_id": APP, "subject": "derived"});
+    assert_eq!(ask(0, "/accounts/subjects", derived).await["before"], "nullifier");
+    cluster.start_replica(2);
+    cluster.wait_until_ready(2).await;
     cluster.stop_and_check();
 }
 

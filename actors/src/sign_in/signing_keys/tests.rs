@@ -1,5 +1,6 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use selfsame_protocol::encoding::encode;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -42,7 +43,7 @@ fn keys_of_each_algorithm_are_stored_published_and_sign() {
             assert_eq!(is_encrypted(key.private_key.as_deref().expect("a private key")), cipher.is_some());
             let id = key.id.clone();
             let keys = LoadedKeys::load(only(key), cipher).expect("the key is readable");
-            assert_eq!((&keys.published[0].kid, keys.published[0].alg), (&id, algorithm));
+            assert_eq!((&keys.public[0].kid, keys.public[0].alg), (&id, algorithm));
             let token = keys.sign(&claims()).expect("signed");
             let header = jsonwebtoken::decode_header(&token).expect("a header");
             assert_eq!((header.alg, header.kid.as_ref(), header.typ.as_deref()), (name, Some(&id), Some("JWT")));
@@ -59,7 +60,7 @@ fn keys_of_each_algorithm_are_stored_published_and_sign() {
 fn a_published_key_has_the_members_of_its_type_and_is_read_again() {
     for (algorithm, _) in ALGORITHMS {
         let keys = load(make(algorithm, None));
-        let text = serde_json::to_string(&keys.published[0]).expect("JSON");
+        let text = serde_json::to_string(&keys.public[0]).expect("JSON");
         let members: &[&str] = match algorithm {
             SigningAlgorithm::Rs256 => &["kty", "n", "e", "kid", "use", "alg"],
             SigningAlgorithm::Es256 => &["kty", "crv", "x", "y", "kid", "use", "alg"],
@@ -77,7 +78,7 @@ fn the_id_of_a_key_on_p_256_is_a_hash_of_its_coordinates() {
     let key = make(SigningAlgorithm::Es256, None);
     let (id, point) = (key.id.clone(), key.public_key.clone());
     let keys = load(key);
-    let JwkParameters::Ec { crv, x, y } = &keys.published[0].parameters else { panic!("{:?}", keys.published) };
+    let JwkParameters::Ec { crv, x, y } = &keys.public[0].parameters else { panic!("{:?}", keys.public) };
     let coordinates = [x, y].map(|coordinate| URL_SAFE_NO_PAD.decode(coordinate).expect("base64url")).concat();
     assert_eq!((*crv, point), ("P-256", [&[0x04][..], &coordinates].concat()));
     assert_eq!(id, URL_SAFE_NO_PAD.encode(&Sha256::digest(&coordinates)[..16]));
@@ -103,9 +104,12 @@ fn keys_that_are_damaged_or_of_two_pairs_are_not_read() {
                 "{algorithm:?} {number}: {read:?}"
             );
         }
-        // A retired key has no private part.
-        let retired = SigningKey { private_key: None, retired_at: Some(UnixSeconds(1)), ..key };
-        assert_eq!(LoadedKeys::load(only(retired), None).expect("the key is readable").published.len(), 1);
+        // A retired key has no private part, and takes as much room as MOST_RETIRED says.
+        let at = Some(UnixSeconds(1));
+        let retired = SigningKey { private_key: None, promoted_at: at, retired_at: at, ..key };
+        let bytes = if algorithm == SigningAlgorithm::Rs256 { 327 } else { 122 };
+        assert_eq!(encode(&retired).len(), bytes);
+        assert_eq!(LoadedKeys::load(only(retired), None).expect("the key is readable").public.len(), 1);
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use selfsame_protocol::ids::Nullifier;
+use selfsame_protocol::sign_in::accounts::SubjectKind;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client};
 use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::sign_in::openings::MOST_CHALLENGES;
@@ -81,6 +82,7 @@ fn settings() -> Settings {
         secrets: Vec::new(),
         environment: HERE.0,
         proof: SignInProof::Legacy,
+        subject: SubjectKind::Nullifier,
         allows_cross_device: true,
     };
     Settings {

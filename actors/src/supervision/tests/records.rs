@@ -7,6 +7,7 @@ use selfsame_protocol::B256;
 use selfsame_protocol::groth16::PreparedKey;
 use selfsame_protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
+use selfsame_protocol::sign_in::accounts::SubjectKind;
 use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, SignInProof};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
@@ -130,6 +131,7 @@ fn configure(settings: &mut Settings) {
         secrets: Vec::new(),
         environment: HERE.0,
         proof: SignInProof::Legacy,
+        subject: SubjectKind::Nullifier,
         allows_cross_device: true,
     }];
 }
@@ -234,7 +236,9 @@ async fn sign_in_keeps_its_records_where_the_embedder_wants_them() {
     let registry = where_is("own-records/session-registry").expect("the actor runs");
     let registry = ActorRef::<TracedMessage<SessionRegistryMessage>>::from(registry);
     registry.cast(SessionRegistryMessage::Sweep.into()).expect("the actor runs");
-    let is_swept = || records.kinds() == [RecordKind::SigningKeys, RecordKind::RegistryKey, RecordKind::SubjectKey];
+    let lasting =
+        [RecordKind::SigningKeys, RecordKind::RegistryKey, RecordKind::SubjectKey, RecordKind::DecidedSubjects];
+    let is_swept = || records.kinds() == lasting;
     wait_until("what expired is deleted", is_swept).await;
     assert!(records.sweeps.load(Ordering::Relaxed) > 0);
     timeout(PATIENCE, service.stop()).await.expect("the service stops");
