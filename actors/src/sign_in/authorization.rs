@@ -188,7 +188,9 @@ impl SignInHandle {
             let client = self.client_of(&value)?;
             let account = match (next, &value.account) {
                 (NextPerson::Another, _) => None,
-                (NextPerson::Same, Some(asked)) => self.asked_again(&client, asked)?,
+                (NextPerson::Same, Some(asked)) => {
+                    self.asked_again(&client, asked, value.request.expected_subject.is_some())?
+                }
                 (NextPerson::Same, None) if value.asks_first => self.untold_account(&client, transactions).await?,
                 (NextPerson::Same, None) => None,
             };

@@ -236,6 +236,13 @@ impl SignInState {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
+    /// A random nonce of AES-256-GCM.
+    pub fn new_nonce(&self) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        self.random.fill(&mut nonce);
+        nonce
+    }
+
     /// The client with an id.
     pub fn client(&self, id: &str) -> Option<Arc<SignInClient>> {
         self.clients.load().get(id).cloned()

@@ -145,6 +145,8 @@ outcomes! {
     Asked = "asked",
     /// The browser has forgotten its accounts.
     AccountsForgotten = "accounts_forgotten",
+    /// All others have forgotten an account.
+    OthersForgotten = "others_forgotten",
     /// There is no session to end.
     NoSession = "no_session",
     /// The person refused.

@@ -8,6 +8,7 @@
 //! | [`person`] | what a person's browser does with a sign-in: its page, the short page, completion, cancelling, more time, a new code |
 //! | [`token`] | what applications call: discovery and keys, `POST /token`, `/introspect` and `/revoke`, `/userinfo`, `GET /application/events` |
 //! | [`logout`] | `GET` and `POST /logout`, `GET` and `POST /session` |
+//! | [`pointers`] | `POST /session/…`: what leads to an account, and the end of it |
 //! | [`pages`] | `GET /` and `/connect`, pages for browsers, and the files of all pages |
 //! | [`page`] | the pages that end users see |
 //! | [`browser`] | what comes from browsers and clients and goes back: forms, credentials, cookies, redirects |
@@ -26,6 +27,7 @@ mod logout;
 mod page;
 mod pages;
 mod person;
+mod pointers;
 mod schema;
 mod short;
 mod token;
@@ -136,6 +138,8 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(get.clone(), "/session", logout::session)
         .route(post.clone(), "/session", logout::end_session)
         .audited("session_ended")
+        .route(post.clone(), "/session/forget-others", pointers::forget_others)
+        .audited("pointers_changed")
         .route(get.clone(), "/userinfo", token::userinfo)
         .audited_refusals("userinfo_read")
         .route(post, "/userinfo", token::userinfo)
@@ -257,6 +261,7 @@ impl SignIn {
         logout::logout,
         logout::session,
         logout::end_session,
+        pointers::forget_others,
         person::cancel,
         pages::connect,
         pages::front,

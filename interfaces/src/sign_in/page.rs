@@ -8,12 +8,14 @@
 //! | [`sign_in`] | the page of a sign-in in each of its states |
 //! | [`short`] | the page behind the code and the button, and the page for another browser |
 //! | [`problems`] | what went wrong |
-//! | [`others`] | the pages at the address for authenticators, of a connector URI, of a response by form, of the session |
+//! | [`others`] | the pages at the address for authenticators, of a connector URI, of a response by form, about signing out |
+//! | [`session`] | where the browser is signed in, and what leads to the accounts there |
 //! | [`words`] | the texts in their languages |
 
 mod frame;
 mod others;
 mod problems;
+mod session;
 mod short;
 mod sign_in;
 mod words;
@@ -22,12 +24,13 @@ mod words;
 pub(super) use frame::STYLE;
 pub use frame::{Frame, address_script, front, logo, script, style};
 pub use others::{
-    Asked, Shown, connect, form_post, incomplete_connector, session, sign_out, sign_out_error, sign_out_from_elsewhere,
+    Asked, Shown, connect, form_post, incomplete_connector, sign_out, sign_out_error, sign_out_from_elsewhere,
     signed_out, unknown_connector,
 };
 pub use problems::{
-    Again, ask_to_remember, cannot_continue, error, failed, no_proof, not_found, too_many, unknown_code,
+    Again, account_found, ask_to_remember, cannot_continue, error, failed, no_proof, not_found, too_many, unknown_code,
 };
+pub use session::{SessionPage, session};
 pub use short::{ShortPage, WalletOffer, elsewhere, short};
 pub use sign_in::{SignInPage, sign_in};
 pub use words::Words;

@@ -36,8 +36,11 @@ use crate::http::{AuditOutcome, Request, Response, json};
 const ONWARD: &str = "onward";
 
 /// The parameter with which the person says whether this browser is to remember the account: `yes`
-/// or `no`.
+/// or `no`, or [`ONLY_THIS`].
 const REMEMBER: &str = "remember";
+
+/// The answer with which this browser is to remember the account, and all others are to forget it.
+const ONLY_THIS: &str = "only";
 
 /// The parameter with the digits that the authenticator shows.
 const DIGITS: &str = "digits";
@@ -181,12 +184,13 @@ pub(super) fn unknown(
 /// the code in it was used or has expired, because browsers repeat a request whose answer was lost.
 /// When the authenticator gave no proof, a person is told why first, on a page that leads on with
 /// `onward`. Where the application has accounts, a person whose proof came from another device is
-/// asked whether this browser is to remember the account, and goes on with `remember`. Only a
-/// failed completion is counted against its source: there are no more successful ones than
+/// asked whether this browser is to remember the account, and goes on with `remember`; one who had
+/// the account before is also asked after an answer from the same device, whether all others are to
+/// forget it. Only a failed completion is counted against its source: there are no more successful ones than
 /// sign-ins, which are counted.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("remember" = Option<String>, Query, pattern = "^(yes|no)$", description = "Whether this browser is to remember the account")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("remember" = Option<String>, Query, pattern = "^(yes|no|only)$", description = "Whether this browser is to remember the account; `only`: and all others are to forget it, from a page of this service alone")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
         (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields; or a page that says why the authenticator gave no proof, or asks whether the browser is to remember the account", content((String = "text/html"), (PostedResponse = "application/json"))),
@@ -220,12 +224,18 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
     let digits = digits.as_deref().map(str::trim);
     let shown = CompletionSecrets { return_secret: returned.as_deref(), digits };
     let remember = request.query_parameter(REMEMBER)?;
-    let remember = remember.as_deref().filter(|said| ["yes", "no"].contains(said));
+    // A link of another site makes nothing forgotten.
+    let is_answer = |said: &&str| match *said {
+        ONLY_THIS => is_same_origin(sign_in, request),
+        said => ["yes", "no"].contains(&said),
+    };
+    let remember = remember.as_deref().filter(is_answer);
     let cookies = match is_browser {
         true => BrowserCookies {
             session: session_cookie(sign_in, request).await?,
             pointers: pointers_cookie(sign_in, request).await?,
-            remembers: remember == Some("yes"),
+            remembers: [Some("yes"), Some(ONLY_THIS)].contains(&remember),
+            forgets_others: remember == Some(ONLY_THIS),
         },
         false => BrowserCookies::NONE,
     };
@@ -245,12 +255,19 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                 let again = page::Again { new_code: &at("new-code"), another_person, has_accounts, is_lost };
                 return Ok(page::no_proof(&frame, failure, &onward(&format!("{ONWARD}=1")), &again));
             }
-            Some(BeforeCompletion::AskToRemember { application }) if remember.is_none() => {
+            Some(BeforeCompletion::AskToRemember { application, was_found }) if remember.is_none() => {
                 request.audit().outcome(AuditOutcome::Asked);
                 let typed = digits.filter(|digits| DigitCheck::is_try(digits));
                 let with_digits = typed.map(|digits| format!("{DIGITS}={digits}&")).unwrap_or_default();
                 let onward = onward(&format!("{with_digits}{REMEMBER}="));
-                return Ok(page::ask_to_remember(&frame, &application, &onward));
+                return Ok(page::ask_to_remember(&frame, &application, &onward, was_found));
+            }
+            Some(BeforeCompletion::AccountFound { application }) if remember.is_none() => {
+                request.audit().outcome(AuditOutcome::Asked);
+                // It is that of the return URL, in the alphabet of base64url.
+                let returned = returned.as_deref().unwrap_or_default();
+                let onward = onward(&format!("{RETURN}={returned}&{REMEMBER}="));
+                return Ok(page::account_found(&frame, &application, &onward));
             }
             _ => {}
         }

@@ -407,6 +407,16 @@ pub struct LogoutParameters {
     state: Option<String>,
 }
 
+/// A form of the page that shows where the browser is signed in, about one account.
+#[derive(ToSchema)]
+pub struct AccountForm {
+    /// A value of the page, which other sites cannot know. Without it nothing happens, and the page
+    /// is shown again.
+    confirmation: String,
+    /// The id of the application that the account is at.
+    application: String,
+}
+
 /// The form of the page that shows where the browser is signed in.
 #[derive(ToSchema)]
 pub struct Confirmation {

@@ -440,7 +440,7 @@ pub(super) mod tests {
             signal: B256::repeat_byte(2),
             challenge_seed: B256::repeat_byte(3),
             challenges: Vec::new(),
-            account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session() }),
+            account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session(), generation: 0 }),
             asks_first: false,
             elsewhere: Vec::new(),
             initiator,

@@ -361,8 +361,8 @@ fields! {
     BrowserSession { clients }
     SealedSession { nonce, ciphertext }
     SessionId { text, commitment }
-    SignInAccount { subject, nullifier, session, identifier, generation, created_on, human_at }
-    AskedAccount { subject, session }
+    SignInAccount { subject, nullifier, session, identifier, generation, firsts, created_on, human_at }
+    AskedAccount { subject, session, generation }
     AskedElsewhere { opening, account }
     Pointer { client_id, environment, subject, generation }
     BrowserPointers { pointers }

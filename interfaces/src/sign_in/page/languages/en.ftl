@@ -161,6 +161,11 @@ sign-out-of = Sign out of { $application }
 sign-out-everywhere = Sign out everywhere
 remembers-accounts = This browser remembers accounts of yours: it asks for a proof of them. It lets nobody in without one.
 forget-browser = Forget this browser
+account-at = Your account at { $application }
+forget-others = Make all others forget this account
+forget-others-effect = If you have lost something that finds this account, make all others forget it: no other browser, sign-in code or link finds it then. Where you are signed in you stay so.
+forget-others-later = Your proof is more than an hour old. To do so, sign out of the application here, sign in to it again, and come back.
+others-forgotten = All other browsers, codes and links have forgotten your account at { $application }.
 remember-title = Remember this browser?
 remember-why = If this is your own computer, you are asked for your own proof the next time that you sign in to { $application } here. On a computer of others, answer no.
 remember-yes = This is my own computer
@@ -170,6 +175,10 @@ remember-forget = You can forget it again on the page that shows where you are s
 remember-elsewhere-why = If this is your own phone or computer, let this browser remember your account. Then your authenticator can sign you in to { $application } on every screen whose code you scan with it.
 remember-elsewhere = Remember my account here
 remembers-elsewhere = This browser remembers your account.
+remember-only = This is my own computer, and all others are to forget me
+found-title = You have been here before
+found-why = Your account at { $application } was found. If you have lost a device, a browser or a sign-in code that knew it, make all others forget it.
+found-only = Make all others forget it, and continue
 
 ## The way back, and the front page
 
