@@ -102,6 +102,7 @@ pub use registry::request_tracker::AdmissionLimits;
 pub use registry::submit::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_protocol as protocol;
 pub use selfsame_protocol::sign_in::openings::OpeningId;
+pub use selfsame_protocol::sign_in::pointers::SignInCode;
 pub use selfsame_protocol::sign_in::transaction::{NextPerson, Progress, ShortId, TransactionState};
 pub use selfsame_storage as storage;
 pub use selfsame_storage::{CollectedMetrics, Counter, Histogram, HistogramSnapshot, Metrics, Samples};

@@ -1,5 +1,5 @@
-//! Browsers with their cookies that sign in to applications with accounts, for the tests of accounts
-//! and of what leads to them.
+//! Browsers with their cookies that sign in to applications with accounts, for the tests of
+//! accounts and of what leads to them.
 
 use std::collections::BTreeMap;
 

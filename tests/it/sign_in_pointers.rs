@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, ORIGIN};
+use selfsame::config::{RateLimit, TimeSpan};
 use selfsame_wallet::sign_in::{Onward, Place};
 
-use crate::account_client::{Asks, Begun, Browser, asks, location, start, start_behind_https};
+use crate::account_client::{Asks, Begun, Browser, ask_for_accounts, asks, location, start, start_behind_https};
+use crate::sign_in_accounts::Proofs;
 use crate::sign_in_client::{APP, Form, OTHER_APP, SignInTestClient, current_proof, fragment_or_query};
 
 const FORGET_OTHERS: &str = "/session/forget-others";
+const MAKE_CODE: &str = "/session/code";
 
 async fn asks_for_account(client: &SignInTestClient, browser: &mut Browser, app: &str) -> bool {
     matches!(asks(&browser.begin(client, &[("client_id", app)]).await).await, Asks::Return(_))
@@ -193,5 +196,168 @@ async fn a_person_whose_account_is_found_is_offered_that_all_others_forget_it() 
     assert_eq!(phone.complete(&client, &begun, &format!("?{query}&remember=only")).await, alice);
     assert!(!asks_for_account(&client, &mut new, APP).await);
     assert!(asks_for_account(&client, &mut phone, APP).await);
+    client.stop().await;
+}
+
+// Sign-in codes.
+
+/// Gets a sign-in code of the account at an application, where the browser is signed in to it.
+async fn make_code(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
+    let page = browser.post_account_form(client, MAKE_CODE, app).await;
+    assert_eq!(page.status(), 200);
+    let page = page.text().await.expect("text");
+    let code = page.split("sign-in-code\">").nth(1).and_then(|rest| rest.split('<').next());
+    code.unwrap_or_else(|| panic!("{page}")).to_owned()
+}
+
+/// Types a code on the page of a sign-in.
+async fn type_code(client: &SignInTestClient, browser: &mut Browser, begun: &Begun, code: &str) -> reqwest::Response {
+    browser.post(client, &format!("{}/code", begun.base), &[("code", code)]).await
+}
+
+#[tokio::test]
+async fn a_sign_in_code_finds_the_account_and_signs_nobody_in() {
+    let client = start().await;
+    let mut laptop = Browser::default();
+    let alice = laptop.sign_in(&client, "alice", "no").await;
+    let code = make_code(&client, &mut laptop, APP).await;
+    assert!(code.len() == 19 && code.split('-').all(|group| group.len() == 4), "{code}");
+
+    let mut library = Browser::default();
+    let begun = library.begin(&client, &[]).await;
+    assert_eq!(asks(&begun).await, Asks::First);
+    let page = library.get(&client, &begun.base).await.text().await.expect("text");
+    assert!(page.contains("/code\">I have a sign-in code<"), "{page}");
+    let form = library.get(&client, &format!("{}/code", begun.base)).await;
+    assert_eq!(form.status(), 200);
+    assert!(form.text().await.expect("text").contains("name=\"code\""));
+    let answer =
+        type_code(&client, &mut library, &begun, &format!(" {} ", code.replace('-', " ").to_uppercase())).await;
+    let found = Begun::at(&client, &answer);
+    assert!(matches!(asks(&found).await, Asks::Return(_)));
+    // One request of the application gets one answer.
+    let late = client.get(&format!("{}/request", begun.base), "application/json").await;
+    assert_eq!(late.status(), 404, "the sign-in that it replaces is over");
+    // Another person cannot answer with the code, and the browser is asked as ever.
+    let opened = found.open().await;
+    let unbound = Proofs { client: &client, person: "bob" }.unbound(&opened).await;
+    assert_eq!(found.post(&client, &unbound).await.status, 400);
+    found.answer(&client, "alice").await;
+    let page = library.get(&client, &format!("{}/complete", found.base)).await.text().await.expect("text");
+    assert!(page.contains("remember=no"), "{page}");
+    assert_eq!(library.complete(&client, &found, "?remember=no").await, alice);
+    assert!(!asks_for_account(&client, &mut library, APP).await, "the code is no cookie");
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_sign_in_code_says_what_is_wrong_with_it() {
+    let client = start_behind_https().await;
+    let mut laptop = Browser::default();
+    laptop.sign_in(&client, "alice", "no").await;
+    sign_in_elsewhere(&client, &mut laptop, "alice").await;
+    let (code, of_other) =
+        (make_code(&client, &mut laptop, APP).await, make_code(&client, &mut laptop, OTHER_APP).await);
+    let mut library = Browser::default();
+    let begun = library.begin(&client, &[]).await;
+    let another = if code.starts_with('a') { "b" } else { "a" };
+    let (malformed, unknown) = ("16 characters", "finds no account");
+    for (what, typed, text) in [
+        ("nothing", String::new(), malformed),
+        ("a letter less", code[1..].to_owned(), malformed),
+        ("a digit that no code has", format!("1{}", &code[1..]), malformed),
+        ("markup", "<b>\"".to_owned(), malformed),
+        ("another letter", format!("{another}{}", &code[1..]), unknown),
+        ("a code of another application", of_other, unknown),
+    ] {
+        let page = type_code(&client, &mut library, &begun, &typed).await;
+        assert_eq!(page.status(), 400, "{what}");
+        let page = page.text().await.expect("text");
+        assert!(page.contains(text) && page.contains("aria-invalid") && !page.contains("<b>"), "{what}: {page}");
+    }
+    // The sign-in waits as before, and another site's form does not count.
+    let posted = client.http.post(format!("{}/code", begun.base)).header("Cookie", library.cookies());
+    let posted = posted.header(ORIGIN, "https://elsewhere.example").form(&[("code", &code)]).send().await;
+    assert_eq!(posted.expect("an answer").status(), 400);
+    let elsewhere = Browser::default().get(&client, &format!("{}/code", begun.base)).await;
+    assert_eq!(elsewhere.status(), 404, "the browser in which it did not begin");
+    assert_eq!(asks(&begun).await, Asks::First);
+
+    // Where the application expects one person, it asks for that account already.
+    let mut hinted = Browser::default();
+    let tokens = laptop.begin(&client, &[]).await;
+    tokens.answer(&client, "alice").await;
+    let answer = laptop.get(&client, &format!("{}/complete?remember=no", tokens.base)).await;
+    let tokens = client.exchange(&fragment_or_query(location(&answer))["code"]).await;
+    let begun = hinted.begin(&client, &[("id_token_hint", tokens.text("id_token"))]).await;
+    let page = hinted.get(&client, &begun.base).await.text().await.expect("text");
+    assert!(!page.contains("/code\""), "{page}");
+    assert_eq!(type_code(&client, &mut hinted, &begun, &code).await.status(), 400);
+    assert!(matches!(asks(&begun).await, Asks::Return(_)));
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn sign_in_codes_are_good_until_all_others_are_made_to_forget() {
+    let client = start().await;
+    let mut laptop = Browser::default();
+    laptop.sign_in(&client, "alice", "yes").await;
+    let mut tabs = [(); 3].map(|()| laptop.clone());
+    let codes = futures_util::future::join_all(tabs.iter_mut().map(|tab| make_code(&client, tab, APP))).await;
+    client.daemon.clock.advance(Duration::from_secs(10 * 365 * 24 * 3600));
+    for code in &codes {
+        let mut library = Browser::default();
+        let begun = library.begin(&client, &[]).await;
+        let answer = type_code(&client, &mut library, &begun, code).await;
+        assert!(matches!(asks(&Begun::at(&client, &answer)).await, Asks::Return(_)), "after ten years");
+    }
+    laptop.sign_in(&client, "alice", "yes").await;
+    laptop.post_account_form(&client, FORGET_OTHERS, APP).await;
+    let after = make_code(&client, &mut laptop, APP).await;
+    for (code, expected) in codes.iter().map(|code| (code, 400)).chain([(&after, 303)]) {
+        let mut library = Browser::default();
+        let begun = library.begin(&client, &[]).await;
+        assert_eq!(type_code(&client, &mut library, &begun, code).await.status(), expected);
+    }
+    client.stop().await;
+}
+
+/// Where the authenticator does not give its proof of uniqueness, the code is the way in.
+#[tokio::test]
+async fn a_sign_in_code_helps_where_the_authenticator_gave_no_proof() {
+    let client = start().await;
+    let mut laptop = Browser::default();
+    let alice = laptop.sign_in(&client, "alice", "no").await;
+    let code = make_code(&client, &mut laptop, APP).await;
+    let mut library = Browser::default();
+    let begun = library.begin(&client, &[]).await;
+    let unbound = Proofs { client: &client, person: "alice" }.unbound(&begun.open().await).await;
+    assert_eq!(begun.post(&client, &unbound).await.status, 400);
+    let page = library.get(&client, &format!("{}/complete", begun.base)).await.text().await.expect("text");
+    assert!(page.contains("/code\">I have a sign-in code<"), "{page}");
+    let answer = type_code(&client, &mut library, &begun, &code).await;
+    let found = Begun::at(&client, &answer);
+    found.answer(&client, "alice").await;
+    assert_eq!(library.complete(&client, &found, "?remember=no").await, alice);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn wrong_sign_in_codes_are_counted_as_guesses() {
+    let client = SignInTestClient::start_with_keys(|config| {
+        ask_for_accounts(config);
+        config.limits.sign_ins_per_source = Some(RateLimit { requests: 20, window: TimeSpan::from_secs(3600) });
+    })
+    .await;
+    let mut browser = Browser::default();
+    let begun = browser.begin(&client, &[]).await;
+    let mut statuses = Vec::new();
+    for number in 0..12 {
+        let digit = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"][number];
+        statuses.push(type_code(&client, &mut browser, &begun, &digit.repeat(16)).await.status().as_u16());
+    }
+    // Each counts as a form, and as a guess.
+    let (wrong, limited) = statuses.split_at(9);
+    assert_eq!((wrong, limited), (&[400; 9][..], &[429; 3][..]), "{statuses:?}");
     client.stop().await;
 }

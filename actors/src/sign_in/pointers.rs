@@ -1,15 +1,22 @@
-//! What leads to an account beside a browser's own memory, and what ends all of it: a person who is
-//! signed in makes all others forget the account.
+//! What leads to an account beside a browser's own memory
+//! ([`selfsame_protocol::sign_in::pointers`]), and what ends all of it: a person who is signed in
+//! makes all others forget the account.
 
-use selfsame_protocol::sign_in::accounts::SignInAccount;
+use std::net::IpAddr;
+
+use selfsame_protocol::sign_in::accounts::{AskedAccount, Pointer, SignInAccount};
+use selfsame_protocol::sign_in::pointers::{SealedPointer, SignInCode};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::transaction::NextPerson;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::Decision;
+use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError};
 
 use super::accounts::{account_key, realm};
-use super::handle::{SignInError, SignInHandle};
-use super::records::{IssuedItem, ReadRecord, write};
+use super::authorization::check_secret;
+use super::handle::{SignInClient, SignInError, SignInHandle};
+use super::records::{IssuedItem, ReadRecord, TransactionId, write};
 use super::sessions::{BrowserCookie, SignedInAccount};
+use super::transactions::NewTransaction;
 
 // Everything that was made before is forgotten.
 
@@ -75,4 +82,106 @@ impl SignInHandle {
             SignInRejection::of("application", ErrorKind::LoginRequired, detail).into()
         })
     }
+}
+
+// Sign-in codes.
+
+/// What a rejection names when a sign-in code is wrong.
+const CODE: &str = "code";
+
+impl SignInHandle {
+    /// Makes a sign-in code of the account that a browser's session is signed in to at a client. It
+    /// is not shown again. Earlier codes stay good.
+    ///
+    /// # Errors
+    /// The session has no such sign-in, or the account has had
+    /// [`MOST_CODES`](selfsame_protocol::sign_in::pointers::MOST_CODES); or the store cannot be
+    /// read or written.
+    pub async fn make_sign_in_code(&self, session: &str, client_id: &str) -> Result<SignInCode, SignInError> {
+        loop {
+            let signed_in = self.expect_signed_in(session, client_id).await?;
+            let SignedInAccount { client, account: ReadRecord { value, stored }, condition, .. } = signed_in;
+            let after = value.with_code().ok_or_else(|| {
+                let detail = "as many sign-in codes were made of this account as can be; use one of them";
+                SignInRejection::new(ErrorKind::InvalidRequest, detail)
+            })?;
+            let realm = realm(&client);
+            let mut code = SignInCode([0; 10]);
+            self.state.random.fill(&mut code.0);
+            let sealed = code.seal(&after.pointer(realm), self.state.new_nonce());
+            let sealed = sealed.map_err(|error| SignInError::unavailable(error.to_string()))?;
+            // The account is a condition too: a code of an earlier generation is worth nothing.
+            let writes = vec![
+                condition,
+                write(account_key(&realm, after.subject), Some(&stored), &after, UnixSeconds::NEVER),
+                write(code_key(&code)?, None, &sealed, UnixSeconds::NEVER),
+            ];
+            if self.state.write(writes).await? == Decision::Written {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// Begins anew with the request of a transaction that asks the person of the account that a
+    /// sign-in code leads to, for the caller that has its secret. The transaction waits, ended
+    /// without an answer, or its wallet gave no proof; it is over then, as after
+    /// [`SignInHandle::begin_anew`].
+    ///
+    /// The front-end counts a wrong code against its source ([`SignInHandle::charge_source`]).
+    ///
+    /// # Errors
+    /// The transaction does not give way: where the application expects one person, it asks for
+    /// that account already. Or the code leads to no account of the application: the rejection
+    /// names `code`. Or too many sign-ins are open.
+    pub async fn begin_with_code(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        code: &SignInCode,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
+    ) -> Result<NewTransaction, SignInError> {
+        self.await_given(IssuedItem::Transaction(id), None).await?;
+        let ReadRecord { value, .. } = self.kept(id)?;
+        check_secret(&value, secret)?;
+        self.check_gives_way(&value, NextPerson::Another)?;
+        let client = self.client_of(&value)?;
+        let account = self.account_of_code(&client, code, source).await?;
+        self.replace(id, secret, (NextPerson::Another, Some(account)), &[], (source, user_agent)).await
+    }
+
+    /// The account of a client that a sign-in code leads to.
+    async fn account_of_code(
+        &self,
+        client: &SignInClient,
+        code: &SignInCode,
+        source: Option<IpAddr>,
+    ) -> Result<AskedAccount, SignInError> {
+        let wrong = |reason: &'static str| {
+            let detail = "this sign-in code leads to no account of this application";
+            SignInError::from(SignInRejection::of(CODE, ErrorKind::InvalidRequest, detail).with_reason(reason))
+        };
+        let key = code_key(code)?;
+        self.await_given(IssuedItem::SignInCode(code), source).await?;
+        let sealed = self.state.get::<SealedPointer>(&key)?.ok_or_else(|| wrong("there is no such sign-in code"))?;
+        let damaged = |reason| StoreError::Damaged { family: "records", reason };
+        let pointer = code.open(&sealed.value).map_err(damaged)?;
+        if !pointer.is_of(realm(client)) {
+            return Err(wrong("the sign-in code is of another application"));
+        }
+        let account = self.pointed(client, &pointer)?;
+        Ok(account.ok_or_else(|| wrong("all others were made to forget the account of the sign-in code"))?.asked())
+    }
+
+    /// The account that a pointer of a client leads to; `None` when it leads there no longer.
+    fn pointed(&self, client: &SignInClient, pointer: &Pointer) -> Result<Option<SignInAccount>, StoreError> {
+        let account = self.account(&realm(client), pointer.subject)?.map(|read| read.value);
+        Ok(account.filter(|account| pointer.leads_to(account)))
+    }
+}
+
+/// The key of a sign-in code's record.
+pub(super) fn code_key(code: &SignInCode) -> Result<RecordKey, SignInError> {
+    let id = code.record_id().map_err(|error| SignInError::unavailable(error.to_string()))?;
+    Ok(RecordKey { kind: RecordKind::SignInCode, id })
 }

@@ -147,6 +147,8 @@ outcomes! {
     AccountsForgotten = "accounts_forgotten",
     /// All others have forgotten an account.
     OthersForgotten = "others_forgotten",
+    /// A sign-in code was made.
+    CodeMade = "code_made",
     /// There is no session to end.
     NoSession = "no_session",
     /// The person refused.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{
-    BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NextPerson, ProofRequest,
+    BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NewTransaction, NextPerson, ProofRequest,
     SignInError, TransactionId, TransactionState, TransactionView,
 };
 use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof, WalletFailure};
@@ -69,6 +69,12 @@ impl BrowserSignIn {
         Application::new(app_id, app_name, &self.links, &sign_in.handle.provider().issuer)
     }
 
+    /// Whether a sign-in code can say which account it asks for. Where the application expects one
+    /// person, it asks for that account already.
+    pub(super) fn takes_codes(&self) -> bool {
+        self.view.asked.session != AskedSession::None && !self.view.expects_person
+    }
+
     /// Whether it asks for a proof of an account, and another person may answer in its place.
     fn may_be_another_person(&self) -> bool {
         matches!(self.view.asked.session, AskedSession::Existing(_)) && !self.view.expects_person
@@ -105,12 +111,13 @@ impl BrowserSignIn {
                 allows_cross_device: asked.allows_cross_device,
                 scans_in_app: is_ours,
                 may_be_another_person: self.may_be_another_person(),
+                takes_codes: self.takes_codes(),
             },
         )
     }
 
     /// The page for a browser in which the sign-in did not begin.
-    fn elsewhere(&self, sign_in: &SignIn, frame: &Frame<'_>) -> Response {
+    pub(super) fn elsewhere(&self, sign_in: &SignIn, frame: &Frame<'_>) -> Response {
         let (application, now) = (self.application(sign_in), sign_in.bridge.clock.unix_seconds());
         let initiator = Some(&self.view.asked.initiator);
         page::elsewhere(frame, StatusCode::NOT_FOUND, Some(&application), initiator, now)
@@ -185,9 +192,9 @@ pub(super) fn unknown(
 /// When the authenticator gave no proof, a person is told why first, on a page that leads on with
 /// `onward`. Where the application has accounts, a person whose proof came from another device is
 /// asked whether this browser is to remember the account, and goes on with `remember`; one who had
-/// the account before is also asked after an answer from the same device, whether all others are to
-/// forget it. Only a failed completion is counted against its source: there are no more successful ones than
-/// sign-ins, which are counted.
+/// the account before is also asked after an answer from the same device, whether all others are
+/// to forget it. Only a failed completion is counted against its source: there are no more
+/// successful ones than sign-ins, which are counted.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("remember" = Option<String>, Query, pattern = "^(yes|no|only)$", description = "Whether this browser is to remember the account; `only`: and all others are to forget it, from a page of this service alone")),
@@ -252,7 +259,8 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                 let is_lost = failure == WalletFailure::NullifierReplayed
                     && sign_in.handle.may_have_lost_first(id, &transactions(sign_in, request))?;
                 let has_accounts = seen.view.asked.proof == SignInProof::Account;
-                let again = page::Again { new_code: &at("new-code"), another_person, has_accounts, is_lost };
+                let code = seen.takes_codes().then(|| at("code"));
+                let again = page::Again { new_code: &at("new-code"), another_person, has_accounts, is_lost, code };
                 return Ok(page::no_proof(&frame, failure, &onward(&format!("{ONWARD}=1")), &again));
             }
             Some(BeforeCompletion::AskToRemember { application, was_found }) if remember.is_none() => {
@@ -297,7 +305,7 @@ fn deliver(sign_in: &SignIn, request: &Request, delivery: Delivery) -> Response 
 
 /// The answer to a person whose step is rejected: the page of the sign-in where that says what is
 /// next, otherwise a page that says why, with a way on. A program gets the error.
-async fn problem(
+pub(super) async fn problem(
     sign_in: &SignIn,
     request: &Request,
     error: SignInEndpointError,
@@ -348,7 +356,7 @@ pub(super) const ORIGIN: &str = "Origin";
 /// A form of the sign-in's page: the transaction, and its secret. Like the forms of the other
 /// pages, it counts only when no other site sent it; the transaction's cookie is `SameSite=Lax`, so
 /// a form of another site comes without it.
-async fn form(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, String), SignInEndpointError> {
+pub(super) async fn form(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, String), SignInEndpointError> {
     sign_in.handle.charge_source(request.source())?;
     let id = transaction_id(request)?;
     if !is_same_origin(sign_in, request) {
@@ -479,16 +487,20 @@ async fn begin_anew(sign_in: &SignIn, request: &Request, next: NextPerson) -> Re
         let transactions = transactions(sign_in, request);
         Ok(sign_in.handle.begin_anew(id, &secret, next, &transactions, source, user_agent.as_deref()).await?)
     };
-    let begun = match begun.await {
-        Ok(begun) => begun,
-        Err(error) => return problem(sign_in, request, error, None, false).await,
-    };
+    match begun.await {
+        Ok(begun) => Ok(to_new_sign_in(sign_in, request, &begun)),
+        Err(error) => problem(sign_in, request, error, None, false).await,
+    }
+}
+
+/// Sends a browser, or a script of its page, to a sign-in that takes the place of its former one.
+pub(super) fn to_new_sign_in(sign_in: &SignIn, request: &Request, begun: &NewTransaction) -> Response {
     request.audit().concerns(begun.id.to_string());
     let frame = sign_in.frame(request);
     let mut response = match accepts_json(request) {
         true => json(StatusCode::OK, &value!({"location": frame.path(&format!("/authorize/{}", begun.id))})),
         false => to_sign_in(&frame, begun.id),
     };
-    set_transaction(sign_in, &mut response, &begun, &transactions(sign_in, request));
-    Ok(response)
+    set_transaction(sign_in, &mut response, begun, &transactions(sign_in, request));
+    response
 }

@@ -1,19 +1,25 @@
-//! What leads to accounts: `POST /session/forget-others`, with which a person who is signed in makes
-//! all others forget an account.
-//!
-//! The forms are those of the page at `/session`, with its confirmation.
+//! What leads to accounts: the forms of the page at `/session`, with its confirmation, with which a
+//! person who is signed in gets a sign-in code or makes all others forget the account; and `GET`
+//! and `POST /authorize/{transaction}/code`, where a code is typed.
 
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind};
+use selfsame_actors::{SignInCode, SignInError};
+use selfsame_protocol::sign_in::pointers::InvalidSignInCode;
+use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
+use zeroize::Zeroizing;
 
 use super::SignIn;
-use super::browser::{pointers_cookie, read_form, refuse_fetch_ahead, set_pointers};
+use super::authorize::user_agent;
+use super::browser::{accepts_json, pointers_cookie, read_form, refuse_fetch_ahead, set_pointers};
 use super::error::SignInEndpointError;
 use super::logout::{
     APPLICATION, CONFIRMATION, charge, is_confirmed, live_session, render_session, render_session_after,
 };
-use super::schema::AccountForm;
+use super::page::{self, CodeProblem, CodeQuestion};
+use super::person::{BrowserSignIn, form, problem, to_new_sign_in, unknown};
+use super::schema::{AccountForm, CodeForm, NewCode, TransactionPath};
+use super::transaction::transaction_id;
 use crate::http::{AuditOutcome, Request, Response};
 
 /// What a form of `/session` is about: an account that the browser is signed in to.
@@ -75,14 +81,153 @@ pub async fn forget_others(sign_in: Arc<SignIn>, mut request: Request) -> Result
             pointers.into_iter().for_each(|secret| set_pointers(&sign_in, &mut response, &secret));
             Ok(response)
         }
-        Err(error) => {
-            let error = SignInEndpointError::from(error);
-            // The proof is too old, or the sign-in has ended: the page says so.
-            if error.rejection().is_none_or(|rejection| rejection.kind != ErrorKind::LoginRequired) {
-                return Err(error);
-            }
-            request.audit().rejected(&error);
-            render_session(&sign_in, &request).await
-        }
+        Err(error) => not_signed_in(&sign_in, &request, error).await,
     }
 }
+
+/// The page with the present state, when the proof of the sign-in is too old, or the sign-in has
+/// ended since it was looked for.
+async fn not_signed_in(
+    sign_in: &SignIn,
+    request: &Request,
+    error: SignInError,
+) -> Result<Response, SignInEndpointError> {
+    let error = SignInEndpointError::from(error);
+    if error.rejection().is_none_or(|rejection| rejection.kind != ErrorKind::LoginRequired) {
+        return Err(error);
+    }
+    request.audit().rejected(&error);
+    render_session(sign_in, request).await
+}
+
+// Sign-in codes.
+
+/// Make a sign-in code
+///
+/// Shows a new code of the account, once. It finds the account where no browser remembers it, and
+/// signs nobody in. Earlier codes stay good.
+#[utoipa::path(
+    post, path = "/session/code", tag = "sign-in", operation_id = "make_sign_in_code", security(("sessionCookie" = [])),
+    request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 200, description = "The page with the code, or that of `/session`", content_type = "text/html", body = String),
+        (status = 400, description = "As many codes were made of the account as can be, or `invalid_content_type`, `invalid_request`", body = ErrorBody),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn make_code(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    let known = match signed_in(&sign_in, &mut request).await? {
+        Ok(known) => known,
+        Err(response) => return Ok(response),
+    };
+    match sign_in.handle.make_sign_in_code(&known.session, &known.client_id).await {
+        Ok(code) => {
+            request.audit().outcome(AuditOutcome::CodeMade);
+            Ok(page::code_made(&sign_in.frame(&request), &known.client_name, &code))
+        }
+        Err(error) => not_signed_in(&sign_in, &request, error).await,
+    }
+}
+
+/// The field with a sign-in code, and what a rejection of one names.
+const CODE: &str = "code";
+
+/// The page that asks for a sign-in code
+#[utoipa::path(
+    get, path = "/authorize/{transaction}/code", tag = "sign-in", operation_id = "sign_in_code_page",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
+    security(("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "The page", content_type = "text/html", body = String),
+        (status = 404, description = "There is no such sign-in, or it takes no code, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn code_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
+    let seen = match transaction_id(&request) {
+        Ok(id) => BrowserSignIn::look_up(&sign_in, &request, id).await.map_err(SignInEndpointError::from),
+        Err(error) => Err(error),
+    };
+    match seen {
+        Ok(seen) if seen.secret.is_none() && !accepts_json(&request) => {
+            Ok(seen.elsewhere(&sign_in, &sign_in.frame(&request)))
+        }
+        Ok(seen) if seen.secret.is_some() && seen.takes_codes() => {
+            Ok(ask_for_code(&sign_in, &request, &seen, "", None))
+        }
+        Ok(_) => unknown(&sign_in, &request, SignInError::no_transaction("it takes no sign-in code").into()),
+        Err(error) => unknown(&sign_in, &request, error),
+    }
+}
+
+fn ask_for_code(
+    sign_in: &SignIn,
+    request: &Request,
+    seen: &BrowserSignIn,
+    typed: &str,
+    problem: Option<CodeProblem>,
+) -> Response {
+    let frame = sign_in.frame(request);
+    let sign_in_page = frame.path(&format!("/authorize/{}", seen.id));
+    let action = frame.path(&format!("/authorize/{}/code", seen.id));
+    let application = &seen.view.asked.app_name;
+    let question = CodeQuestion { application, action: &action, sign_in_page: &sign_in_page, typed, problem };
+    page::code_question(&frame, &question)
+}
+
+/// Ask for the account of a sign-in code
+///
+/// Begins again with the same request of the application, and asks for a proof of the account that
+/// the code leads to. A wrong code is counted against its source.
+#[utoipa::path(
+    post, path = "/authorize/{transaction}/code", tag = "sign-in", operation_id = "use_sign_in_code",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
+    request_body(content = CodeForm, content_type = "application/x-www-form-urlencoded"),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "To a program (`Accept: application/json`): the page of the new sign-in", body = NewCode),
+        (status = 303, description = "To the page of the new sign-in, with its cookie", headers(("Location" = String, description = "The page"))),
+        (status = 400, description = "The code is wrong, another site sent the request, the application expects one person, or the sign-in was answered: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many sign-ins or wrong codes from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn use_code(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    let typed = Zeroizing::new(match read_form(&mut request, &[CODE]).await {
+        Ok(form) => form.get(CODE).unwrap_or_default().to_owned(),
+        Err(error) => {
+            sign_in.handle.charge_source(request.source())?;
+            return Err(error);
+        }
+    });
+    let begun = async {
+        let (id, secret) = form(&sign_in, &request).await?;
+        let code: SignInCode = typed.parse().map_err(|error: InvalidSignInCode| {
+            SignInRejection::of(CODE, ErrorKind::InvalidRequest, error.to_string())
+        })?;
+        let user_agent = user_agent(&request);
+        let source = Some(request.source());
+        Ok(sign_in.handle.begin_with_code(id, &secret, &code, source, user_agent.as_deref()).await?)
+    };
+    let error: SignInEndpointError = match begun.await {
+        Ok(begun) => return Ok(to_new_sign_in(&sign_in, &request, &begun)),
+        Err(error) => error,
+    };
+    if error.rejection().is_none_or(|rejection| rejection.attribute != Some(CODE)) {
+        return problem(&sign_in, &request, error, None, false).await;
+    }
+    sign_in.handle.charge_source(request.source())?;
+    if accepts_json(&request) {
+        return Err(error);
+    }
+    request.audit().rejected(&error);
+    let seen = BrowserSignIn::look_up(&sign_in, &request, transaction_id(&request)?).await?;
+    let is_code = typed.parse::<SignInCode>().is_ok();
+    let problem = if is_code { CodeProblem::Unknown } else { CodeProblem::Malformed };
+    // What is longer than the field takes is not shown again.
+    let shown = if typed.len() <= LONGEST_TYPED { &*typed } else { "" };
+    Ok(ask_for_code(&sign_in, &request, &seen, shown, Some(problem)))
+}
+
+/// The longest code that is shown again after it was wrong, in bytes.
+const LONGEST_TYPED: usize = 64;

@@ -407,6 +407,13 @@ pub struct LogoutParameters {
     state: Option<String>,
 }
 
+/// The form that takes a sign-in code.
+#[derive(ToSchema)]
+pub struct CodeForm {
+    /// The code: 16 characters of a to z and 2 to 7. Spaces, dashes and upper case do not matter.
+    code: String,
+}
+
 /// A form of the page that shows where the browser is signed in, about one account.
 #[derive(ToSchema)]
 pub struct AccountForm {

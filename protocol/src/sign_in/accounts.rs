@@ -11,6 +11,7 @@
 use aws_lc_rs::hmac;
 use zeroize::Zeroizing;
 
+use super::pointers::MOST_CODES;
 use crate::encoding::encode;
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
@@ -102,20 +103,22 @@ pub struct SignInAccount {
     /// How many proofs of uniqueness it has had. A second one came from an authenticator, or a
     /// browser, that did not know the account.
     pub firsts: u32,
+    /// How many sign-in codes were made of it, in all generations.
+    pub codes: u8,
     /// The day on which it was made.
     pub created_on: UnixSeconds,
     /// The hour in which the person last gave a proof.
     pub human_at: UnixSeconds,
 }
 
-encode_fields!(SignInAccount { subject, nullifier, session, identifier, generation, firsts, created_on, human_at } version 1 of "account");
+encode_fields!(SignInAccount { subject, nullifier, session, identifier, generation, firsts, codes, created_on, human_at } version 1 of "account");
 
 impl SignInAccount {
     /// A new account, of a person whose proof of uniqueness was accepted at `now`.
     pub fn new(subject: B256, first: FirstProof, now: UnixSeconds) -> Self {
         let FirstProof { nullifier, session, identifier } = first;
         let (created_on, human_at) = (now.rounded_down(DAY), now.rounded_down(HOUR));
-        Self { subject, nullifier, session, identifier, generation: 0, firsts: 1, created_on, human_at }
+        Self { subject, nullifier, session, identifier, generation: 0, firsts: 1, codes: 0, created_on, human_at }
     }
 
     /// The account after a further proof of uniqueness of the same person: the new session replaces
@@ -135,6 +138,11 @@ impl SignInAccount {
     /// forget it at `now`.
     pub fn may_lose_pointers(auth_time: UnixSeconds, now: UnixSeconds) -> bool {
         now < auth_time.plus(FRESH_PROOF)
+    }
+
+    /// The account after a sign-in code of it was made; `None` when there were [`MOST_CODES`].
+    pub fn with_code(&self) -> Option<Self> {
+        (self.codes < MOST_CODES).then(|| Self { codes: self.codes + 1, ..self.clone() })
     }
 
     /// A pointer to it.
@@ -198,6 +206,11 @@ pub struct Pointer {
 encode_fields!(Pointer { client_id, environment, subject, generation });
 
 impl Pointer {
+    /// Whether it is of an application's accounts.
+    pub fn is_of(&self, realm: Realm<'_>) -> bool {
+        (&*self.client_id, self.environment) == (realm.client_id, realm.environment)
+    }
+
     /// Whether it leads to an account of its application: it was made after all others were last
     /// forgotten.
     pub fn leads_to(&self, account: &SignInAccount) -> bool {
@@ -217,9 +230,7 @@ encode_fields!(BrowserPointers { pointers } version 1 of "pointers");
 impl BrowserPointers {
     /// The pointers to accounts of an application, the one that was used last first.
     pub fn of(&self, realm: Realm<'_>) -> impl Iterator<Item = &Pointer> {
-        let is_of =
-            move |pointer: &&Pointer| pointer.client_id == realm.client_id && pointer.environment == realm.environment;
-        self.pointers.iter().rev().filter(is_of)
+        self.pointers.iter().rev().filter(move |pointer| pointer.is_of(realm))
     }
 
     /// Whether one of them leads to an account of an application.
@@ -317,6 +328,11 @@ mod tests {
             assert_eq!(pointer.leads_to(account), expected, "{what}");
         }
         assert_eq!((account.firsts, renewed.firsts), (1, 2));
+        let with_codes = |codes| SignInAccount { codes, ..account.clone() }.with_code().map(|after| after.codes);
+        assert_eq!(
+            (with_codes(0), with_codes(MOST_CODES - 1), with_codes(MOST_CODES)),
+            (Some(1), Some(MOST_CODES), None)
+        );
         for (age, expected) in [(0, true), (HOUR - 1, true), (HOUR, false), (DAY, false)] {
             let (auth_time, now) = (UnixSeconds(DAY), UnixSeconds(DAY + age));
             assert_eq!(SignInAccount::may_lose_pointers(auth_time, now), expected, "{age} s");

@@ -34,6 +34,7 @@ use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointe
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::openings::{AskedElsewhere, OpeningId};
+use selfsame_protocol::sign_in::pointers::SealedPointer;
 use selfsame_protocol::sign_in::proof_request::{
     CrossDevice, Initiator, ProofType, SignInProof, SignInRequest, WalletFailure,
 };
@@ -361,12 +362,13 @@ fields! {
     BrowserSession { clients }
     SealedSession { nonce, ciphertext }
     SessionId { text, commitment }
-    SignInAccount { subject, nullifier, session, identifier, generation, firsts, created_on, human_at }
+    SignInAccount { subject, nullifier, session, identifier, generation, firsts, codes, created_on, human_at }
     AskedAccount { subject, session, generation }
     AskedElsewhere { opening, account }
     Pointer { client_id, environment, subject, generation }
     BrowserPointers { pointers }
     SealedPointers { nonce, ciphertext }
+    SealedPointer { nonce, ciphertext }
     SigningKey { id, public_key, private_key, published_at, promoted_at, retired_at }
     SigningKeys { keys, sessions_ended_at }
     GatewayStatusResponse { request_id, kind, status }

@@ -42,6 +42,8 @@ pub enum RecordKind {
     Pointers,
     /// The key that the subjects of accounts are derived with.
     SubjectKey,
+    /// What a sign-in code leads to, by an id that is derived from the code.
+    SignInCode,
 }
 
 encode_enum!(RecordKind {
@@ -58,6 +60,7 @@ encode_enum!(RecordKind {
     AccountBySession = 10,
     Pointers = 11,
     SubjectKey = 12,
+    SignInCode = 13,
 } of "a kind of record");
 
 /// Key of a record.

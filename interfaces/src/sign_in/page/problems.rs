@@ -69,6 +69,8 @@ pub struct Again<'a> {
     pub has_accounts: bool,
     /// Whether an earlier proof for this browser may have been lost on the way.
     pub is_lost: bool,
+    /// To the form for a sign-in code, if one can say which account is asked for.
+    pub code: Option<String>,
 }
 
 /// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
@@ -93,6 +95,9 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: 
             form method="post" action=(again.new_code) { button type="submit" { (words.say("new-code")) } }
             @if let Some(action) = &again.another_person {
                 form method="post" action=(action) { button.plain type="submit" { (words.say("another-person")) } }
+            }
+            @if let Some(code) = &again.code {
+                p.onward { a.plain href=(code) { (words.say("have-code")) } }
             }
             p.onward { a.plain href=(onward) { (words.say("return-title")) } }
             section.details {

@@ -41,6 +41,8 @@ pub struct SignInPage<'a> {
     pub scans_in_app: bool,
     /// Whether the person of an account is asked, and another person may answer in their place.
     pub may_be_another_person: bool,
+    /// Whether a sign-in code can say which account is asked for.
+    pub takes_codes: bool,
 }
 
 impl SignInPage<'_> {
@@ -176,7 +178,7 @@ fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
                 a href=(home) rel="noreferrer" { (back) }
             }
         }
-        @if let Some(ways) = other_ways(frame, &page.application) {
+        @if let Some(ways) = other_ways(frame, page) {
             ul.ways data-for=(asking_or_over) hidden[hides(asking_or_over)] { (ways) }
         }
     }
@@ -254,16 +256,18 @@ fn code_caption(frame: &Frame<'_>, scans_in_app: bool) -> std::borrow::Cow<'stat
 }
 
 /// Where a person goes who has no authenticator, or is not helped by it: items of a list.
-fn other_ways(frame: &Frame<'_>, application: &Application<'_>) -> Option<Markup> {
+fn other_ways(frame: &Frame<'_>, page: &SignInPage<'_>) -> Option<Markup> {
     let words = frame.words;
     let authenticator = frame.authenticator();
     let get =
         authenticator.as_ref().and_then(|app| Some((app.get_url?, words.say_with("get-app", &[("name", app.name)]))));
-    let fallback = application.fallback.map(|url| (url, words.say("another-way")));
+    let code = page.takes_codes.then(|| frame.path(&format!("{}/code", page.base())));
+    let fallback = page.application.fallback.map(|url| (url, words.say("another-way")));
     let help = authenticator.as_ref().and_then(|app| Some((app.help_url?, words.say("help"))));
     let ways: Vec<_> = [get, fallback, help].into_iter().flatten().collect();
-    (!ways.is_empty()).then(|| {
+    (!ways.is_empty() || code.is_some()).then(|| {
         html! {
+            @if let Some(code) = code { li { a href=(code) { (words.say("have-code")) } } }
             @for (url, text) in ways { li { a href=(url) rel="noreferrer" { (text) } } }
         }
     })
