@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, ORIGIN};
+use reqwest::header::{ACCEPT, ORIGIN, SET_COOKIE};
 use selfsame::config::{RateLimit, TimeSpan};
 use selfsame_wallet::sign_in::{Onward, Place};
 
-use crate::account_client::{Asks, Begun, Browser, ask_for_accounts, asks, location, start, start_behind_https};
+use crate::account_client::{
+    Asks, Begun, Browser, ask_for_accounts, asks, location, return_session, start, start_behind_https,
+};
 use crate::sign_in_accounts::Proofs;
 use crate::sign_in_client::{APP, Form, OTHER_APP, SignInTestClient, current_proof, fragment_or_query};
 
 const FORGET_OTHERS: &str = "/session/forget-others";
 const MAKE_CODE: &str = "/session/code";
+const MAKE_LINK: &str = "/session/link";
 
 async fn asks_for_account(client: &SignInTestClient, browser: &mut Browser, app: &str) -> bool {
     matches!(asks(&browser.begin(client, &[("client_id", app)]).await).await, Asks::Return(_))
@@ -359,5 +362,142 @@ async fn wrong_sign_in_codes_are_counted_as_guesses() {
     // Each counts as a form, and as a guess.
     let (wrong, limited) = statuses.split_at(9);
     assert_eq!((wrong, limited), (&[400; 9][..], &[429; 3][..]), "{statuses:?}");
+    client.stop().await;
+}
+
+// Links for another device.
+
+/// Gets a link to the account at an application, where the browser is signed in to it. Its host is
+/// that of the test.
+async fn make_link(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
+    let page = browser.post_account_form(client, MAKE_LINK, app).await;
+    assert_eq!(page.status(), 200);
+    let page = page.text().await.expect("text");
+    assert!(page.contains("<svg"), "its code for a camera: {page}");
+    let link = page.split("id=\"address\">").nth(1).and_then(|rest| rest.split('<').next());
+    let link = link.unwrap_or_else(|| panic!("{page}"));
+    let secret = link.rsplit('/').next().expect("a secret");
+    assert_eq!(secret.len(), 43, "{link}");
+    client.daemon.sign_in(&format!("/session/link/{secret}"))
+}
+
+#[tokio::test]
+async fn a_link_makes_one_other_browser_remember_the_account_once() {
+    let client = start_behind_https().await;
+    let (mut laptop, mut phone) = (Browser::default(), Browser::default());
+    let alice = laptop.sign_in(&client, "alice", "no").await;
+    sign_in_elsewhere(&client, &mut phone, "alice").await;
+    let link = make_link(&client, &mut laptop, APP).await;
+
+    // A look changes nothing, and a fetch ahead gets nothing.
+    for _ in 0..2 {
+        let page = phone.get(&client, &link).await;
+        assert_eq!((page.status().as_u16(), page.headers().get(SET_COOKIE)), (200, None));
+        assert_eq!(page.headers()["cache-control"], "no-store");
+        let page = page.text().await.expect("text");
+        assert!(page.contains("Go on only if you asked for this link yourself"), "{page}");
+    }
+    for request in [client.http.get(&link), client.http.post(&link)] {
+        let ahead = request.header("Sec-Purpose", "prefetch;prerender").header("Cookie", phone.cookies());
+        assert_eq!(ahead.send().await.expect("an answer").status(), 503);
+    }
+    let elsewhere = client.http.post(&link).header(ORIGIN, "https://elsewhere.example").send().await;
+    let elsewhere = elsewhere.expect("an answer");
+    assert_eq!((elsewhere.status().as_u16(), elsewhere.headers().get(SET_COOKIE)), (200, None), "it asks again");
+
+    let before = phone.cookies["__Host-selfsame_accounts"].clone();
+    let page = phone.post(&client, &link, &[]).await;
+    assert_eq!(page.status(), 200);
+    assert!(page.text().await.expect("text").contains("You are not signed in yet"));
+    assert_eq!(phone.cookies["__Host-selfsame_accounts"], before, "beside what the browser remembered");
+    let at_phone = phone.session_forms(&client).await;
+    assert!(at_phone.iter().all(|(_, fields)| fields.get("application").is_none_or(|app| app != APP)), "{at_phone:?}");
+    for app in [APP, OTHER_APP] {
+        assert!(asks_for_account(&client, &mut phone, app).await, "{app}");
+    }
+    let begun = phone.begin(&client, &[]).await;
+    begun.answer(&client, "alice").await;
+    assert_eq!(phone.complete(&client, &begun, "").await, alice, "it is not asked whether it is the person's own");
+
+    let mut late = Browser::default();
+    for page in [late.get(&client, &link).await, late.post(&client, &link, &[]).await] {
+        assert_eq!(page.status(), 410);
+        assert!(page.text().await.expect("text").contains("This link is used up"));
+    }
+    assert!(!late.remembers());
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn a_link_is_good_for_five_minutes_and_until_all_others_are_made_to_forget() {
+    let client = start().await;
+    let mut laptop = Browser::default();
+    laptop.sign_in(&client, "alice", "no").await;
+    let forgotten = make_link(&client, &mut laptop, APP).await;
+    laptop.post_account_form(&client, FORGET_OTHERS, APP).await;
+    let (first, second) = (make_link(&client, &mut laptop, APP).await, make_link(&client, &mut laptop, APP).await);
+    let mut phone = Browser::default();
+    assert_eq!(phone.post(&client, &forgotten, &[]).await.status(), 410, "all others were made to forget");
+    client.daemon.clock.advance(Duration::from_secs(299));
+    assert_eq!(phone.post(&client, &first, &[]).await.status(), 200);
+    client.daemon.clock.advance(Duration::from_secs(1));
+    let page = phone.post(&client, &second, &[]).await;
+    assert_eq!(page.status(), 410);
+    assert!(page.text().await.expect("text").contains("no longer valid"));
+    let unknown = phone.get(&client, &client.daemon.sign_in(&format!("/session/link/{}", "a".repeat(43)))).await;
+    assert_eq!(unknown.status(), 404);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn racing_browsers_use_a_link_once() {
+    let client = start().await;
+    let mut laptop = Browser::default();
+    laptop.sign_in(&client, "alice", "no").await;
+    let link = make_link(&client, &mut laptop, APP).await;
+    let mut browsers = [(); 6].map(|()| Browser::default());
+    let posts = browsers.iter_mut().map(|browser| browser.post(&client, &link, &[]));
+    let mut statuses: Vec<_> =
+        futures_util::future::join_all(posts).await.iter().map(|page| page.status().as_u16()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 410, 410, 410, 410, 410]);
+    assert_eq!(browsers.iter().filter(|browser| browser.remembers()).count(), 1);
+    client.stop().await;
+}
+
+/// Over plain HTTP another site can plant the cookie of its own browser.
+#[tokio::test]
+async fn a_planted_pointer_gets_nothing_from_a_link() {
+    let client = start().await;
+    let (mut mallory, mut laptop, mut phone) = (Browser::default(), Browser::default(), Browser::default());
+    mallory.sign_in(&client, "mallory", "yes").await;
+    laptop.sign_in(&client, "alice", "no").await;
+    let planted = mallory.cookies["selfsame_accounts"].clone();
+    phone.cookies.insert("selfsame_accounts".to_owned(), planted.clone());
+    let link = make_link(&client, &mut laptop, APP).await;
+    phone.post(&client, &link, &[]).await;
+    assert_ne!(phone.cookies["selfsame_accounts"], planted);
+    let asked = |begun| async move { return_session(asks(&begun).await) };
+    let (of_phone, of_mallory) = (phone.begin(&client, &[]).await, mallory.begin(&client, &[]).await);
+    assert_ne!(asked(of_phone).await, asked(of_mallory).await);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn a_pointer_alone_gets_neither_codes_nor_links() {
+    let client = start().await;
+    let mut laptop = Browser::default();
+    laptop.sign_in(&client, "alice", "yes").await;
+    let fields = laptop.account_form(&client, MAKE_LINK, APP).await;
+    let form = [("confirmation", &*fields["confirmation"]), ("application", APP)];
+    let mut pointer_alone = laptop.clone();
+    pointer_alone.cookies.retain(|name, _| name.ends_with("selfsame_accounts"));
+    for path in [MAKE_CODE, MAKE_LINK] {
+        let url = client.daemon.sign_in(path);
+        let page = pointer_alone.post(&client, &url, &form).await.text().await.expect("text");
+        assert!(!page.contains("sign-in-code") && !page.contains("/session/link/"), "{path}: {page}");
+        let page = laptop.post(&client, &url, &form[1..]).await.text().await.expect("text");
+        assert!(!page.contains("class=\"address"), "{path}: {page}");
+    }
     client.stop().await;
 }

@@ -2,14 +2,16 @@
 //! ([`selfsame_protocol::sign_in::pointers`]), and what ends all of it: a person who is signed in
 //! makes all others forget the account.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use selfsame_protocol::sign_in::accounts::{AskedAccount, Pointer, SignInAccount};
-use selfsame_protocol::sign_in::pointers::{SealedPointer, SignInCode};
+use selfsame_protocol::sign_in::pointers::{LINK_KEPT, LinkEnd, SealedPointer, SignInCode, StoredLink, link_id};
+use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::NextPerson;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError};
+use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError, StoredRecord};
 
 use super::accounts::{account_key, realm};
 use super::authorization::check_secret;
@@ -184,4 +186,154 @@ impl SignInHandle {
 pub(super) fn code_key(code: &SignInCode) -> Result<RecordKey, SignInError> {
     let id = code.record_id().map_err(|error| SignInError::unavailable(error.to_string()))?;
     Ok(RecordKey { kind: RecordKind::SignInCode, id })
+}
+
+// Links.
+
+/// A new link that makes the browser in which it is opened remember an account.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewLink {
+    /// Its secret: 32 random bytes in base64url, a part of its address.
+    pub secret: String,
+    /// End of the time in which it is good, exclusive.
+    pub expires_at: UnixSeconds,
+}
+
+// Its secret is not in its debug form, because embedders write it to logs.
+impl fmt::Debug for NewLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewLink").field("expires_at", &self.expires_at).finish_non_exhaustive()
+    }
+}
+
+/// Where the account is that a link leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkedAccount {
+    /// Id of the client.
+    pub client_id: String,
+    /// Name of the client, for the person.
+    pub client_name: String,
+}
+
+/// A browser that remembers the account of a link.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UsedLink {
+    /// Where the account is.
+    pub account: LinkedAccount,
+    /// The secret of the accounts that the browser remembers, for its cookie; `None` for a program.
+    pub pointers: Option<String>,
+}
+
+impl fmt::Debug for UsedLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UsedLink").field("account", &self.account).finish_non_exhaustive()
+    }
+}
+
+/// A good link: where it leads, and its record.
+struct GoodLink {
+    account: LinkedAccount,
+    pointer: Pointer,
+    stored: StoredRecord,
+    link: StoredLink,
+}
+
+impl SignInHandle {
+    /// Makes a link to the account that a browser's session is signed in to at a client. It is good
+    /// once, for [`LINK_LIFETIME`](selfsame_protocol::sign_in::pointers::LINK_LIFETIME) seconds.
+    ///
+    /// # Errors
+    /// The session has no such sign-in; or the store cannot be read or written.
+    pub async fn make_link(&self, session: &str, client_id: &str) -> Result<NewLink, SignInError> {
+        loop {
+            let signed_in = self.expect_signed_in(session, client_id).await?;
+            let SignedInAccount { client, account, condition, .. } = signed_in;
+            let (secret, now) = (self.state.new_secret(), self.state.clock.unix_seconds());
+            let pointer = account.value.pointer(realm(&client));
+            let link = StoredLink::seal(&pointer, &secret, self.state.new_nonce(), now);
+            let link = link.map_err(|error| SignInError::unavailable(error.to_string()))?;
+            let writes = vec![condition, write(link_key(&secret)?, None, &link, now.plus(LINK_KEPT))];
+            if self.state.write(writes).await? == Decision::Written {
+                return Ok(NewLink { secret, expires_at: link.valid_until });
+            }
+        }
+    }
+
+    /// Where the account is that a link leads to, or why it leads nowhere. Nothing changes. The
+    /// front-end counts an unknown link against its source ([`SignInHandle::charge_source`]).
+    ///
+    /// # Errors
+    /// The store cannot be read, or the source has asked for too much that does not exist.
+    pub async fn linked_account(
+        &self,
+        secret: &str,
+        source: Option<IpAddr>,
+    ) -> Result<Result<LinkedAccount, LinkEnd>, SignInError> {
+        self.await_given(IssuedItem::Link(secret), source).await?;
+        Ok(self.good_link(secret)?.map(|good| good.account))
+    }
+
+    /// Makes a browser remember the account of a link, and uses the link up; or says why it leads
+    /// nowhere. `cookie` is that of what the browser remembers. Ask the person before: a link can
+    /// be another person's, who sent it. It brings no session, and signs nobody in.
+    ///
+    /// # Errors
+    /// The store cannot be read or written, or the source has asked for too much that does not
+    /// exist.
+    pub async fn use_link(
+        &self,
+        secret: &str,
+        cookie: &BrowserCookie,
+        source: Option<IpAddr>,
+    ) -> Result<Result<UsedLink, LinkEnd>, SignInError> {
+        self.await_given(IssuedItem::Link(secret), source).await?;
+        if let BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) = cookie {
+            self.await_given(IssuedItem::Pointers(secret), source).await?;
+        }
+        loop {
+            let GoodLink { account, pointer, stored, link } = match self.good_link(secret)? {
+                Ok(good) => good,
+                Err(end) => return Ok(Err(end)),
+            };
+            let knows = match (self.client(&account.client_id), cookie) {
+                (Some(client), BrowserCookie::HostOnly(_) | BrowserCookie::Plain(_)) => {
+                    let pointed = self.pointed(&client, &pointer)?;
+                    pointed.map(|pointed| self.remembers(&client, &pointed, cookie)).transpose()?.unwrap_or(false)
+                }
+                _ => false,
+            };
+            let mut writes = vec![write(link_key(secret)?, Some(&stored), &link.used(), stored.expires_at)];
+            let pointers = self.point(pointer, cookie, knows, &mut writes)?;
+            if self.state.write(writes).await? == Decision::Written {
+                return Ok(Ok(UsedLink { account, pointers }));
+            }
+            // Another browser was first, or another tab changed what this one remembers.
+        }
+    }
+
+    fn good_link(&self, secret: &str) -> Result<Result<GoodLink, LinkEnd>, SignInError> {
+        let Some(ReadRecord { value: link, stored }) = self.state.get::<StoredLink>(&link_key(secret)?)? else {
+            return Ok(Err(LinkEnd::Unknown));
+        };
+        let damaged = |reason| StoreError::Damaged { family: "records", reason };
+        let pointer = match link.open(secret, self.state.clock.unix_seconds()).map_err(damaged)? {
+            Ok(pointer) => pointer,
+            Err(end) => return Ok(Err(end)),
+        };
+        let client = self.client(&pointer.client_id).filter(|client| pointer.is_of(realm(client)));
+        let Some(client) = client.filter(|client| client.proof == SignInProof::Account) else {
+            return Ok(Err(LinkEnd::Over));
+        };
+        if self.pointed(&client, &pointer)?.is_none() {
+            return Ok(Err(LinkEnd::Over));
+        }
+        let account = LinkedAccount { client_id: client.client.id.clone(), client_name: client.name.clone() };
+        Ok(Ok(GoodLink { account, pointer, stored, link }))
+    }
+}
+
+/// The key of a link's record.
+pub(super) fn link_key(secret: &str) -> Result<RecordKey, SignInError> {
+    let id = link_id(secret).map_err(|error| SignInError::unavailable(error.to_string()))?;
+    Ok(RecordKey { kind: RecordKind::AccountLink, id })
 }

@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use super::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings};
 use super::open_sign_ins::UnansweredSignIns;
-use super::pointers::code_key as sign_in_code_key;
+use super::pointers::{code_key as sign_in_code_key, link_key};
 use super::session_registry::SessionRegistryMessage;
 use super::signing_keys::LoadedKeys;
 use crate::clock::{Clock, Random};
@@ -318,6 +318,8 @@ pub enum IssuedItem<'a> {
     Pointers(&'a str),
     /// A sign-in code.
     SignInCode(&'a SignInCode),
+    /// The secret of a link to an account.
+    Link(&'a str),
 }
 
 impl SignInHandle {
@@ -336,6 +338,7 @@ impl SignInHandle {
             IssuedItem::Session(secret) => session_key(secret),
             IssuedItem::Pointers(secret) => pointers_key(secret),
             IssuedItem::SignInCode(code) => sign_in_code_key(code)?,
+            IssuedItem::Link(secret) => link_key(secret)?,
         };
         let is_there = || self.state.records.get(&key).map(|record| record.is_some());
         if !is_there()? {

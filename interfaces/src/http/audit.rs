@@ -149,6 +149,10 @@ outcomes! {
     OthersForgotten = "others_forgotten",
     /// A sign-in code was made.
     CodeMade = "code_made",
+    /// A link to an account was made.
+    LinkMade = "link_made",
+    /// A link to an account was used up.
+    LinkUsed = "link_used",
     /// There is no session to end.
     NoSession = "no_session",
     /// The person refused.

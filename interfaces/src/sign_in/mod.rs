@@ -143,6 +143,11 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .audited("sign_in_begun")
         .route(post.clone(), "/session/code", pointers::make_code)
         .audited("pointers_changed")
+        .route(post.clone(), "/session/link", pointers::make_link)
+        .audited("pointers_changed")
+        .route(get.clone(), "/session/link/{link}", pointers::link_page)
+        .route(post.clone(), "/session/link/{link}", pointers::use_link)
+        .audited("pointers_changed")
         .route(post.clone(), "/session/forget-others", pointers::forget_others)
         .audited("pointers_changed")
         .route(get.clone(), "/userinfo", token::userinfo)
@@ -270,6 +275,9 @@ impl SignIn {
         pointers::make_code,
         pointers::code_page,
         pointers::use_code,
+        pointers::make_link,
+        pointers::link_page,
+        pointers::use_link,
         person::cancel,
         pages::connect,
         pages::front,

@@ -7,7 +7,7 @@
 //! | [`frame`] | what all pages have: whose page it is, the footer, the headers, the files; the front page |
 //! | [`sign_in`] | the page of a sign-in in each of its states |
 //! | [`short`] | the page behind the code and the button, and the page for another browser |
-//! | [`pointers`] | sign-in codes: shown once, and typed |
+//! | [`pointers`] | sign-in codes, shown once, and typed; links for another device |
 //! | [`problems`] | what went wrong |
 //! | [`others`] | the pages at the address for authenticators, of a connector URI, of a response by form, about signing out |
 //! | [`session`] | where the browser is signed in, and what leads to the accounts there |
@@ -29,7 +29,9 @@ pub use others::{
     Asked, Shown, connect, form_post, incomplete_connector, sign_out, sign_out_error, sign_out_from_elsewhere,
     signed_out, unknown_connector,
 };
-pub use pointers::{CodeProblem, CodeQuestion, code_made, code_question};
+pub use pointers::{
+    CodeProblem, CodeQuestion, code_made, code_question, link_ended, link_made, link_question, link_used,
+};
 pub use problems::{
     Again, account_found, ask_to_remember, cannot_continue, error, failed, no_proof, not_found, too_many, unknown_code,
 };

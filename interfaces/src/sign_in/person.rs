@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{
-    BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NewTransaction, NextPerson, ProofRequest,
-    SignInError, TransactionId, TransactionState, TransactionView,
+    BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NewTransaction, NextPerson,
+    ProofRequest, SignInError, TransactionId, TransactionState, TransactionView,
 };
 use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};

@@ -1,22 +1,23 @@
 //! What leads to accounts: the forms of the page at `/session`, with its confirmation, with which a
-//! person who is signed in gets a sign-in code or makes all others forget the account; and `GET`
-//! and `POST /authorize/{transaction}/code`, where a code is typed.
+//! person who is signed in gets a sign-in code or a link, or makes all others forget the account;
+//! `GET` and `POST /authorize/{transaction}/code`, where a code is typed; and `GET` and `POST
+//! /session/link/{link}`, which another device opens.
 
 use std::sync::Arc;
 
-use selfsame_actors::{SignInCode, SignInError};
+use selfsame_actors::{LinkEnd, LinkedAccount, SignInCode, SignInError, UsedLink};
 use selfsame_protocol::sign_in::pointers::InvalidSignInCode;
 use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
 use zeroize::Zeroizing;
 
 use super::SignIn;
 use super::authorize::user_agent;
-use super::browser::{accepts_json, pointers_cookie, read_form, refuse_fetch_ahead, set_pointers};
+use super::browser::{accepts_json, is_same_origin, pointers_cookie, read_form, refuse_fetch_ahead, set_pointers};
 use super::error::SignInEndpointError;
 use super::logout::{
     APPLICATION, CONFIRMATION, charge, is_confirmed, live_session, render_session, render_session_after,
 };
-use super::page::{self, CodeProblem, CodeQuestion};
+use super::page::{self, Application, CodeProblem, CodeQuestion};
 use super::person::{BrowserSignIn, form, problem, to_new_sign_in, unknown};
 use super::schema::{AccountForm, CodeForm, NewCode, TransactionPath};
 use super::transaction::transaction_id;
@@ -231,3 +232,109 @@ pub async fn use_code(sign_in: Arc<SignIn>, mut request: Request) -> Result<Resp
 
 /// The longest code that is shown again after it was wrong, in bytes.
 const LONGEST_TYPED: usize = 64;
+
+// Links.
+
+/// Make a link for another device
+///
+/// Shows a link, and its QR code, that makes the browser in which it is opened remember the
+/// account: once, within five minutes. It signs nobody in.
+#[utoipa::path(
+    post, path = "/session/link", tag = "sign-in", operation_id = "make_account_link", security(("sessionCookie" = [])),
+    request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 200, description = "The page with the link, or that of `/session`", content_type = "text/html", body = String),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`", body = ErrorBody),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn make_link(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    let known = match signed_in(&sign_in, &mut request).await? {
+        Ok(known) => known,
+        Err(response) => return Ok(response),
+    };
+    match sign_in.handle.make_link(&known.session, &known.client_id).await {
+        Ok(link) => {
+            request.audit().outcome(AuditOutcome::LinkMade);
+            let url = Zeroizing::new(format!("{}/session/link/{}", sign_in.handle.provider().issuer, link.secret));
+            Ok(page::link_made(&sign_in.frame(&request), &known.client_name, &url))
+        }
+        Err(error) => not_signed_in(&sign_in, &request, error).await,
+    }
+}
+
+/// The page of a link for another device
+///
+/// Names the application, and asks before this browser remembers the account. Nothing changes.
+#[utoipa::path(
+    get, path = "/session/link/{link}", tag = "sign-in", operation_id = "account_link_page",
+    params(("link" = String, Path, description = "The secret of the link", pattern = "^[A-Za-z0-9_-]{43}$")),
+    responses(
+        (status = 200, description = "The page", content_type = "text/html", body = String),
+        (status = 404, description = "A page: there is no such link", content_type = "text/html", body = String),
+        (status = 410, description = "A page: the link was used, or is no longer valid", content_type = "text/html", body = String),
+        (status = 429, description = "Too many links that do not exist from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn link_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
+    let link = Zeroizing::new(request.param("link")?.to_string());
+    ask_about_link(&sign_in, &request, &link).await
+}
+
+async fn ask_about_link(sign_in: &SignIn, request: &Request, link: &str) -> Result<Response, SignInEndpointError> {
+    let frame = sign_in.frame(request);
+    match sign_in.handle.linked_account(link, Some(request.source())).await? {
+        Ok(account) => {
+            let action = frame.path(request.path());
+            Ok(page::link_question(&frame, &account.client_name, &action))
+        }
+        Err(end) => link_ended(sign_in, request, end),
+    }
+}
+
+/// The page of a link that leads nowhere. An unknown one counts as a guess.
+fn link_ended(sign_in: &SignIn, request: &Request, end: LinkEnd) -> Result<Response, SignInEndpointError> {
+    if end == LinkEnd::Unknown {
+        sign_in.handle.charge_source(request.source())?;
+    }
+    Ok(page::link_ended(&sign_in.frame(request), end))
+}
+
+/// Remember the account of a link
+///
+/// Makes this browser remember the account, and uses the link up. It brings no session.
+#[utoipa::path(
+    post, path = "/session/link/{link}", tag = "sign-in", operation_id = "use_account_link",
+    params(("link" = String, Path, description = "The secret of the link", pattern = "^[A-Za-z0-9_-]{43}$")),
+    responses(
+        (status = 200, description = "A page: this browser remembers the account; or that asks again, when another site sent the request", content_type = "text/html", body = String),
+        (status = 404, description = "A page: there is no such link", content_type = "text/html", body = String),
+        (status = 410, description = "A page: the link was used, or is no longer valid", content_type = "text/html", body = String),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
+pub async fn use_link(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    refuse_fetch_ahead(&request)?;
+    if let Some(limited) = charge(&sign_in, &request)? {
+        return Ok(limited);
+    }
+    let link = Zeroizing::new(request.param("link")?.to_string());
+    if !is_same_origin(&sign_in, &request) {
+        request.audit().outcome(AuditOutcome::Asked);
+        return ask_about_link(&sign_in, &request, &link).await;
+    }
+    let cookie = pointers_cookie(&sign_in, &request).await?;
+    match sign_in.handle.use_link(&link, &cookie, Some(request.source())).await? {
+        Ok(UsedLink { account: LinkedAccount { client_id, client_name }, pointers }) => {
+            request.audit().client(&client_id);
+            request.audit().outcome(AuditOutcome::LinkUsed);
+            let links = sign_in.appearance.app_links(&client_id);
+            let application = Application::new(&client_id, &client_name, &links, &sign_in.handle.provider().issuer);
+            let mut response = page::link_used(&sign_in.frame(&request), &application);
+            pointers.into_iter().for_each(|secret| set_pointers(&sign_in, &mut response, &secret));
+            Ok(response)
+        }
+        Err(end) => link_ended(&sign_in, &request, end),
+    }
+}

@@ -1,8 +1,9 @@
 //! Secrets that a person carries from one browser to another, each of which leads to one account.
 //!
 //! A *sign-in code* is printed and kept. It does not expire; a further code replaces nothing; and
-//! it is worth nothing from the moment on in which all others are made to forget the account. It is a
-//! pointer ([`super::accounts`]): it signs nobody in.
+//! it is worth nothing from the moment on in which all others are made to forget the account. A
+//! *link* is good once, within five minutes: it makes the browser that it is opened in remember the
+//! account. Both are pointers ([`super::accounts`]): they sign nobody in.
 //!
 //! From such a secret HKDF derives two values (RFC 5869, section 3.2): the id of its record, and
 //! the key that the pointer in the record is encrypted with. So the store alone does not tell
@@ -15,6 +16,7 @@ use super::accounts::Pointer;
 use super::sealed::{SealError, open_padded, record_id, seal_padded};
 use super::transaction::ShortId;
 use crate::encoding::DecodeError;
+use crate::time::UnixSeconds;
 use crate::{B256, encode_fields};
 
 /// What the record of a code is found by.
@@ -22,6 +24,18 @@ const CODE_ID: &[u8] = b"selfsame id of a sign-in code";
 
 /// What the pointer of a code is encrypted for.
 const CODE_KEY: &[u8] = b"selfsame pointer of a sign-in code";
+
+/// What the record of a link is found by.
+const LINK_ID: &[u8] = b"selfsame id of a link to an account";
+
+/// What the pointer of a link is encrypted for.
+const LINK_KEY: &[u8] = b"selfsame pointer of a link to an account";
+
+/// How long a link is good, in seconds.
+pub const LINK_LIFETIME: u64 = 300;
+
+/// How long it is known after its making what has become of a link, in seconds.
+pub const LINK_KEPT: u64 = 3600;
 
 /// The most sign-in codes that are ever made of one account. Their records do not expire.
 pub const MOST_CODES: u8 = 200;
@@ -115,6 +129,66 @@ pub struct SealedPointer {
 
 encode_fields!(SealedPointer { nonce, ciphertext } version 1 of "sealed pointer");
 
+// Links.
+
+/// The id of the record of the link with a secret.
+///
+/// # Errors
+/// [`SealError`].
+pub fn link_id(secret: &str) -> Result<B256, SealError> {
+    record_id(LINK_ID, secret)
+}
+
+/// A link as it is stored, until [`LINK_KEPT`] after its making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredLink {
+    /// End of the time in which it is good, exclusive.
+    pub valid_until: UnixSeconds,
+    /// What it leads to; `None` once it was used.
+    pub pointer: Option<SealedPointer>,
+}
+
+encode_fields!(StoredLink { valid_until, pointer } version 1 of "link to an account");
+
+/// Why a link leads to no account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkEnd {
+    /// It was used.
+    Used,
+    /// Its time is over, or all others were made to forget the account.
+    Over,
+    /// There is no such link, or none any more.
+    Unknown,
+}
+
+impl StoredLink {
+    /// A new link. `nonce` is random.
+    ///
+    /// # Errors
+    /// [`SealError`].
+    pub fn seal(pointer: &Pointer, secret: &str, nonce: [u8; 12], now: UnixSeconds) -> Result<Self, SealError> {
+        let ciphertext = seal_padded(LINK_KEY, pointer, secret, nonce)?;
+        Ok(Self { valid_until: now.plus(LINK_LIFETIME), pointer: Some(SealedPointer { nonce, ciphertext }) })
+    }
+
+    /// What the link leads to at `now`, or why it leads nowhere.
+    ///
+    /// # Errors
+    /// The pointer is another link's, or was changed.
+    pub fn open(&self, secret: &str, now: UnixSeconds) -> Result<Result<Pointer, LinkEnd>, DecodeError> {
+        let Some(SealedPointer { nonce, ciphertext }) = &self.pointer else { return Ok(Err(LinkEnd::Used)) };
+        if now >= self.valid_until {
+            return Ok(Err(LinkEnd::Over));
+        }
+        open_padded(LINK_KEY, secret, *nonce, ciphertext).map(Ok)
+    }
+
+    /// The link after its use.
+    pub fn used(&self) -> Self {
+        Self { pointer: None, ..self.clone() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +235,31 @@ mod tests {
         for (what, text, expected) in table {
             assert_eq!(text.parse::<SignInCode>(), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn a_link_is_good_once_within_its_time() {
+        let made = UnixSeconds(1_800_000_000);
+        let link = StoredLink::seal(&pointer(), "a secret", [7; 12], made).expect("sealed");
+        let (last, end) = (made.plus(LINK_LIFETIME - 1), made.plus(LINK_LIFETIME));
+        #[rustfmt::skip]
+        let table = [
+            ("new", &link, "a secret", made, Ok(Ok(pointer()))),
+            ("in its last second", &link, "a secret", last, Ok(Ok(pointer()))),
+            ("after its time", &link, "a secret", end, Ok(Err(LinkEnd::Over))),
+            ("used", &link.used(), "a secret", made, Ok(Err(LinkEnd::Used))),
+            ("used, after its time", &link.used(), "a secret", end, Ok(Err(LinkEnd::Used))),
+            ("with another secret", &link, "another", made, Err(DecodeError::NotAuthentic)),
+        ];
+        for (what, link, secret, now, expected) in table {
+            assert_eq!(link.open(secret, now), expected, "{what}");
+        }
+        let stored = encode(&link);
+        for text in [&b"app_a"[..], &[0xfe; 4], b"a secret"] {
+            assert!(!stored.windows(text.len()).any(|part| part == text), "{text:?} is in clear");
+        }
+        // A code with the same text would be another record.
+        assert_ne!(link_id(&CODE.text()), CODE.record_id());
     }
 
     #[test]

@@ -34,7 +34,7 @@ use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointe
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::openings::{AskedElsewhere, OpeningId};
-use selfsame_protocol::sign_in::pointers::SealedPointer;
+use selfsame_protocol::sign_in::pointers::{SealedPointer, StoredLink};
 use selfsame_protocol::sign_in::proof_request::{
     CrossDevice, Initiator, ProofType, SignInProof, SignInRequest, WalletFailure,
 };
@@ -369,6 +369,7 @@ fields! {
     BrowserPointers { pointers }
     SealedPointers { nonce, ciphertext }
     SealedPointer { nonce, ciphertext }
+    StoredLink { valid_until, pointer }
     SigningKey { id, public_key, private_key, published_at, promoted_at, retired_at }
     SigningKeys { keys, sessions_ended_at }
     GatewayStatusResponse { request_id, kind, status }

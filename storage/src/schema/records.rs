@@ -44,6 +44,8 @@ pub enum RecordKind {
     SubjectKey,
     /// What a sign-in code leads to, by an id that is derived from the code.
     SignInCode,
+    /// What a one-time link leads to, by an id that is derived from its secret.
+    AccountLink,
 }
 
 encode_enum!(RecordKind {
@@ -61,6 +63,7 @@ encode_enum!(RecordKind {
     Pointers = 11,
     SubjectKey = 12,
     SignInCode = 13,
+    AccountLink = 14,
 } of "a kind of record");
 
 /// Key of a record.

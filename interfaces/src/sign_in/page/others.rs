@@ -27,6 +27,15 @@ pub fn address(frame: &Frame<'_>, address: &str, has_code: bool) -> Markup {
     html! {
         p { (words.say("address-purpose")) }
         p { @if code.is_some() { (words.say("address-copy-or-scan")) } @else { (words.say("address-copy")) } }
+        (copyable(frame, address))
+        @if let Some(code) = code { (code) }
+    }
+}
+
+/// An address to copy: by the script of the page, or by hand.
+pub fn copyable(frame: &Frame<'_>, address: &str) -> Markup {
+    let words = frame.words;
+    html! {
         p { code.address #address { (address) } }
         // Only the script can copy.
         p.action {
@@ -35,7 +44,6 @@ pub fn address(frame: &Frame<'_>, address: &str, has_code: bool) -> Markup {
             { (words.say("copy")) }
         }
         p #copy-status role="status" aria-live="polite" {}
-        @if let Some(code) = code { (code) }
     }
 }
 

@@ -90,6 +90,8 @@ fn account(frame: &Frame<'_>, page: &SessionPage<'_>, known: &SessionSignIn) -> 
             h2 { (words.say_with("account-at", &[("application", &known.client_name)])) }
             p { (words.say("make-code-effect")) }
             (form("/session/code", &words.say("make-code")))
+            p { (words.say("make-link-effect")) }
+            (form("/session/link", &words.say("make-link")))
             p { (words.say("forget-others-effect")) }
             @if SignInAccount::may_lose_pointers(known.auth_time, page.now) {
                 (form("/session/forget-others", &words.say("forget-others")))

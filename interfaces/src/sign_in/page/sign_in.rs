@@ -279,8 +279,13 @@ fn other_ways(frame: &Frame<'_>, page: &SignInPage<'_>) -> Option<Markup> {
 /// that a camera hardly reads, and cost the more to draw.
 const LONGEST: usize = 600;
 
-/// The QR code of a text; `None` for a text that is too long for one.
+/// The QR code of a text for authenticators; `None` for a text that is too long for one.
 pub fn qr_code(words: &Words, text: &str) -> Option<Markup> {
+    qr_code_of(&words.say("code-label"), text)
+}
+
+/// The QR code of a text, with what it is; `None` for a text that is too long for one.
+pub fn qr_code_of(label: &str, text: &str) -> Option<Markup> {
     if text.len() > LONGEST {
         return None;
     }
@@ -288,5 +293,5 @@ pub fn qr_code(words: &Words, text: &str) -> Option<Markup> {
     let image = code.render::<svg::Color<'_>>().min_dimensions(220, 220).quiet_zone(true).build();
     // Only the element: the XML declaration before it is not allowed in HTML.
     let image = &image[image.find("<svg")?..];
-    Some(html! { div role="img" aria-label=(words.say("code-label")) { (PreEscaped(image)) } })
+    Some(html! { div role="img" aria-label=(label) { (PreEscaped(image)) } })
 }
