@@ -418,7 +418,8 @@ impl SignInHandle {
         self.point(after.pointer(realm(client)), cookie, knows, writes)
     }
 
-    /// The account that a browser can remember: not a program, and not at a client without accounts.
+    /// The account that a browser can remember: no program can, and none at a client without
+    /// accounts.
     fn remembered_account(
         &self,
         client: &SignInClient,

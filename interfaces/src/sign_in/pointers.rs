@@ -66,7 +66,7 @@ async fn signed_in(sign_in: &SignIn, request: &mut Request) -> Result<Result<Sig
     responses(
         (status = 200, description = "The page of `/session`, which says whether it is done", content_type = "text/html", body = String),
         (status = 400, description = "`invalid_content_type`, `invalid_request`", body = ErrorBody),
-        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
     ),
 )]
 pub async fn forget_others(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -113,7 +113,7 @@ async fn not_signed_in(
     responses(
         (status = 200, description = "The page with the code, or that of `/session`", content_type = "text/html", body = String),
         (status = 400, description = "As many codes were made of the account as can be, or `invalid_content_type`, `invalid_request`", body = ErrorBody),
-        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
     ),
 )]
 pub async fn make_code(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -245,7 +245,7 @@ const LONGEST_TYPED: usize = 64;
     responses(
         (status = 200, description = "The page with the link, or that of `/session`", content_type = "text/html", body = String),
         (status = 400, description = "`invalid_content_type`, `invalid_request`", body = ErrorBody),
-        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
     ),
 )]
 pub async fn make_link(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -311,7 +311,7 @@ fn link_ended(sign_in: &SignIn, request: &Request, end: LinkEnd) -> Result<Respo
         (status = 200, description = "A page: this browser remembers the account; or that asks again, when another site sent the request", content_type = "text/html", body = String),
         (status = 404, description = "A page: there is no such link", content_type = "text/html", body = String),
         (status = 410, description = "A page: the link was used, or is no longer valid", content_type = "text/html", body = String),
-        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
     ),
 )]
 pub async fn use_link(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

@@ -189,7 +189,7 @@ export async function everySignIn(browser, { plain, named }) {
   const signedIn = await prepare(browser, plain, {}, done);
   const withCredential = { client_id: BRIDGED_APP, ...PKCE };
   const withAccount = { client_id: ACCOUNT_APP, ...PKCE };
-  const own = (page) => page.getByRole("link", { name: "This is my own computer" });
+  const own = (page) => page.getByRole("link", { name: "This is my own computer", exact: true });
   const remembered = await prepare(browser, named, withAccount, async (page, { request }) => {
     named.answer(request);
     await own(page).click();
