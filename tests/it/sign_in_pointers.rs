@@ -238,9 +238,9 @@ async fn a_sign_in_code_finds_the_account_and_signs_nobody_in() {
         type_code(&client, &mut library, &begun, &format!(" {} ", code.replace('-', " ").to_uppercase())).await;
     let found = Begun::at(&client, &answer);
     assert!(matches!(asks(&found).await, Asks::Return(_)));
-    // One request of the application gets one answer.
-    let late = client.get(&format!("{}/request", begun.base), "application/json").await;
-    assert_eq!(late.status(), 404, "the sign-in that it replaces is over");
+    // One request of the application gets one answer: the sign-in that it replaces is over.
+    let replaced = library.get(&client, &format!("{}/complete", begun.base)).await;
+    assert_eq!(replaced.status(), 404);
     // Another person cannot answer with the code, and the browser is asked as ever.
     let opened = found.open().await;
     let unbound = Proofs { client: &client, person: "bob" }.unbound(&opened).await;
