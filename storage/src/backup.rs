@@ -16,8 +16,13 @@ use crate::store::Store;
 
 /// Records that a restored copy must not keep. Each stands for something that is used once or can
 /// be ended; the copy does not know whether that has happened since.
-const ENDED_BY_A_RESTORE: [RecordKind; 4] =
-    [RecordKind::Transaction, RecordKind::AuthorizationCode, RecordKind::AccessToken, RecordKind::BrowserSession];
+const ENDED_BY_A_RESTORE: [RecordKind; 5] = [
+    RecordKind::Transaction,
+    RecordKind::AuthorizationCode,
+    RecordKind::AccessToken,
+    RecordKind::BrowserSession,
+    RecordKind::AccountLink,
+];
 
 /// Records that are deleted in one write.
 const BATCH: usize = 10_000;

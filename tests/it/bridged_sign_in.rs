@@ -23,8 +23,8 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
+use crate::account_client::{Browser, location};
 use crate::harness::{DaemonProcess, TestDaemon, folder, run, until, until_true, write_secret};
-use crate::sign_in_accounts::{Browser, location};
 use crate::sign_in_client::{APP, SignInTestClient, accept_current_proofs, fragment_or_query, random};
 
 /// The secret key of the relying party.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
+mod account_client;
 mod account_flows;
 mod allocation;
 mod anvil;
@@ -72,6 +73,7 @@ mod sign_in_hints;
 mod sign_in_late;
 mod sign_in_openings;
 mod sign_in_pages;
+mod sign_in_pointers;
 mod sign_in_security;
 mod sign_in_sessions;
 mod sign_in_stays;

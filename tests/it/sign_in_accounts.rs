@@ -1,12 +1,9 @@
 //! Accounts of sign-in: who is asked for what, and who then has which subject.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reqwest::Response;
-use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE};
-use selfsame::config::{Config, SignInProof, SubjectKind};
-use selfsame_interfaces::interface::Interface;
+use reqwest::header::{ACCEPT, SET_COOKIE};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::identity::hash_text;
 use selfsame_wallet::guard::Guard;
@@ -15,186 +12,16 @@ use selfsame_wallet::prove::{self, SimulatedParty};
 use selfsame_wallet::sign_in::{AskedProof, Onward, Place, SignInSession};
 use serde_json::{Value, json};
 
+use crate::account_client::{
+    Asks, Begun, Browser, ask_for_accounts, asks, location, return_session, start, start_behind_https,
+};
 use crate::certification::browser::posted_form;
 use crate::harness::{DaemonProcess, folder, until};
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, Form, OTHER_APP, OTHER_APP_SECRET, SignInAnswer, SignInTestClient, VERIFIER,
-    accept_current_proofs, add_other_app, browser, current_proof, fragment_or_query, parameters, random,
-    unverified_claims, wanted,
+    accept_current_proofs, browser, current_proof, fragment_or_query, parameters, random, unverified_claims, wanted,
 };
 use crate::test_accounts::person_of;
-
-/// Makes the applications ask for proofs of accounts.
-pub fn ask_for_accounts(config: &mut Config) {
-    config.limits.sign_ins_per_source = None;
-    config.apps.iter_mut().for_each(|app| app.proof = SignInProof::Account);
-    add_other_app(config);
-}
-
-pub async fn start() -> SignInTestClient {
-    SignInTestClient::start_with_keys(ask_for_accounts).await
-}
-
-/// A daemon whose cookies no other site can plant.
-pub async fn start_behind_https() -> SignInTestClient {
-    SignInTestClient::start_with_keys(|config| {
-        ask_for_accounts(config);
-        config.urls[Interface::SignIn] = Some("https://id.example".to_owned());
-    })
-    .await
-}
-
-/// A browser with its cookies.
-#[derive(Clone, Default)]
-pub struct Browser {
-    cookies: BTreeMap<String, String>,
-    /// How many sign-ins it has begun.
-    begun: u32,
-}
-
-/// A sign-in that a browser has begun: the URL of its transaction.
-pub struct Begun {
-    pub base: String,
-}
-
-impl Browser {
-    pub fn cookies(&self) -> String {
-        self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
-    }
-
-    fn keep(&mut self, answer: &Response) {
-        for cookie in answer.headers().get_all(SET_COOKIE) {
-            let pair = cookie.to_str().expect("text").split(';').next().expect("a pair");
-            let (name, value) = pair.split_once('=').expect("a pair");
-            match value {
-                "" => self.cookies.remove(name),
-                value => self.cookies.insert(name.to_owned(), value.to_owned()),
-            };
-        }
-    }
-
-    pub async fn get(&mut self, client: &SignInTestClient, url: &str) -> Response {
-        let answer = client.get_with(url, &self.cookies()).await;
-        self.keep(&answer);
-        answer
-    }
-
-    pub async fn post(&mut self, client: &SignInTestClient, url: &str, form: &[(&str, &str)]) -> Response {
-        let request = client.http.post(url).header(ACCEPT, "text/html").header("Cookie", self.cookies());
-        let answer = request.form(form).send().await.expect("an answer");
-        self.keep(&answer);
-        answer
-    }
-
-    /// Begins a sign-in that asks the person in any case. Each has a state of its own, as those of
-    /// an application have: with the same one a browser goes on with the sign-in under way.
-    pub async fn begin(&mut self, client: &SignInTestClient, changes: &[(&str, &str)]) -> Begun {
-        self.begun += 1;
-        let state = format!("state {}", self.begun);
-        let changes = [&[("prompt", "login"), ("state", &*state)], changes].concat();
-        let mut changed: Vec<(&str, &str)> = Vec::new();
-        for (name, value) in changes {
-            changed.retain(|(known, _)| *known != name);
-            changed.push((name, value));
-        }
-        let answer = self.get(client, &client.authorization_url(&changed)).await;
-        Begun::at(client, &answer)
-    }
-
-    /// Signs `person` in, whose answer comes from another device. `remember` answers the question
-    /// whether the browser remembers the account. Returns the subject.
-    pub async fn sign_in(&mut self, client: &SignInTestClient, person: &str, remember: &str) -> String {
-        let begun = self.begin(client, &[]).await;
-        begun.answer(client, person).await;
-        self.complete(client, &begun, &format!("?remember={remember}")).await
-    }
-
-    /// Completes a sign-in. Returns the subject.
-    pub async fn complete(&mut self, client: &SignInTestClient, begun: &Begun, query: &str) -> String {
-        let answer = self.get(client, &format!("{}/complete{query}", begun.base)).await;
-        let parameters = fragment_or_query(location(&answer));
-        let code = parameters.get("code").unwrap_or_else(|| panic!("{parameters:?}"));
-        let tokens = client.exchange(code).await;
-        unverified_claims(tokens.text("id_token"))["sub"].as_str().expect("a subject").to_owned()
-    }
-
-    pub fn remembers(&self) -> bool {
-        self.cookies.keys().any(|name| name.ends_with("selfsame_accounts"))
-    }
-}
-
-impl Begun {
-    pub fn at(client: &SignInTestClient, answer: &Response) -> Self {
-        let path = location(answer);
-        let path = path.strip_prefix(&client.issuer()).unwrap_or(path);
-        assert!(path.starts_with("/authorize/"), "{path}");
-        Self { base: client.daemon.sign_in(path) }
-    }
-
-    pub async fn open(&self) -> SignInSession {
-        SignInSession::open(&format!("{}/request", self.base)).await.expect("the sign-in is open")
-    }
-
-    /// Lets `person` answer what is asked for, from another device.
-    pub async fn answer(&self, client: &SignInTestClient, person: &str) {
-        let opened = self.open().await;
-        let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &opened, person).await;
-        self.post(client, &proof).await.expect_success();
-    }
-
-    /// The address of the proof request.
-    pub fn request_url(&self) -> String {
-        format!("{}/request", self.base)
-    }
-
-    pub async fn post(&self, client: &SignInTestClient, proof: &Value) -> SignInAnswer {
-        client.send(client.http.post(format!("{}/proof", self.base)).json(proof)).await
-    }
-}
-
-impl SignInAnswer {
-    #[track_caller]
-    pub fn expect_success(&self) {
-        assert_eq!((self.status, &self.body["success"]), (200, &json!(true)), "{self:?}");
-    }
-}
-
-impl SignInTestClient {
-    async fn get_with(&self, url: &str, cookies: &str) -> Response {
-        let request = self.http.get(url).header(ACCEPT, "text/html").header("Cookie", cookies);
-        request.send().await.expect("an answer")
-    }
-}
-
-pub fn location(answer: &Response) -> &str {
-    assert_eq!(answer.status(), 303, "{:?}", answer.headers());
-    answer.headers()[LOCATION].to_str().expect("text")
-}
-
-/// What a sign-in asks for.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Asks {
-    First,
-    Return(String),
-}
-
-pub async fn asks(begun: &Begun) -> Asks {
-    let opened = begun.open().await;
-    let asked = opened.request();
-    let seen = (asked.action.as_str(), AskedProof::of(asked).expect("a known proof"));
-    match seen {
-        ("sign-in", AskedProof::BoundUniqueness) => Asks::First,
-        ("", AskedProof::Session(id)) => Asks::Return(id.to_owned()),
-        other => panic!("{other:?}"),
-    }
-}
-
-pub fn return_session(asked: Asks) -> String {
-    match asked {
-        Asks::Return(id) => id,
-        Asks::First => panic!("it asks for a new session"),
-    }
-}
 
 #[tokio::test]
 async fn a_person_has_one_account_in_every_browser() {
@@ -425,7 +252,7 @@ async fn a_browser_remembers_an_account_only_when_the_person_says_that_it_is_the
     let mut phone = Browser::default();
     let begun = phone.begin(&client, &[]).await;
     let opened = begun.open().await;
-    let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &opened, "alice").await;
+    let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &opened, "bob").await;
     let onward = opened.answer_from(opened.request(), &proof, Place::Here).await.expect("accepted");
     let Onward::Open(return_url) = onward else { panic!("{onward:?}") };
     let query = return_url.split_once('?').expect("a query").1.to_owned();
@@ -594,7 +421,7 @@ async fn a_hint_of_a_person_without_an_account_asks_for_no_proof() {
     // Also where an account gets the subject of the proof each time: she has none yet.
     let client = SignInTestClient::start_in(folder, |config| {
         ask_for_accounts(config);
-        config.apps.iter_mut().for_each(|app| app.set_subject(SubjectKind::Nullifier));
+        config.apps.iter_mut().for_each(|app| app.set_subject(selfsame::config::SubjectKind::Nullifier));
     })
     .await;
     let mut browser = Browser::default();

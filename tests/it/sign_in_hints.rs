@@ -5,7 +5,7 @@ use std::time::Duration;
 use selfsame_protocol::sign_in::SigningAlgorithm;
 use serde_json::{Value, json};
 
-use crate::sign_in_accounts::{Asks, Browser, ask_for_accounts, asks, location};
+use crate::account_client::{Asks, Browser, ask_for_accounts, asks, location};
 use crate::sign_in_client::{SignInTestClient, fragment_or_query};
 
 /// What a browser that remembers nothing asks for with a hint.

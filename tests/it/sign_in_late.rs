@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::sign_in_accounts::{Asks, Begun, Browser, Proofs, asks, location, start_behind_https};
+use crate::account_client::{Asks, Begun, Browser, asks, location, start_behind_https};
+use crate::sign_in_accounts::Proofs;
 use crate::sign_in_client::{SignInTestClient, fragment_or_query};
 
 /// A sign-in whose authenticator has made a first proof of `person` and has not sent it.

@@ -6,9 +6,8 @@ use reqwest::header::{HeaderName, ORIGIN};
 use selfsame_wallet::sign_in::{AskedProof, Onward, Place, SignInSession};
 use serde_json::{Value, json};
 
-use crate::sign_in_accounts::{
-    Asks, Begun, Browser, Proofs, asks, location, return_session, start, start_behind_https,
-};
+use crate::account_client::{Asks, Begun, Browser, asks, location, return_session, start, start_behind_https};
+use crate::sign_in_accounts::Proofs;
 use crate::sign_in_client::{SignInTestClient, current_proof, fragment_or_query, unverified_claims};
 
 /// The short page of a sign-in, in one browser.

@@ -8,8 +8,8 @@ use selfsame::config::{Config, SignInProof, SubjectKind};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::account_client::{Asks, Browser, ask_for_accounts, asks};
 use crate::harness::{DaemonProcess, TestDaemon, development_config, refused_start, run, until};
-use crate::sign_in_accounts::{Asks, Browser, ask_for_accounts, asks};
 use crate::sign_in_client::{APP, OTHER_APP, SignInTestClient, current_proof, unverified_claims};
 
 /// What sign-ins ask for, and what the subjects of new accounts are.

@@ -105,8 +105,9 @@ pub(super) fn accepted_proof(
 }
 
 impl SignInHandle {
-    /// The person's subject at a client, and the writes of the person's account. They are made in
-    /// one step with the answer of the transaction, so that no proof is taken without an account.
+    /// The person's subject at a client with a pointer to the account, if the client has accounts,
+    /// and the writes of the account. They are made in one step with the answer of the transaction,
+    /// so that no proof is taken without an account.
     ///
     /// # Errors
     /// The session of the proof is another account's, or the account is no longer there; or the
@@ -116,13 +117,13 @@ impl SignInHandle {
         client: &SignInClient,
         proof: &AcceptedProof,
         writes: &mut Vec<RecordWrite>,
-    ) -> Result<B256, SignInError> {
+    ) -> Result<(B256, Option<Pointer>), SignInError> {
         let realm = realm(client);
         let now = self.state.clock.unix_seconds();
         match proof {
             AcceptedProof::Nullifier(subject) => {
                 decide(&self.state, client, writes)?;
-                Ok(*subject)
+                Ok((*subject, None))
             }
             AcceptedProof::Return(asked) => {
                 let missing = || SignInError::no_transaction("the account that it asked for is no longer there");
@@ -131,7 +132,7 @@ impl SignInHandle {
                 if after != value {
                     writes.push(write(account_key(&realm, asked.subject), Some(&stored), &after, UnixSeconds::NEVER));
                 }
-                Ok(asked.subject)
+                Ok((asked.subject, Some(after.pointer(realm))))
             }
             AcceptedProof::First(first) => {
                 let by_nullifier =
@@ -154,7 +155,7 @@ impl SignInHandle {
                 writes.push(write(by_nullifier, known.as_ref(), &subject, UnixSeconds::NEVER));
                 let before = before.map(|read| read.stored);
                 writes.push(write(account_key(&realm, subject), before.as_ref(), &after, UnixSeconds::NEVER));
-                Ok(subject)
+                Ok((subject, Some(after.pointer(realm))))
             }
         }
     }
@@ -285,7 +286,7 @@ impl SignInHandle {
             let Some(ReadRecord { value, .. }) = self.pointers(secret)? else { continue };
             for pointer in value.of(realm) {
                 let account = self.account(&realm, pointer.subject)?.map(|read| read.value);
-                let account = account.filter(|account| account.generation == pointer.generation);
+                let account = account.filter(|account| pointer.leads_to(account));
                 let is_expected =
                     |account: &SignInAccount| expected.is_none_or(|text| text == subject_text(account.subject));
                 if let Some(account) = account.filter(is_expected) {
@@ -311,8 +312,9 @@ impl SignInHandle {
         }
         let find = || -> Result<Option<AskedAccount>, SignInError> {
             for value in self.own_transactions(client, transactions)? {
-                if let Some(subject) = value.untold_account()
-                    && let Some(account) = self.account(&realm(client), subject)?
+                if let Some(pointer) = value.untold_account()
+                    && let Some(account) = self.account(&realm(client), pointer.subject)?
+                    && pointer.leads_to(&account.value)
                 {
                     return Ok(Some(account.value.asked()));
                 }
@@ -362,13 +364,17 @@ impl SignInHandle {
         Ok(own)
     }
 
-    /// The account that a transaction asked for, as it is now; `None` when it is no longer there.
+    /// The account that a transaction asked for, as it is now; `None` when it is no longer there,
+    /// or when a pointer led to it and all pointers were made worth nothing since. The client that
+    /// expects the person needs no pointer.
     pub(super) fn asked_again(
         &self,
         client: &SignInClient,
         asked: &AskedAccount,
+        is_expected: bool,
     ) -> Result<Option<AskedAccount>, StoreError> {
-        Ok(self.account(&realm(client), asked.subject)?.map(|read| read.value.asked()))
+        let account = self.account(&realm(client), asked.subject)?.map(|read| read.value.asked());
+        Ok(account.filter(|now| is_expected || now.generation == asked.generation))
     }
 
     /// The pointers of a browser, by the secret of its cookie; `None` when there is no record of
@@ -384,9 +390,6 @@ impl SignInHandle {
     /// Adds the write with which a browser remembers an account. Returns the secret for its cookie;
     /// `None` when the browser does not remember it. `wanted` says whether it is to remember an
     /// account that it has not remembered yet.
-    ///
-    /// An attacker can plant another cookie than one with the prefix `__Host-`. One that does not
-    /// know the account already then gets a new secret, with this account alone.
     pub(super) fn remember(
         &self,
         client: &SignInClient,
@@ -395,38 +398,77 @@ impl SignInHandle {
         wanted: bool,
         writes: &mut Vec<RecordWrite>,
     ) -> Result<Option<String>, SignInError> {
-        if client.proof != SignInProof::Account {
+        let Some(ReadRecord { value, .. }) = self.remembered_account(client, subject, cookie)? else { return Ok(None) };
+        let knows = self.remembers(client, &value, cookie)?;
+        if !wanted && !knows {
             return Ok(None);
         }
-        let realm = realm(client);
-        let Some(account) = self.account(&realm, subject)? else { return Ok(None) };
+        self.point(value.pointer(realm(client)), cookie, knows, writes)
+    }
+
+    /// The same, with the write that makes all others forget the account.
+    pub(super) fn remember_alone(
+        &self,
+        client: &SignInClient,
+        subject: B256,
+        cookie: &BrowserCookie,
+        wanted: bool,
+        writes: &mut Vec<RecordWrite>,
+    ) -> Result<Option<String>, SignInError> {
+        let Some(ReadRecord { value, stored }) = self.remembered_account(client, subject, cookie)? else {
+            return Ok(None);
+        };
+        let knows = self.remembers(client, &value, cookie)?;
+        let after = value.without_pointers();
+        writes.push(write(account_key(&realm(client), subject), Some(&stored), &after, UnixSeconds::NEVER));
+        if !wanted && !knows {
+            return Ok(None);
+        }
+        self.point(after.pointer(realm(client)), cookie, knows, writes)
+    }
+
+    /// The account that a browser can remember: no program can, and none at a client without
+    /// accounts.
+    fn remembered_account(
+        &self,
+        client: &SignInClient,
+        subject: B256,
+        cookie: &BrowserCookie,
+    ) -> Result<Option<ReadRecord<SignInAccount>>, StoreError> {
+        match client.proof == SignInProof::Account && *cookie != BrowserCookie::Unwanted {
+            true => self.account(&realm(client), subject),
+            false => Ok(None),
+        }
+    }
+
+    /// Adds the write with which a browser has a pointer, in place of one to the same account.
+    /// Returns the secret for its cookie; `None` for a program. `knows` says whether the browser
+    /// remembers the account.
+    ///
+    /// An attacker can plant another cookie than one with the prefix `__Host-`. One that does not
+    /// know the account already then gets a new secret, with this account alone.
+    pub(super) fn point(
+        &self,
+        pointer: Pointer,
+        cookie: &BrowserCookie,
+        knows: bool,
+        writes: &mut Vec<RecordWrite>,
+    ) -> Result<Option<String>, SignInError> {
         let (secret, is_own) = match cookie {
             BrowserCookie::Unwanted => return Ok(None),
             BrowserCookie::Missing => (None, false),
             BrowserCookie::HostOnly(secret) => (Some(secret), true),
             BrowserCookie::Plain(secret) => (Some(secret), false),
         };
-        let stored = match secret {
+        let stored = match secret.filter(|_| is_own || knows) {
             Some(secret) => self.pointers(secret)?.map(|read| (secret, read)),
             None => None,
         };
-        let knows = stored.as_ref().is_some_and(|(_, read)| read.value.know(realm, subject));
-        if !wanted && !knows {
-            return Ok(None);
-        }
-        let pointer = Pointer {
-            client_id: client.client.id.clone(),
-            environment: client.environment,
-            subject,
-            generation: account.value.generation,
-        };
-        let (secret, before, pointers) = match stored.filter(|_| is_own || knows) {
+        let (secret, before, pointers) = match stored {
             Some((secret, ReadRecord { value, stored })) => (secret.clone(), Some(stored), value),
             None => (self.state.new_secret(), None, BrowserPointers::default()),
         };
-        let mut nonce = [0; 12];
-        self.state.random.fill(&mut nonce);
-        let sealed = SealedPointers::seal(&pointers.with(pointer), &secret, nonce);
+        let sealed = SealedPointers::seal(&pointers.with(pointer), &secret, self.state.new_nonce());
         let sealed = sealed.map_err(|error| SignInError::unavailable(error.to_string()))?;
         let expires_at = self.state.clock.unix_seconds().plus(POINTERS_KEPT);
         writes.push(write(pointers_key(&secret), before.as_ref(), &sealed, expires_at));
@@ -440,12 +482,25 @@ impl SignInHandle {
         subject: B256,
         cookie: &BrowserCookie,
     ) -> Result<bool, StoreError> {
+        match self.account(&realm(client), subject)? {
+            _ if *cookie == BrowserCookie::Unwanted => Ok(true),
+            Some(account) => self.remembers(client, &account.value, cookie),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the browser with this cookie remembers an account of a client.
+    pub(super) fn remembers(
+        &self,
+        client: &SignInClient,
+        account: &SignInAccount,
+        cookie: &BrowserCookie,
+    ) -> Result<bool, StoreError> {
         match cookie {
             BrowserCookie::HostOnly(secret) | BrowserCookie::Plain(secret) => {
-                Ok(self.pointers(secret)?.is_some_and(|read| read.value.know(realm(client), subject)))
+                Ok(self.pointers(secret)?.is_some_and(|read| read.value.know(realm(client), account)))
             }
-            BrowserCookie::Missing => Ok(false),
-            BrowserCookie::Unwanted => Ok(true),
+            BrowserCookie::Missing | BrowserCookie::Unwanted => Ok(false),
         }
     }
 
@@ -471,7 +526,7 @@ pub(super) fn realm(client: &SignInClient) -> Realm<'_> {
     Realm { client_id: &client.client.id, environment: client.environment }
 }
 
-fn account_key(realm: &Realm<'_>, subject: B256) -> RecordKey {
+pub(super) fn account_key(realm: &Realm<'_>, subject: B256) -> RecordKey {
     RecordKey { kind: RecordKind::Account, id: realm.account(subject) }
 }
 

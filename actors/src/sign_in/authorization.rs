@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use selfsame_protocol::sign_in::accounts::AskedAccount;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, SignInProof};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
 use selfsame_protocol::sign_in::transaction::{KeepsPlace, NextPerson, Progress, Transaction, TransactionState};
@@ -168,15 +169,34 @@ impl SignInHandle {
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
+        self.replace(id, secret, (next, None), transactions, (source, user_agent)).await
+    }
+
+    /// Checks that a transaction gives way to another one with its request.
+    pub(super) fn check_gives_way(&self, transaction: &Transaction, next: NextPerson) -> Result<(), SignInError> {
+        let now = self.state.clock.unix_seconds();
+        transaction.check_gives_way(next, now).map_err(|reason| match reason {
+            KeepsPlace::Completed => SignInError::no_transaction("it was completed before"),
+            reason => SignInRejection::new(ErrorKind::InvalidRequest, reason.to_string()).into(),
+        })
+    }
+
+    /// Puts another transaction in the place of one: it asks for `account`, or, for the same
+    /// person, as [`SignInHandle::begin_anew`] says.
+    pub(super) async fn replace(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        (next, account): (NextPerson, Option<AskedAccount>),
+        transactions: &[(TransactionId, String)],
+        (source, user_agent): (Option<IpAddr>, Option<&str>),
+    ) -> Result<NewTransaction, SignInError> {
         loop {
             let ReadRecord { value, stored } = self.kept(id)?;
             check_secret(&value, secret)?;
             self.check_redirect_uri(&value)?;
+            self.check_gives_way(&value, next)?;
             let now = self.state.clock.unix_seconds();
-            value.check_gives_way(next, now).map_err(|reason| match reason {
-                KeepsPlace::Completed => SignInError::no_transaction("it was completed before"),
-                reason => SignInRejection::new(ErrorKind::InvalidRequest, reason.to_string()).into(),
-            })?;
             // One request of the application gets one response, so the former one ends first.
             if value.progress(now).state != TransactionState::Over {
                 if !self.write_transaction(id, Some(&stored), &value.ended(now)).await? {
@@ -187,8 +207,10 @@ impl SignInHandle {
             }
             let client = self.client_of(&value)?;
             let account = match (next, &value.account) {
-                (NextPerson::Another, _) => None,
-                (NextPerson::Same, Some(asked)) => self.asked_again(&client, asked)?,
+                (NextPerson::Another, _) => account,
+                (NextPerson::Same, Some(asked)) => {
+                    self.asked_again(&client, asked, value.request.expected_subject.is_some())?
+                }
                 (NextPerson::Same, None) if value.asks_first => self.untold_account(&client, transactions).await?,
                 (NextPerson::Same, None) => None,
             };

@@ -10,6 +10,7 @@ use selfsame_protocol::sign_in::sealed::{GivenResponse, SealedResponse};
 use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, Transaction};
 use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError};
 
+use super::accounts::realm;
 use super::authorization::{check_digits, check_return, check_secret};
 use super::handle::{SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, write};
@@ -33,6 +34,14 @@ pub enum BeforeCompletion {
     NoProof(WalletFailure),
     /// The question whether the browser remembers the account.
     AskToRemember {
+        /// The name of the application.
+        application: String,
+        /// Whether the person had the account before: it was found by a proof of uniqueness.
+        was_found: bool,
+    },
+    /// That the person had the account before. The answer came from the browser's own device, which
+    /// remembers the account from now on.
+    AccountFound {
         /// The name of the application.
         application: String,
     },
@@ -83,12 +92,24 @@ impl SignInHandle {
             Some(Answer::Failed(failure)) => Ok(Some(BeforeCompletion::NoProof(failure))),
             Some(Answer::Proved(person)) if expected.is_none_or(|expected| expected == person.subject()) => {
                 let client = self.client_of(&value)?;
-                // An answer from the browser's own device shows whose it is.
-                let is_asked = client.proof == SignInProof::Account
-                    && value.return_hash.is_none()
+                let may_complete = check_return(&value, shown.return_secret).is_ok()
                     && check_digits(&value, shown.digits).is_ok()
-                    && !self.knows(&client, person.subject, pointers)?;
-                Ok(is_asked.then(|| BeforeCompletion::AskToRemember { application: client.name.clone() }))
+                    && client.proof == SignInProof::Account;
+                let account = match may_complete {
+                    true => self.account(&realm(&client), person.subject)?.map(|read| read.value),
+                    false => None,
+                };
+                let Some(account) = account else { return Ok(None) };
+                if self.knows(&client, person.subject, pointers)? {
+                    return Ok(None);
+                }
+                let was_found = value.account.is_none() && account.firsts > 1;
+                let application = client.name.clone();
+                // An answer from the browser's own device shows whose it is.
+                Ok(match value.return_hash {
+                    None => Some(BeforeCompletion::AskToRemember { application, was_found }),
+                    Some(_) => was_found.then_some(BeforeCompletion::AccountFound { application }),
+                })
             }
             _ => Ok(None),
         }
@@ -202,7 +223,10 @@ impl SignInHandle {
                 new_session = self.add_session_writes(&value.request, person, &browser.session, &mut writes)?;
                 let client = self.client_of(&value)?;
                 let wanted = browser.remembers || value.return_hash.is_some();
-                pointers = self.remember(&client, person.subject, &browser.pointers, wanted, &mut writes)?;
+                pointers = match browser.forgets_others {
+                    true => self.remember_alone(&client, person.subject, &browser.pointers, wanted, &mut writes)?,
+                    false => self.remember(&client, person.subject, &browser.pointers, wanted, &mut writes)?,
+                };
                 granted = Some(person);
                 self.grant(&value.request, person, &mut writes).await?
             }

@@ -206,7 +206,7 @@ mod tests {
                 asks_first: false,
                 elsewhere: Vec::new(),
                 answered_at: None,
-                late_first: None,
+                pointer: None,
                 account: None,
                 initiator: Initiator::default(),
                 ends_at: EXPIRES_AT,

@@ -16,6 +16,7 @@ use ractor::RpcReplyPort;
 use selfsame_protocol::B256;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 use selfsame_protocol::sign_in::claims::Person;
+use selfsame_protocol::sign_in::pointers::SignInCode;
 use selfsame_protocol::sign_in::transaction::ShortId;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{
@@ -27,6 +28,7 @@ use tokio::time::Instant;
 
 use super::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings};
 use super::open_sign_ins::UnansweredSignIns;
+use super::pointers::{code_key as sign_in_code_key, link_key};
 use super::session_registry::SessionRegistryMessage;
 use super::signing_keys::LoadedKeys;
 use crate::clock::{Clock, Random};
@@ -236,6 +238,13 @@ impl SignInState {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
+    /// A random nonce of AES-256-GCM.
+    pub fn new_nonce(&self) -> [u8; 12] {
+        let mut nonce = [0; 12];
+        self.random.fill(&mut nonce);
+        nonce
+    }
+
     /// The client with an id.
     pub fn client(&self, id: &str) -> Option<Arc<SignInClient>> {
         self.clients.load().get(id).cloned()
@@ -307,6 +316,10 @@ pub enum IssuedItem<'a> {
     Session(&'a str),
     /// The secret of a browser's pointers.
     Pointers(&'a str),
+    /// A sign-in code.
+    SignInCode(&'a SignInCode),
+    /// The secret of a link to an account.
+    Link(&'a str),
 }
 
 impl SignInHandle {
@@ -324,6 +337,8 @@ impl SignInHandle {
             IssuedItem::Token(token) => token_key(hash_of(token)),
             IssuedItem::Session(secret) => session_key(secret),
             IssuedItem::Pointers(secret) => pointers_key(secret),
+            IssuedItem::SignInCode(code) => sign_in_code_key(code)?,
+            IssuedItem::Link(secret) => link_key(secret)?,
         };
         let is_there = || self.state.records.get(&key).map(|record| record.is_some());
         if !is_there()? {

@@ -2,15 +2,20 @@
 //! them encrypted for the holder of the cookie ([`selfsame_protocol::sign_in::holder`]).
 
 use std::fmt;
+use std::sync::Arc;
 
+use selfsame_protocol::B256;
+use selfsame_protocol::sign_in::accounts::SignInAccount;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::Person;
+use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::records::{BrowserSession, ClientSession};
 use selfsame_protocol::sign_in::sealed::SealedSession;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordWrite, StoreError};
 
-use super::handle::{SignInError, SignInHandle};
+use super::accounts::realm;
+use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{ReadRecord, session_key, write};
 
 /// The cookies of the browser that completes a transaction.
@@ -23,12 +28,19 @@ pub struct BrowserCookies {
     /// Whether it is to remember the account: the person has said that it is their own. After an
     /// answer from the browser's own device it does so anyway.
     pub remembers: bool,
+    /// Whether all others are to forget the account: the person has asked for it. Every pointer
+    /// that was made before is then worth nothing.
+    pub forgets_others: bool,
 }
 
 impl BrowserCookies {
     /// A program, which has no cookies and keeps nothing.
-    pub const NONE: Self =
-        Self { session: BrowserCookie::Unwanted, pointers: BrowserCookie::Unwanted, remembers: false };
+    pub const NONE: Self = Self {
+        session: BrowserCookie::Unwanted,
+        pointers: BrowserCookie::Unwanted,
+        remembers: false,
+        forgets_others: false,
+    };
 }
 
 /// A cookie of the caller that completes a transaction: that of its session, or of its pointers.
@@ -84,6 +96,18 @@ pub struct SessionSignIn {
     pub subject: String,
     /// When the person gave the proof.
     pub auth_time: UnixSeconds,
+    /// Whether the subject is that of an account, which pointers can lead to.
+    pub has_account: bool,
+}
+
+/// The account at a client that a browser's session is signed in to.
+pub(super) struct SignedInAccount {
+    pub client: Arc<SignInClient>,
+    pub account: ReadRecord<SignInAccount>,
+    /// When the proof of it was accepted.
+    pub auth_time: UnixSeconds,
+    /// Writes the session as it was read, so that the other writes are made only while it lasts.
+    pub condition: RecordWrite,
 }
 
 impl SignInHandle {
@@ -114,6 +138,7 @@ impl SignInHandle {
             sign_ins.retain(|other| other.client_id != known.client_id);
             let client = self.client(&known.client_id);
             sign_ins.push(SessionSignIn {
+                has_account: self.signed_in_subject(client.as_deref(), &known).is_some(),
                 client_name: client.map_or_else(|| known.client_id.clone(), |client| client.name.clone()),
                 subject: known.person.subject(),
                 auth_time: known.person.auth_time,
@@ -121,6 +146,30 @@ impl SignInHandle {
             });
         }
         Ok(sign_ins)
+    }
+
+    /// The subject of the account that a sign-in of a session is of; `None` when its client has no
+    /// accounts, or other ones than at that sign-in.
+    fn signed_in_subject(&self, client: Option<&SignInClient>, known: &ClientSession) -> Option<B256> {
+        let of = |client: &SignInClient| (client.proof, client.environment) == (known.proof, known.environment);
+        let is_account = known.proof == SignInProof::Account && client.is_some_and(of);
+        is_account.then_some(known.person.subject)
+    }
+
+    /// The account at a client that a browser's session is signed in to; `None` when it is not.
+    pub(super) fn signed_in_account(
+        &self,
+        session: &str,
+        client_id: &str,
+    ) -> Result<Option<SignedInAccount>, StoreError> {
+        let (Some(client), Some(read)) = (self.client(client_id), self.session(session)?) else { return Ok(None) };
+        let mut of_client = read.value.clients.iter().filter(|known| known.client_id == client_id);
+        let Some(known) = of_client.next_back() else { return Ok(None) };
+        let Some(subject) = self.signed_in_subject(Some(&client), known) else { return Ok(None) };
+        let Some(account) = self.account(&realm(&client), subject)? else { return Ok(None) };
+        let (auth_time, stored) = (known.person.auth_time, read.stored);
+        let condition = RecordWrite { key: session_key(session), before: Some(stored.clone()), after: Some(stored) };
+        Ok(Some(SignedInAccount { client, account, auth_time, condition }))
     }
 
     /// Ends a browser's session, if there is one. When this returns, its cookie is worth nothing.

@@ -201,7 +201,7 @@ impl SignInHandle {
             refused: 0,
             answer: None,
             answered_at: None,
-            late_first: None,
+            pointer: None,
             return_hash: None,
             digits: None,
             response: None,
@@ -443,10 +443,10 @@ impl SignInHandle {
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
             check_unanswered(&value)?;
-            let value = Transaction { answered_at: value.opening_with(nonce), ..value };
             let client = self.client_of(&value)?;
             let mut writes = Vec::new();
-            let subject = self.account_of(&client, proof, &mut writes).await?;
+            let (subject, pointer) = self.account_of(&client, proof, &mut writes).await?;
+            let value = Transaction { answered_at: value.opening_with(nonce), pointer, ..value };
             let answer = Answer::Proved(Person { subject, level, auth_time: self.state.clock.unix_seconds() });
             if self.write_answer(id, value, &stored, answer, binding, writes).await? {
                 return Ok(());
@@ -466,8 +466,8 @@ impl SignInHandle {
                     return Ok(false);
                 }
                 let mut writes = Vec::new();
-                let subject = self.account_of(&*self.client_of(&value)?, &first, &mut writes).await?;
-                let late = Transaction { late_first: Some(subject), ..value };
+                let (_, pointer) = self.account_of(&*self.client_of(&value)?, &first, &mut writes).await?;
+                let late = Transaction { pointer, ..value };
                 writes.push(write(id.key(), Some(&stored), &late, late.kept_until()));
                 if self.state.write(writes).await? == Decision::Written {
                     return Ok(true);

@@ -145,6 +145,14 @@ outcomes! {
     Asked = "asked",
     /// The browser has forgotten its accounts.
     AccountsForgotten = "accounts_forgotten",
+    /// All others have forgotten an account.
+    OthersForgotten = "others_forgotten",
+    /// A sign-in code was made.
+    CodeMade = "code_made",
+    /// A link to an account was made.
+    LinkMade = "link_made",
+    /// A link to an account was used up.
+    LinkUsed = "link_used",
     /// There is no session to end.
     NoSession = "no_session",
     /// The person refused.

@@ -275,11 +275,13 @@ impl BridgedSignIn {
                 Next::Message(message) => message,
                 Next::Over => break,
                 Next::Replaced => {
-                    self.refuse(AuditOutcome::Refused, Some("another request has its id on the message bridge")).await;
+                    let reason = "another request has its id on the message bridge";
+                    Box::pin(self.refuse(AuditOutcome::Refused, Some(reason))).await;
                     break;
                 }
             };
-            match self.judge(message).await {
+            // Boxed, as every step that few pages take: what waits here is the room of each page.
+            match Box::pin(self.judge(message)).await {
                 Judged::Ended => break,
                 // It costs its sender a call, and this task a moment. A pause would keep out the
                 // answer of the authenticator, because the request takes none until the next look.
@@ -287,7 +289,8 @@ impl BridgedSignIn {
                 Judged::NotAccepted => {
                     not_accepted += 1;
                     if not_accepted == MOST_ANSWERS {
-                        self.refuse(AuditOutcome::Refused, Some("no answer over the bridge was accepted")).await;
+                        let reason = "no answer over the bridge was accepted";
+                        Box::pin(self.refuse(AuditOutcome::Refused, Some(reason))).await;
                         break;
                     }
                 }
@@ -316,7 +319,7 @@ impl BridgedSignIn {
                 // The bridge has removed it with the sign-in's time.
                 Ok(None) if self.bridge.clock.unix_seconds() >= self.ends_at() => return Next::Over,
                 // The bridge has lost it.
-                Ok(None) => match self.put().await {
+                Ok(None) => match Box::pin(self.put()).await {
                     Ok(()) => seen = ResponseStatus::Initialized,
                     Err(BridgeError::Entry(EntryError::Taken)) => return Next::Replaced,
                     Err(error) => {

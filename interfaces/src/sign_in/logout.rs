@@ -29,10 +29,10 @@ use super::schema::{Confirmation, LogoutParameters};
 use crate::http::{AuditOutcome, Request, Response, empty};
 
 /// The field of a page's form that shows that the form is of this browser's session.
-const CONFIRMATION: &str = "confirmation";
+pub(super) const CONFIRMATION: &str = "confirmation";
 
 /// The field of a form that ends the sign-in to one application alone.
-const APPLICATION: &str = "application";
+pub(super) const APPLICATION: &str = "application";
 
 /// The field of a form that makes the browser forget its accounts: a confirmation of its own.
 const FORGET: &str = "forget";
@@ -123,7 +123,7 @@ async fn end_sessions_at(sign_in: &SignIn, request: &Request, application: &str)
 }
 
 /// The secret of the browser's session and the sign-ins in it; `None` when there are none.
-async fn live_session<'r>(
+pub(super) async fn live_session<'r>(
     sign_in: &SignIn,
     request: &'r Request,
 ) -> Result<Option<(&'r str, Vec<SessionSignIn>)>, SignInError> {
@@ -143,7 +143,17 @@ pub async fn session(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
     render_session(&sign_in, &request).await
 }
 
-async fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
+/// The page with the present state.
+pub(super) async fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
+    render_session_after(sign_in, request, None).await
+}
+
+/// The same after all others have forgotten the account at the application with this name.
+pub(super) async fn render_session_after(
+    sign_in: &SignIn,
+    request: &Request,
+    forgotten_at: Option<&str>,
+) -> Result<Response, SignInEndpointError> {
     let live = live_session(sign_in, request).await?;
     let (secret, sign_ins) = live.unwrap_or_default();
     let remembered = match pointers_cookie(sign_in, request).await? {
@@ -154,7 +164,14 @@ async fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response,
         }
         _ => None,
     };
-    Ok(page::session(&sign_in.frame(request), &sign_ins, &confirmation(secret), remembered.as_deref()))
+    let shown = page::SessionPage {
+        sign_ins: &sign_ins,
+        confirmation: &confirmation(secret),
+        remembered: remembered.as_deref(),
+        forgotten_at,
+        now: sign_in.bridge.clock.unix_seconds(),
+    };
+    Ok(page::session(&sign_in.frame(request), &shown))
 }
 
 /// Forgets the accounts of this browser, when a form of this service in this browser asks for it.
@@ -223,7 +240,7 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
 
 /// Counts a request to sign out against its source; the answer to a browser whose source is past
 /// its limit.
-fn charge(sign_in: &SignIn, request: &Request) -> Result<Option<Response>, SignInEndpointError> {
+pub(super) fn charge(sign_in: &SignIn, request: &Request) -> Result<Option<Response>, SignInEndpointError> {
     match sign_in.handle.charge_source(request.source()) {
         Ok(()) => Ok(None),
         Err(too_many) if accepts_html(request) => {
@@ -234,7 +251,7 @@ fn charge(sign_in: &SignIn, request: &Request) -> Result<Option<Response>, SignI
 }
 
 /// Whether a form was sent by a page of this service in the browser of this session.
-fn is_confirmed(sign_in: &SignIn, request: &Request, form: &Parameters, secret: &str) -> bool {
+pub(super) fn is_confirmed(sign_in: &SignIn, request: &Request, form: &Parameters, secret: &str) -> bool {
     let given = form.get(CONFIRMATION).unwrap_or_default();
     let is_right: bool = given.as_bytes().ct_eq(confirmation(secret).as_bytes()).into();
     *request.method() == Method::POST && is_right && is_same_origin(sign_in, request)

@@ -8,6 +8,7 @@
 //! | [`person`] | what a person's browser does with a sign-in: its page, the short page, completion, cancelling, more time, a new code |
 //! | [`token`] | what applications call: discovery and keys, `POST /token`, `/introspect` and `/revoke`, `/userinfo`, `GET /application/events` |
 //! | [`logout`] | `GET` and `POST /logout`, `GET` and `POST /session` |
+//! | [`pointers`] | `POST /session/…` and `/authorize/{transaction}/code`: what leads to an account, and the end of it |
 //! | [`pages`] | `GET /` and `/connect`, pages for browsers, and the files of all pages |
 //! | [`page`] | the pages that end users see |
 //! | [`browser`] | what comes from browsers and clients and goes back: forms, credentials, cookies, redirects |
@@ -26,6 +27,7 @@ mod logout;
 mod page;
 mod pages;
 mod person;
+mod pointers;
 mod schema;
 mod short;
 mod token;
@@ -136,6 +138,18 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(get.clone(), "/session", logout::session)
         .route(post.clone(), "/session", logout::end_session)
         .audited("session_ended")
+        .route(get.clone(), "/authorize/{transaction}/code", pointers::code_page)
+        .route(post.clone(), "/authorize/{transaction}/code", pointers::use_code)
+        .audited("sign_in_begun")
+        .route(post.clone(), "/session/code", pointers::make_code)
+        .audited("pointers_changed")
+        .route(post.clone(), "/session/link", pointers::make_link)
+        .audited("pointers_changed")
+        .route(get.clone(), "/session/link/{link}", pointers::link_page)
+        .route(post.clone(), "/session/link/{link}", pointers::use_link)
+        .audited("pointers_changed")
+        .route(post.clone(), "/session/forget-others", pointers::forget_others)
+        .audited("pointers_changed")
         .route(get.clone(), "/userinfo", token::userinfo)
         .audited_refusals("userinfo_read")
         .route(post, "/userinfo", token::userinfo)
@@ -257,6 +271,13 @@ impl SignIn {
         logout::logout,
         logout::session,
         logout::end_session,
+        pointers::forget_others,
+        pointers::make_code,
+        pointers::code_page,
+        pointers::use_code,
+        pointers::make_link,
+        pointers::link_page,
+        pointers::use_link,
         person::cancel,
         pages::connect,
         pages::front,

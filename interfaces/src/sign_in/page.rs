@@ -7,13 +7,17 @@
 //! | [`frame`] | what all pages have: whose page it is, the footer, the headers, the files; the front page |
 //! | [`sign_in`] | the page of a sign-in in each of its states |
 //! | [`short`] | the page behind the code and the button, and the page for another browser |
+//! | [`pointers`] | sign-in codes, shown once, and typed; links for another device |
 //! | [`problems`] | what went wrong |
-//! | [`others`] | the pages at the address for authenticators, of a connector URI, of a response by form, of the session |
+//! | [`others`] | the pages at the address for authenticators, of a connector URI, of a response by form, about signing out |
+//! | [`session`] | where the browser is signed in, and what leads to the accounts there |
 //! | [`words`] | the texts in their languages |
 
 mod frame;
 mod others;
+mod pointers;
 mod problems;
+mod session;
 mod short;
 mod sign_in;
 mod words;
@@ -22,12 +26,16 @@ mod words;
 pub(super) use frame::STYLE;
 pub use frame::{Frame, address_script, front, logo, script, style};
 pub use others::{
-    Asked, Shown, connect, form_post, incomplete_connector, session, sign_out, sign_out_error, sign_out_from_elsewhere,
+    Asked, Shown, connect, form_post, incomplete_connector, sign_out, sign_out_error, sign_out_from_elsewhere,
     signed_out, unknown_connector,
 };
-pub use problems::{
-    Again, ask_to_remember, cannot_continue, error, failed, no_proof, not_found, too_many, unknown_code,
+pub use pointers::{
+    CodeProblem, CodeQuestion, code_made, code_question, link_ended, link_made, link_question, link_used,
 };
+pub use problems::{
+    Again, account_found, ask_to_remember, cannot_continue, error, failed, no_proof, not_found, too_many, unknown_code,
+};
+pub use session::{SessionPage, session};
 pub use short::{ShortPage, WalletOffer, elsewhere, short};
 pub use sign_in::{SignInPage, sign_in};
 pub use words::Words;
@@ -182,6 +190,7 @@ mod tests {
             allows_cross_device: true,
             scans_in_app: true,
             may_be_another_person: false,
+            takes_codes: false,
         }
     }
 

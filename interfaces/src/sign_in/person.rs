@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{
-    BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NextPerson, ProofRequest,
-    SignInError, TransactionId, TransactionState, TransactionView,
+    BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NewTransaction, NextPerson,
+    ProofRequest, SignInError, TransactionId, TransactionState, TransactionView,
 };
 use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
@@ -36,8 +36,11 @@ use crate::http::{AuditOutcome, Request, Response, json};
 const ONWARD: &str = "onward";
 
 /// The parameter with which the person says whether this browser is to remember the account: `yes`
-/// or `no`.
+/// or `no`, or [`ONLY_THIS`].
 const REMEMBER: &str = "remember";
+
+/// The answer with which this browser is to remember the account, and all others are to forget it.
+const ONLY_THIS: &str = "only";
 
 /// The parameter with the digits that the authenticator shows.
 const DIGITS: &str = "digits";
@@ -64,6 +67,12 @@ impl BrowserSignIn {
     pub fn application(&self, sign_in: &SignIn) -> Application<'_> {
         let ProofRequest { app_id, app_name, .. } = &self.view.asked;
         Application::new(app_id, app_name, &self.links, &sign_in.handle.provider().issuer)
+    }
+
+    /// Whether a sign-in code can say which account it asks for. Where the application expects one
+    /// person, it asks for that account already.
+    pub(super) fn takes_codes(&self) -> bool {
+        self.view.asked.session != AskedSession::None && !self.view.expects_person
     }
 
     /// Whether it asks for a proof of an account, and another person may answer in its place.
@@ -102,12 +111,13 @@ impl BrowserSignIn {
                 allows_cross_device: asked.allows_cross_device,
                 scans_in_app: is_ours,
                 may_be_another_person: self.may_be_another_person(),
+                takes_codes: self.takes_codes(),
             },
         )
     }
 
     /// The page for a browser in which the sign-in did not begin.
-    fn elsewhere(&self, sign_in: &SignIn, frame: &Frame<'_>) -> Response {
+    pub(super) fn elsewhere(&self, sign_in: &SignIn, frame: &Frame<'_>) -> Response {
         let (application, now) = (self.application(sign_in), sign_in.bridge.clock.unix_seconds());
         let initiator = Some(&self.view.asked.initiator);
         page::elsewhere(frame, StatusCode::NOT_FOUND, Some(&application), initiator, now)
@@ -181,12 +191,13 @@ pub(super) fn unknown(
 /// the code in it was used or has expired, because browsers repeat a request whose answer was lost.
 /// When the authenticator gave no proof, a person is told why first, on a page that leads on with
 /// `onward`. Where the application has accounts, a person whose proof came from another device is
-/// asked whether this browser is to remember the account, and goes on with `remember`. Only a
-/// failed completion is counted against its source: there are no more successful ones than
-/// sign-ins, which are counted.
+/// asked whether this browser is to remember the account, and goes on with `remember`; one who had
+/// the account before is also asked after an answer from the same device, whether all others are
+/// to forget it. Only a failed completion is counted against its source: there are no more
+/// successful ones than sign-ins, which are counted.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("remember" = Option<String>, Query, pattern = "^(yes|no)$", description = "Whether this browser is to remember the account")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("remember" = Option<String>, Query, pattern = "^(yes|no|only)$", description = "Whether this browser is to remember the account; `only`: and all others are to forget it, from a page of this service alone")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
         (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields; or a page that says why the authenticator gave no proof, or asks whether the browser is to remember the account", content((String = "text/html"), (PostedResponse = "application/json"))),
@@ -220,12 +231,18 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
     let digits = digits.as_deref().map(str::trim);
     let shown = CompletionSecrets { return_secret: returned.as_deref(), digits };
     let remember = request.query_parameter(REMEMBER)?;
-    let remember = remember.as_deref().filter(|said| ["yes", "no"].contains(said));
+    // A link of another site makes nothing forgotten.
+    let is_answer = |said: &&str| match *said {
+        ONLY_THIS => is_same_origin(sign_in, request),
+        said => ["yes", "no"].contains(&said),
+    };
+    let remember = remember.as_deref().filter(is_answer);
     let cookies = match is_browser {
         true => BrowserCookies {
             session: session_cookie(sign_in, request).await?,
             pointers: pointers_cookie(sign_in, request).await?,
-            remembers: remember == Some("yes"),
+            remembers: [Some("yes"), Some(ONLY_THIS)].contains(&remember),
+            forgets_others: remember == Some(ONLY_THIS),
         },
         false => BrowserCookies::NONE,
     };
@@ -242,15 +259,23 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                 let is_lost = failure == WalletFailure::NullifierReplayed
                     && sign_in.handle.may_have_lost_first(id, &transactions(sign_in, request))?;
                 let has_accounts = seen.view.asked.proof == SignInProof::Account;
-                let again = page::Again { new_code: &at("new-code"), another_person, has_accounts, is_lost };
+                let code = seen.takes_codes().then(|| at("code"));
+                let again = page::Again { new_code: &at("new-code"), another_person, has_accounts, is_lost, code };
                 return Ok(page::no_proof(&frame, failure, &onward(&format!("{ONWARD}=1")), &again));
             }
-            Some(BeforeCompletion::AskToRemember { application }) if remember.is_none() => {
+            Some(BeforeCompletion::AskToRemember { application, was_found }) if remember.is_none() => {
                 request.audit().outcome(AuditOutcome::Asked);
                 let typed = digits.filter(|digits| DigitCheck::is_try(digits));
                 let with_digits = typed.map(|digits| format!("{DIGITS}={digits}&")).unwrap_or_default();
                 let onward = onward(&format!("{with_digits}{REMEMBER}="));
-                return Ok(page::ask_to_remember(&frame, &application, &onward));
+                return Ok(page::ask_to_remember(&frame, &application, &onward, was_found));
+            }
+            Some(BeforeCompletion::AccountFound { application }) if remember.is_none() => {
+                request.audit().outcome(AuditOutcome::Asked);
+                // It is that of the return URL, in the alphabet of base64url.
+                let returned = returned.as_deref().unwrap_or_default();
+                let onward = onward(&format!("{RETURN}={returned}&{REMEMBER}="));
+                return Ok(page::account_found(&frame, &application, &onward));
             }
             _ => {}
         }
@@ -280,7 +305,7 @@ fn deliver(sign_in: &SignIn, request: &Request, delivery: Delivery) -> Response 
 
 /// The answer to a person whose step is rejected: the page of the sign-in where that says what is
 /// next, otherwise a page that says why, with a way on. A program gets the error.
-async fn problem(
+pub(super) async fn problem(
     sign_in: &SignIn,
     request: &Request,
     error: SignInEndpointError,
@@ -331,7 +356,7 @@ pub(super) const ORIGIN: &str = "Origin";
 /// A form of the sign-in's page: the transaction, and its secret. Like the forms of the other
 /// pages, it counts only when no other site sent it; the transaction's cookie is `SameSite=Lax`, so
 /// a form of another site comes without it.
-async fn form(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, String), SignInEndpointError> {
+pub(super) async fn form(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, String), SignInEndpointError> {
     sign_in.handle.charge_source(request.source())?;
     let id = transaction_id(request)?;
     if !is_same_origin(sign_in, request) {
@@ -462,16 +487,20 @@ async fn begin_anew(sign_in: &SignIn, request: &Request, next: NextPerson) -> Re
         let transactions = transactions(sign_in, request);
         Ok(sign_in.handle.begin_anew(id, &secret, next, &transactions, source, user_agent.as_deref()).await?)
     };
-    let begun = match begun.await {
-        Ok(begun) => begun,
-        Err(error) => return problem(sign_in, request, error, None, false).await,
-    };
+    match begun.await {
+        Ok(begun) => Ok(to_new_sign_in(sign_in, request, &begun)),
+        Err(error) => problem(sign_in, request, error, None, false).await,
+    }
+}
+
+/// Sends a browser, or a script of its page, to a sign-in that takes the place of its former one.
+pub(super) fn to_new_sign_in(sign_in: &SignIn, request: &Request, begun: &NewTransaction) -> Response {
     request.audit().concerns(begun.id.to_string());
     let frame = sign_in.frame(request);
     let mut response = match accepts_json(request) {
         true => json(StatusCode::OK, &value!({"location": frame.path(&format!("/authorize/{}", begun.id))})),
         false => to_sign_in(&frame, begun.id),
     };
-    set_transaction(sign_in, &mut response, &begun, &transactions(sign_in, request));
-    Ok(response)
+    set_transaction(sign_in, &mut response, begun, &transactions(sign_in, request));
+    response
 }

@@ -407,6 +407,23 @@ pub struct LogoutParameters {
     state: Option<String>,
 }
 
+/// The form that takes a sign-in code.
+#[derive(ToSchema)]
+pub struct CodeForm {
+    /// The code: 16 characters of a to z and 2 to 7. Spaces, dashes and upper case do not matter.
+    code: String,
+}
+
+/// A form of the page that shows where the browser is signed in, about one account.
+#[derive(ToSchema)]
+pub struct AccountForm {
+    /// A value of the page, which other sites cannot know. Without it nothing happens, and the page
+    /// is shown again.
+    confirmation: String,
+    /// The id of the application that the account is at.
+    application: String,
+}
+
 /// The form of the page that shows where the browser is signed in.
 #[derive(ToSchema)]
 pub struct Confirmation {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
+use super::pointers::MOST_CODES;
 use crate::encoding::encode;
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
@@ -24,6 +25,10 @@ use crate::{B256, encode_enum, encode_fields, keccak256};
 /// How long a browser keeps its pointers after their last use, in seconds: 400 days, the longest
 /// time that browsers keep a cookie (RFC 6265bis, section 5.5).
 pub const POINTERS_KEPT: u64 = 400 * 24 * 3600;
+
+/// How old a proof may be with which a person makes all others forget an account, in seconds: an
+/// hour, exclusive. So a cookie of a session that is stolen later shuts the person out of nothing.
+const FRESH_PROOF: u64 = HOUR;
 
 /// The most pointers of one browser. A further one drops the one that was used longest ago.
 pub const MOST_POINTERS: usize = 64;
@@ -153,32 +158,61 @@ pub struct SignInAccount {
     pub identifier: String,
     /// Which pointers are good: those that have this number.
     pub generation: u32,
+    /// How many proofs of uniqueness it has had. A second one came from an authenticator, or a
+    /// browser, that did not know the account.
+    pub firsts: u32,
+    /// How many sign-in codes were made of it, in all generations.
+    pub codes: u8,
     /// The day on which it was made.
     pub created_on: UnixSeconds,
     /// The hour in which the person last gave a proof.
     pub human_at: UnixSeconds,
 }
 
-encode_fields!(SignInAccount { subject, nullifier, session, identifier, generation, created_on, human_at } version 1 of "account");
+encode_fields!(SignInAccount { subject, nullifier, session, identifier, generation, firsts, codes, created_on, human_at } version 1 of "account");
 
 impl SignInAccount {
     /// A new account, of a person whose proof of uniqueness was accepted at `now`.
     pub fn new(subject: B256, first: FirstProof, now: UnixSeconds) -> Self {
         let FirstProof { nullifier, session, identifier } = first;
         let (created_on, human_at) = (now.rounded_down(DAY), now.rounded_down(HOUR));
-        Self { subject, nullifier, session, identifier, generation: 0, created_on, human_at }
+        Self { subject, nullifier, session, identifier, generation: 0, firsts: 1, codes: 0, created_on, human_at }
     }
 
     /// The account after a further proof of uniqueness of the same person: the new session replaces
     /// the old one.
     pub fn after_first(&self, first: FirstProof, now: UnixSeconds) -> Self {
         let FirstProof { session, identifier, .. } = first;
-        Self { session, identifier, human_at: now.rounded_down(HOUR), ..self.clone() }
+        let firsts = self.firsts.saturating_add(1);
+        Self { session, identifier, firsts, human_at: now.rounded_down(HOUR), ..self.clone() }
+    }
+
+    /// The account to which every pointer that was made before is worth nothing.
+    pub fn without_pointers(&self) -> Self {
+        Self { generation: self.generation.saturating_add(1), ..self.clone() }
+    }
+
+    /// Whether a person whose proof of it was accepted at `auth_time` may still make all others
+    /// forget it at `now`.
+    pub fn may_lose_pointers(auth_time: UnixSeconds, now: UnixSeconds) -> bool {
+        now < auth_time.plus(FRESH_PROOF)
+    }
+
+    /// The account after a sign-in code of it was made; `None` when there were [`MOST_CODES`].
+    pub fn with_code(&self) -> Option<Self> {
+        (self.codes < MOST_CODES).then(|| Self { codes: self.codes + 1, ..self.clone() })
+    }
+
+    /// A pointer to it.
+    pub fn pointer(&self, realm: Realm<'_>) -> Pointer {
+        let Realm { client_id, environment } = realm;
+        let (subject, generation) = (self.subject, self.generation);
+        Pointer { client_id: client_id.to_owned(), environment, subject, generation }
     }
 
     /// What a transaction asks for, for a proof of the account.
     pub fn asked(&self) -> AskedAccount {
-        AskedAccount { subject: self.subject, session: self.session.clone() }
+        AskedAccount { subject: self.subject, session: self.session.clone(), generation: self.generation }
     }
 
     /// The account after a proof in its session.
@@ -205,9 +239,12 @@ pub struct AskedAccount {
     pub subject: B256,
     /// The session that was the account's when the transaction began.
     pub session: SessionId,
+    /// The generation that was the account's when the transaction began. An answer counts whatever
+    /// has become of that, because the proof shows the person.
+    pub generation: u32,
 }
 
-encode_fields!(AskedAccount { subject, session });
+encode_fields!(AskedAccount { subject, session, generation });
 
 // What a browser holds: pointers to accounts.
 
@@ -226,6 +263,19 @@ pub struct Pointer {
 
 encode_fields!(Pointer { client_id, environment, subject, generation });
 
+impl Pointer {
+    /// Whether it is of an application's accounts.
+    pub fn is_of(&self, realm: Realm<'_>) -> bool {
+        (&*self.client_id, self.environment) == (realm.client_id, realm.environment)
+    }
+
+    /// Whether it leads to an account of its application: it was made after all others were last
+    /// forgotten.
+    pub fn leads_to(&self, account: &SignInAccount) -> bool {
+        (self.subject, self.generation) == (account.subject, account.generation)
+    }
+}
+
 /// The pointers of one browser, of which the one that was used last is the last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrowserPointers {
@@ -238,14 +288,12 @@ encode_fields!(BrowserPointers { pointers } version 1 of "pointers");
 impl BrowserPointers {
     /// The pointers to accounts of an application, the one that was used last first.
     pub fn of(&self, realm: Realm<'_>) -> impl Iterator<Item = &Pointer> {
-        let is_of =
-            move |pointer: &&Pointer| pointer.client_id == realm.client_id && pointer.environment == realm.environment;
-        self.pointers.iter().rev().filter(is_of)
+        self.pointers.iter().rev().filter(move |pointer| pointer.is_of(realm))
     }
 
     /// Whether one of them leads to an account of an application.
-    pub fn know(&self, realm: Realm<'_>, subject: B256) -> bool {
-        self.of(realm).any(|pointer| pointer.subject == subject)
+    pub fn know(&self, realm: Realm<'_>, account: &SignInAccount) -> bool {
+        self.of(realm).any(|pointer| pointer.leads_to(account))
     }
 
     /// The pointers after one was made or used.
@@ -320,6 +368,37 @@ mod tests {
     }
 
     #[test]
+    fn a_pointer_is_good_until_all_others_are_forgotten() {
+        let account = SignInAccount::new(B256::repeat_byte(1), first(7, 1), UnixSeconds(0));
+        let before = account.pointer(REALM);
+        let raised = account.without_pointers();
+        let after = raised.pointer(REALM);
+        let renewed = raised.after_first(first(7, 2), UnixSeconds(HOUR)).after_return(UnixSeconds(DAY));
+        #[rustfmt::skip]
+        let table = [
+            ("made before", &before, &account, true),
+            ("made before, and forgotten", &before, &raised, false),
+            ("made before, and forgotten, and a new session", &before, &renewed, false),
+            ("made after", &after, &raised, true),
+            ("made after, and a new session", &after, &renewed, true),
+            ("made after, in a store that was restored", &after, &account, false),
+        ];
+        for (what, pointer, account, expected) in table {
+            assert_eq!(pointer.leads_to(account), expected, "{what}");
+        }
+        assert_eq!((account.firsts, renewed.firsts), (1, 2));
+        let with_codes = |codes| SignInAccount { codes, ..account.clone() }.with_code().map(|after| after.codes);
+        assert_eq!(
+            (with_codes(0), with_codes(MOST_CODES - 1), with_codes(MOST_CODES)),
+            (Some(1), Some(MOST_CODES), None)
+        );
+        for (age, expected) in [(0, true), (HOUR - 1, true), (HOUR, false), (DAY, false)] {
+            let (auth_time, now) = (UnixSeconds(DAY), UnixSeconds(DAY + age));
+            assert_eq!(SignInAccount::may_lose_pointers(auth_time, now), expected, "{age} s");
+        }
+    }
+
+    #[test]
     fn a_browser_has_the_pointer_that_it_used_last_first() {
         let pointer = |subject: u8, client: &str| Pointer {
             client_id: client.to_owned(),
@@ -333,7 +412,9 @@ mod tests {
         }
         let subjects: Vec<_> = known.of(REALM).map(|pointer| pointer.subject.0[0]).collect();
         assert_eq!(subjects, [1, 2]);
-        assert!(known.know(REALM, B256::repeat_byte(2)) && !known.know(REALM, B256::repeat_byte(3)));
+        let account = |subject: u8| SignInAccount::new(B256::repeat_byte(subject), first(7, 1), UnixSeconds(0));
+        assert!(known.know(REALM, &account(2)) && !known.know(REALM, &account(3)));
+        assert!(!known.know(REALM, &account(2).without_pointers()));
         assert_eq!(known.of(Realm { environment: Environment::Production, ..REALM }).count(), 0);
         for subject in 0..=MOST_POINTERS as u8 {
             known = known.with(pointer(subject, "app_c"));

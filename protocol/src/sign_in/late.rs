@@ -3,8 +3,8 @@
 //! page says that the sign-in is over: it then signs nobody in, but it makes the account, and the
 //! browser that began can ask for a proof in its session next time.
 
+use super::accounts::Pointer;
 use super::transaction::{Answer, KEPT_AFTER_END, Transaction};
-use crate::B256;
 use crate::time::UnixSeconds;
 
 /// How long a first proof is taken after an authenticator first got the request, in seconds.
@@ -26,23 +26,25 @@ impl Transaction {
     /// Whether at `now` a first proof makes the account and signs nobody in: the sign-in is over,
     /// was cancelled, or was answered without a proof.
     pub fn is_late(&self, now: UnixSeconds) -> bool {
-        let has_proof = matches!(self.answer, Some(Answer::Proved(_))) || self.late_first.is_some();
-        self.asks_first && now < self.answers_until() && !has_proof && !self.is_waiting(now)
+        self.asks_first && !self.has_proof() && now < self.answers_until() && !self.is_waiting(now)
     }
 
-    /// The account that was made or found by a first proof, and that the browser which began has
-    /// not been told of: the proof came late, or the response was never fetched.
-    pub fn untold_account(&self) -> Option<B256> {
+    /// What leads to the account that was proved, where the browser in which it began has not been
+    /// told of it: the proof came late, the digits were lost, or the response was never fetched.
+    pub fn untold_account(&self) -> Option<&Pointer> {
         match self.answer {
-            Some(Answer::Proved(person)) if self.asks_first && self.response.is_none() => Some(person.subject),
-            _ => self.late_first,
+            Some(Answer::Proved(_)) if self.response.is_some() => None,
+            _ => self.pointer.as_ref(),
         }
     }
 
     /// Whether a first proof may have been made for it that never arrived.
     pub fn may_have_lost_first(&self) -> bool {
-        let has_proof = matches!(self.answer, Some(Answer::Proved(_))) || self.late_first.is_some();
-        self.asks_first && self.opened_at.is_some() && !has_proof
+        self.asks_first && self.opened_at.is_some() && !self.has_proof()
+    }
+
+    fn has_proof(&self) -> bool {
+        matches!(self.answer, Some(Answer::Proved(_))) || self.pointer.is_some()
     }
 
     /// When the record expires.
@@ -61,6 +63,8 @@ mod tests {
     use super::super::proof_request::WalletFailure;
     use super::super::transaction::tests::{response, transaction};
     use super::*;
+    use crate::B256;
+    use crate::verification::Environment;
 
     const BEGAN: UnixSeconds = UnixSeconds(1_800_000_000);
     const OPENED: UnixSeconds = UnixSeconds(BEGAN.0 + 60);
@@ -72,17 +76,23 @@ mod tests {
         let opened = Transaction { opened_at: Some(OPENED), ..asking.clone() };
         let person = Person { subject: B256::repeat_byte(7), level: VerificationLevel::Orb, auth_time: OPENED };
         let with = |answer| Transaction { answer: Some(answer), ..opened.clone() };
-        let proved = with(Answer::Proved(person));
+        let pointer = |subject: u8| Pointer {
+            client_id: "app_a".to_owned(),
+            environment: Environment::Staging,
+            subject: B256::repeat_byte(subject),
+            generation: 0,
+        };
+        let proved = Transaction { pointer: Some(pointer(7)), ..with(Answer::Proved(person)) };
         let failed = with(Answer::Failed(WalletFailure::NullifierReplayed));
         let completed = Transaction { response: Some(response("code")), ..proved.clone() };
         let cancelled = Transaction { response: Some(response("error")), ..with(Answer::Refused) };
-        let late = Transaction { late_first: Some(B256::repeat_byte(8)), ..opened.clone() };
+        let late = Transaction { pointer: Some(pointer(8)), ..opened.clone() };
         let other = Transaction { asks_first: false, ..opened.clone() };
         let (last, after) = (UnixSeconds(OPENED.0 + FIRST_TAKEN - 1), UnixSeconds(OPENED.0 + FIRST_TAKEN));
         let before_end = UnixSeconds(END.0 - 1);
         // At the last second of the sign-in, at its end, at the last second for a first proof, and
         // after it; the account that the browser was not told of; whether a proof may be lost.
-        let (one, two) = (Some(B256::repeat_byte(7)), Some(B256::repeat_byte(8)));
+        let (one, two) = (Some(&pointer(7)), Some(&pointer(8)));
         #[rustfmt::skip]
         let table = [
             ("nobody opened it", asking, [false, false, false, false], None, false),

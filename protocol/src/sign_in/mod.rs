@@ -6,6 +6,7 @@
 //! | [`authorize`] | form and query parameters; which authorization requests are valid, and where rejections are sent; code challenges (RFC 7636) |
 //! | [`response`] | response types and modes, the delivery of a response to the redirect URI, and the error codes |
 //! | [`accounts`] | accounts of persons at applications, and what leads a browser to one |
+//! | [`pointers`] | secrets that a person carries to a browser, and that lead to an account there: sign-in codes, links |
 //! | [`logout`] | which requests may end a browser's session |
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed, and why a wallet gives no proof |
 //! | [`transaction`] | an authorization request under way: where it stands, more time, digits, the response that can be repeated |
@@ -23,6 +24,7 @@ pub mod discovery;
 pub mod late;
 pub mod logout;
 pub mod openings;
+pub mod pointers;
 pub mod proof_request;
 pub mod records;
 pub mod response;

@@ -183,7 +183,7 @@ mod tests {
 
     fn account(number: u8) -> AskedAccount {
         let session = SessionId { text: format!("session_{number}"), commitment: U256::from(number) };
-        AskedAccount { subject: B256::repeat_byte(number), session }
+        AskedAccount { subject: B256::repeat_byte(number), session, generation: 0 }
     }
 
     #[test]

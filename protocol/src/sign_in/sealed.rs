@@ -41,7 +41,12 @@ pub struct SealError;
 ///
 /// # Errors
 /// [`SealError`].
-fn seal_padded(purpose: &[u8], value: &impl Encoding, secret: &str, nonce: [u8; 12]) -> Result<Vec<u8>, SealError> {
+pub(super) fn seal_padded(
+    purpose: &[u8],
+    value: &impl Encoding,
+    secret: &str,
+    nonce: [u8; 12],
+) -> Result<Vec<u8>, SealError> {
     let mut text = Zeroizing::new(encode(value));
     let padded = text.len().next_multiple_of(PADDING);
     text.resize(padded, 0);
@@ -52,7 +57,7 @@ fn seal_padded(purpose: &[u8], value: &impl Encoding, secret: &str, nonce: [u8; 
 ///
 /// # Errors
 /// It is another secret's, or was changed, or is not the encoding of such a value.
-fn open_padded<T: Encoding>(
+pub(super) fn open_padded<T: Encoding>(
     purpose: &[u8],
     secret: &str,
     nonce: [u8; 12],
@@ -93,6 +98,18 @@ fn open_for_holder(
     let length = cipher.open_in_place(nonce, Aad::empty(), &mut text).map_err(|_| DecodeError::NotAuthentic)?.len();
     text.truncate(length);
     Ok(text)
+}
+
+/// The id of the record that the holder of a secret finds by it. It is derived as keys are, so that
+/// it tells nothing of the key, and a key is no id.
+///
+/// # Errors
+/// [`SealError`].
+pub(super) fn record_id(purpose: &[u8], secret: &str) -> Result<B256, SealError> {
+    let mut id = B256::ZERO;
+    let (key, purposes) = (Salt::new(HKDF_SHA256, &[]).extract(secret.as_bytes()), [purpose]);
+    key.expand(&purposes, HKDF_SHA256).and_then(|id_of| id_of.fill(&mut id.0)).map_err(|_| SealError)?;
+    Ok(id)
 }
 
 /// The cipher whose key is derived from a secret for a purpose.

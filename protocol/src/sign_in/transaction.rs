@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use super::accounts::AskedAccount;
+use super::accounts::{AskedAccount, Pointer};
 use super::authorize::KeptRequest;
 use super::claims::Person;
 use super::openings::{AskedElsewhere, OpeningId};
@@ -74,8 +74,9 @@ pub struct Transaction {
     /// The opening whose request was answered; `None` when it was not that of an opening
     /// elsewhere, or it is not known.
     pub answered_at: Option<OpeningId>,
-    /// The subject of the account of a first proof that came late ([`Transaction::is_late`]).
-    pub late_first: Option<B256>,
+    /// What leads to the account that was proved, for the browser in which it began
+    /// ([`Transaction::untold_account`]).
+    pub pointer: Option<Pointer>,
     /// SHA-256 of the secret in the return URL, when the answer came from the browser's own device.
     /// The response is then given out only to a caller with both secrets.
     pub return_hash: Option<B256>,
@@ -86,7 +87,7 @@ pub struct Transaction {
     pub response: Option<SealedResponse>,
 }
 
-encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, elsewhere, initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, late_first, return_hash, digits, response } version 4 of "transaction");
+encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, elsewhere, initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, pointer, return_hash, digits, response } version 4 of "transaction");
 
 /// The longest record of a transaction, in bytes, for an application whose redirect URI, name and
 /// host have at most 512 bytes together: `state` and `nonce` are as long as they may be, an
@@ -341,9 +342,7 @@ impl Transaction {
     /// another one.
     pub fn ended(&self, now: UnixSeconds) -> Self {
         let (ends_at, extensions) = (self.ends_at.min(now), MOST_EXTENSIONS);
-        // Its account is there, and its authenticator has spent the proof.
-        let late_first = self.untold_account();
-        Self { answer: None, digits: None, return_hash: None, ends_at, extensions, late_first, ..self.clone() }
+        Self { answer: None, digits: None, return_hash: None, ends_at, extensions, ..self.clone() }
     }
 
     /// The transaction after a proof was not accepted; `None` when it does not wait for one, or has
@@ -440,7 +439,7 @@ pub(super) mod tests {
             signal: B256::repeat_byte(2),
             challenge_seed: B256::repeat_byte(3),
             challenges: Vec::new(),
-            account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session() }),
+            account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session(), generation: 0 }),
             asks_first: false,
             elsewhere: Vec::new(),
             initiator,
@@ -451,7 +450,7 @@ pub(super) mod tests {
             refused: 0,
             answer: None,
             answered_at: None,
-            late_first: None,
+            pointer: None,
             return_hash: Some(B256::repeat_byte(4)),
             digits: None,
             response: None,

@@ -27,6 +27,7 @@ use selfsame_protocol::registry::{
 use selfsame_protocol::sign_in::accounts::{BrowserPointers, SignInAccount};
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::pointers::{SealedPointer, StoredLink};
 use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, ProofType, SignInRequest};
 use selfsame_protocol::sign_in::records::{
     AccessToken, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, SigningKey, SigningKeys,
@@ -201,6 +202,8 @@ records! {
     sign_in_accounts: SignInAccount,
     pointers: BrowserPointers,
     sealed_pointers: SealedPointers,
+    sealed_pointer: SealedPointer,
+    links: StoredLink,
     signing_key_records: SigningKey,
     signing_keys: SigningKeys,
 }

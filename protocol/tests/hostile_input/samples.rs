@@ -34,6 +34,7 @@ use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointe
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::openings::{AskedElsewhere, OpeningId};
+use selfsame_protocol::sign_in::pointers::{SealedPointer, StoredLink};
 use selfsame_protocol::sign_in::proof_request::{
     CrossDevice, Initiator, ProofType, SignInProof, SignInRequest, WalletFailure,
 };
@@ -213,15 +214,15 @@ mapped! {
     OpeningId = (any_text(), ShortId::any()).prop_map(|(secret, id)| Self::of(&secret, id)),
     Transaction = ((ShortId::any(), KeptRequest::any(), [(); 3].map(|()| B256::any()), Initiator::any(), Option::<AskedAccount>::any()),
         (any::<[u8; 2]>(), bool::any()), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
-        (Vec::<Option<OpeningId>>::any(), Vec::<AskedElsewhere>::any(), Option::<OpeningId>::any(), Option::<B256>::any()),
+        (Vec::<Option<OpeningId>>::any(), Vec::<AskedElsewhere>::any(), Option::<OpeningId>::any(), Option::<Pointer>::any()),
         (Option::<Answer>::any(), Option::<B256>::any(), Option::<DigitCheck>::any(), Option::<SealedResponse>::any()))
         .prop_map(|(first, ([extensions, refused], asks_first), (ends_at, opened_at, opened), openings, last)| {
-            let (challenges, elsewhere, answered_at, late_first) = openings;
+            let (challenges, elsewhere, answered_at, pointer) = openings;
             let (short_id, request, [secret_hash, signal, challenge_seed], initiator, account) = first;
             let (answer, return_hash, digits, response) = last;
             Self {
                 short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, elsewhere, initiator, ends_at,
-                extensions, opened_at, opened, refused, answer, answered_at, late_first, return_hash, digits, response,
+                extensions, opened_at, opened, refused, answer, answered_at, pointer, return_hash, digits, response,
             }
         }),
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
@@ -361,12 +362,14 @@ fields! {
     BrowserSession { clients }
     SealedSession { nonce, ciphertext }
     SessionId { text, commitment }
-    SignInAccount { subject, nullifier, session, identifier, generation, created_on, human_at }
-    AskedAccount { subject, session }
+    SignInAccount { subject, nullifier, session, identifier, generation, firsts, codes, created_on, human_at }
+    AskedAccount { subject, session, generation }
     AskedElsewhere { opening, account }
     Pointer { client_id, environment, subject, generation }
     BrowserPointers { pointers }
     SealedPointers { nonce, ciphertext }
+    SealedPointer { nonce, ciphertext }
+    StoredLink { valid_until, pointer }
     SigningKey { id, public_key, private_key, published_at, promoted_at, retired_at }
     SigningKeys { keys, sessions_ended_at }
     GatewayStatusResponse { request_id, kind, status }

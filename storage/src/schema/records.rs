@@ -44,6 +44,10 @@ pub enum RecordKind {
     SubjectKey,
     /// Which subjects new accounts of an application get.
     DecidedSubjects,
+    /// What a sign-in code leads to, by an id that is derived from the code.
+    SignInCode,
+    /// What a one-time link leads to, by an id that is derived from its secret.
+    AccountLink,
 }
 
 encode_enum!(RecordKind {
@@ -61,6 +65,8 @@ encode_enum!(RecordKind {
     Pointers = 11,
     SubjectKey = 12,
     DecidedSubjects = 13,
+    SignInCode = 14,
+    AccountLink = 15,
 } of "a kind of record");
 
 /// Key of a record.

@@ -4,8 +4,8 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
 use super::{BackupWorkplace, contents, expect_final, height, submit};
+use crate::account_client::ask_for_accounts;
 use crate::harness::{DaemonProcess, TestDaemon, development_config, operator_token, refused_start};
-use crate::sign_in_accounts::ask_for_accounts;
 use crate::sign_in_client::{SignInTestClient, accept_current_proofs, browser, pair};
 
 /// The hash of the block at a height.

@@ -189,13 +189,19 @@ export async function everySignIn(browser, { plain, named }) {
   const signedIn = await prepare(browser, plain, {}, done);
   const withCredential = { client_id: BRIDGED_APP, ...PKCE };
   const withAccount = { client_id: ACCOUNT_APP, ...PKCE };
-  const own = (page) => page.getByRole("link", { name: "This is my own computer" });
+  const own = (page) => page.getByRole("link", { name: "This is my own computer", exact: true });
   const remembered = await prepare(browser, named, withAccount, async (page, { request }) => {
     named.answer(request);
     await own(page).click();
     await page.getByRole("heading", { name: "Received" }).waitFor();
   });
   return {
+    // A proof of uniqueness finds the account from here on.
+    "account-found-here": await prepare(browser, named, withAccount, async (page, seen) => {
+      seen.returnUrl = named.answerOnSameDevice(seen.request);
+    }),
+    account: await prepare(browser, named, withAccount),
+    hasAccount: remembered.cookies.filter(({ name }) => /selfsame_(session|accounts)$/.test(name)),
     remembered: remembered.cookies.filter(({ name }) => name.endsWith("selfsame_accounts")),
     "account-answered": await prepare(browser, named, withAccount, async (page, { request }) => {
       named.answer(request);
@@ -229,6 +235,29 @@ export function everyPage({ plain, named, limited, signIns }) {
   const begin = (page, daemon, more) => page.goto(authorizationUrl(daemon, { ...ALL_SCOPES, ...more }));
   const { signedIn } = signIns;
   const withSession = (page) => page.context().addCookies(signedIn);
+  // The page after a button of the page of the session, for a browser that is signed in to an account.
+  const withAccount = async (page, button) => {
+    await page.context().addCookies(signIns.hasAccount);
+    await page.goto(at(named, "/session"));
+    if (!button) return;
+    const loaded = page.waitForEvent("load");
+    await page.locator(`form[action^="${button}"] button`).click();
+    await loaded;
+  };
+  const link = async (page) => {
+    await withAccount(page, "/session/link");
+    const address = await page.locator("#address").textContent();
+    await page.goto(address);
+  };
+  const typed = async (page, code) => {
+    await page.context().addCookies(signIns.account.cookies);
+    await page.goto(at(named, `${signIns.account.path}/code`));
+    if (!code) return;
+    await page.locator("#code").fill(code);
+    const loaded = page.waitForEvent("load");
+    await page.locator("form button").click();
+    await loaded;
+  };
   const withPointers = (page) => page.context().addCookies(signIns.remembered);
   // The page of a sign-in, or what is behind its path, in the browser where it began, and in
   // another one.
@@ -311,6 +340,13 @@ export function everyPage({ plain, named, limited, signIns }) {
     "not-returned": here("here", plain, "/complete"),
     "no-proof": here("no-proof", named, "/complete"),
     remember: here("account-answered", named, "/complete"),
+    "account-found": async (page) => {
+      await page.context().addCookies(signIns["account-found-here"].cookies);
+      await page.goto(signIns["account-found-here"].returnUrl);
+    },
+    "code-question": (page) => typed(page),
+    "code-malformed": (page) => typed(page, "aaaa-aaaa"),
+    "code-unknown": (page) => typed(page, "aaaa-aaaa-aaaa-aaaa"),
     wait: async (page) => {
       await begin(page, limited);
       await begin(page, limited);
@@ -346,6 +382,26 @@ export function everyPage({ plain, named, limited, signIns }) {
       await withPointers(page);
       await page.goto(at(named, "/session"));
     },
+    "session-account": (page) => withAccount(page),
+    "session-forgotten": (page) => withAccount(page, "/session/forget-others"),
+    "code-made": (page) => withAccount(page, "/session/code"),
+    "link-made": (page) => withAccount(page, "/session/link"),
+    "link-question": link,
+    "link-added": async (page) => {
+      await link(page);
+      const loaded = page.waitForEvent("load");
+      await page.locator("form button").click();
+      await loaded;
+    },
+    "link-used": async (page) => {
+      await link(page);
+      const address = page.url();
+      const loaded = page.waitForEvent("load");
+      await page.locator("form button").click();
+      await loaded;
+      await page.goto(address);
+    },
+    "link-unknown": (page) => page.goto(at(named, `/session/link/${"a".repeat(43)}`)),
     "session-empty": (page) => page.goto(at(plain, "/session")),
     front: (page) => page.goto(at(plain, "/")),
     "front-named": (page) => page.goto(at(named, "/")),

@@ -1,6 +1,6 @@
 //! The pages beside the page of a sign-in: at the address for authenticators and for a connector
-//! URI, with their QR codes; the form that takes a response to the application; and where the
-//! browser is signed in.
+//! URI, with their QR codes; the form that takes a response to the application; and about
+//! signing out.
 
 use std::time::UNIX_EPOCH;
 
@@ -8,7 +8,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
 use maud::{Markup, PreEscaped, html};
-use selfsame_actors::SessionSignIn;
 use selfsame_protocol::sign_in::Language;
 use selfsame_protocol::sign_in::response::SignInRejection;
 use selfsame_protocol::time::UnixSeconds;
@@ -28,6 +27,15 @@ pub fn address(frame: &Frame<'_>, address: &str, has_code: bool) -> Markup {
     html! {
         p { (words.say("address-purpose")) }
         p { @if code.is_some() { (words.say("address-copy-or-scan")) } @else { (words.say("address-copy")) } }
+        (copyable(frame, address))
+        @if let Some(code) = code { (code) }
+    }
+}
+
+/// An address to copy: by the script of the page, or by hand.
+pub fn copyable(frame: &Frame<'_>, address: &str) -> Markup {
+    let words = frame.words;
+    html! {
         p { code.address #address { (address) } }
         // Only the script can copy.
         p.action {
@@ -36,7 +44,6 @@ pub fn address(frame: &Frame<'_>, address: &str, has_code: bool) -> Markup {
             { (words.say("copy")) }
         }
         p #copy-status role="status" aria-live="polite" {}
-        @if let Some(code) = code { (code) }
     }
 }
 
@@ -165,7 +172,7 @@ pub fn form_post(frame: &Frame<'_>, action: &str, fields: &[(&'static str, Strin
     frame.respond(StatusCode::OK, &title, &body, &format!("script-src 'sha256-{hash}'; {LOADS}"))
 }
 
-// The pages about where a browser is signed in, and about signing out.
+// The pages about signing out.
 
 /// The page that asks whether to end the browser's session. Its form posts `fields`.
 pub fn sign_out(frame: &Frame<'_>, fields: &[(&str, &str)]) -> Response {
@@ -224,59 +231,6 @@ pub fn sign_out_error(frame: &Frame<'_>, error: &SignInRejection) -> Response {
         }
     };
     frame.respond(StatusCode::BAD_REQUEST, &title, &body, LOADS_WITHOUT_FORM)
-}
-
-/// The page that shows where the browser is signed in. Its form posts the confirmation of the
-/// session.
-///
-/// `remembered` is the confirmation for the accounts that it remembers, if it does.
-pub fn session(
-    frame: &Frame<'_>,
-    sign_ins: &[SessionSignIn],
-    confirmation: &str,
-    remembered: Option<&str>,
-) -> Response {
-    let words = frame.words;
-    let title = words.say("sessions-title");
-    let since = |time: &str| words.say_with("session-since", &[("time", time)]).into_owned();
-    let body = html! {
-        main {
-            h1 { (title) }
-            @if sign_ins.is_empty() {
-                p { (words.say("sessions-none")) }
-            } @else {
-                p { (words.say("sessions-some")) }
-                form method="post" action=(frame.path("/session")) {
-                    input type="hidden" name="confirmation" value=(confirmation);
-                    dl.sessions {
-                        @for known in sign_ins {
-                            @let label = words.say_with("sign-out-of", &[("application", &known.client_name)]);
-                            dt { (known.client_name) }
-                            dd {
-                                (time(known.auth_time, since))
-                                button.plain type="submit" name="application" value=(known.client_id) aria-label=(label) {
-                                    (words.say("sign-out"))
-                                }
-                            }
-                        }
-                    }
-                    button type="submit" { (words.say("sign-out-everywhere")) }
-                }
-            }
-            @if let Some(remembered) = remembered {
-                section {
-                    p { (words.say("remembers-accounts")) }
-                    form method="post" action=(frame.path("/session")) {
-                        input type="hidden" name="forget" value=(remembered);
-                        button.plain type="submit" { (words.say("forget-browser")) }
-                    }
-                }
-            }
-        }
-        script src={ (frame.root) "/sign-in-address.js" } defer {}
-    };
-    let policy = format!("script-src 'self'; {LOADS}; form-action 'self'");
-    own_form(frame.respond(StatusCode::OK, &title, &body, &policy))
 }
 
 /// What stands in a text for a time that the script of the page fills in.

@@ -69,6 +69,8 @@ pub struct Again<'a> {
     pub has_accounts: bool,
     /// Whether an earlier proof for this browser may have been lost on the way.
     pub is_lost: bool,
+    /// To the form for a sign-in code, if one can say which account is asked for.
+    pub code: Option<String>,
 }
 
 /// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
@@ -94,6 +96,9 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: 
             @if let Some(action) = &again.another_person {
                 form method="post" action=(action) { button.plain type="submit" { (words.say("another-person")) } }
             }
+            @if let Some(code) = &again.code {
+                p.onward { a.plain href=(code) { (words.say("have-code")) } }
+            }
             p.onward { a.plain href=(onward) { (words.say("return-title")) } }
             section.details {
                 h2 { (words.say("details")) }
@@ -109,8 +114,9 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: 
 }
 
 /// The page that asks a person whether this browser is to remember the account. `onward` is the
-/// path that goes on, up to the answer.
-pub fn ask_to_remember(frame: &Frame<'_>, application: &str, onward: &str) -> Response {
+/// path that goes on, up to the answer. A person whose account was found may have lost what knew
+/// it.
+pub fn ask_to_remember(frame: &Frame<'_>, application: &str, onward: &str, was_found: bool) -> Response {
     let words = frame.words;
     let title = words.say("remember-title");
     let body = html! {
@@ -119,7 +125,27 @@ pub fn ask_to_remember(frame: &Frame<'_>, application: &str, onward: &str) -> Re
             p { (words.say_with("remember-why", &[("application", application)])) }
             p.action { a.button href={ (onward) "yes" } { (words.say("remember-yes")) } }
             p.onward { a.plain href={ (onward) "no" } { (words.say("remember-no")) } }
+            @if was_found {
+                p { (words.say_with("found-why", &[("application", application)])) }
+                p.onward { a.plain href={ (onward) "only" } { (words.say("remember-only")) } }
+            }
             p.quiet { (words.say("remember-otherwise")) " " (words.say("remember-forget")) }
+        }
+    };
+    frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose account was found after an answer from this device: whether all
+/// others are to forget it. `onward` is the path that goes on, up to the answer.
+pub fn account_found(frame: &Frame<'_>, application: &str, onward: &str) -> Response {
+    let words = frame.words;
+    let title = words.say("found-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say_with("found-why", &[("application", application)])) }
+            p.action { a.button href={ (onward) "yes" } { (words.say("continue")) } }
+            p.onward { a.plain href={ (onward) "only" } { (words.say("found-only")) } }
         }
     };
     frame.respond(StatusCode::OK, &title, &body, LOADS_WITHOUT_FORM)

@@ -41,6 +41,8 @@ pub struct SignInPage<'a> {
     pub scans_in_app: bool,
     /// Whether the person of an account is asked, and another person may answer in their place.
     pub may_be_another_person: bool,
+    /// Whether a sign-in code can say which account is asked for.
+    pub takes_codes: bool,
 }
 
 impl SignInPage<'_> {
@@ -176,7 +178,7 @@ fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
                 a href=(home) rel="noreferrer" { (back) }
             }
         }
-        @if let Some(ways) = other_ways(frame, &page.application) {
+        @if let Some(ways) = other_ways(frame, page) {
             ul.ways data-for=(asking_or_over) hidden[hides(asking_or_over)] { (ways) }
         }
     }
@@ -254,16 +256,18 @@ fn code_caption(frame: &Frame<'_>, scans_in_app: bool) -> std::borrow::Cow<'stat
 }
 
 /// Where a person goes who has no authenticator, or is not helped by it: items of a list.
-fn other_ways(frame: &Frame<'_>, application: &Application<'_>) -> Option<Markup> {
+fn other_ways(frame: &Frame<'_>, page: &SignInPage<'_>) -> Option<Markup> {
     let words = frame.words;
     let authenticator = frame.authenticator();
     let get =
         authenticator.as_ref().and_then(|app| Some((app.get_url?, words.say_with("get-app", &[("name", app.name)]))));
-    let fallback = application.fallback.map(|url| (url, words.say("another-way")));
+    let code = page.takes_codes.then(|| frame.path(&format!("{}/code", page.base())));
+    let fallback = page.application.fallback.map(|url| (url, words.say("another-way")));
     let help = authenticator.as_ref().and_then(|app| Some((app.help_url?, words.say("help"))));
     let ways: Vec<_> = [get, fallback, help].into_iter().flatten().collect();
-    (!ways.is_empty()).then(|| {
+    (!ways.is_empty() || code.is_some()).then(|| {
         html! {
+            @if let Some(code) = code { li { a href=(code) { (words.say("have-code")) } } }
             @for (url, text) in ways { li { a href=(url) rel="noreferrer" { (text) } } }
         }
     })
@@ -275,8 +279,13 @@ fn other_ways(frame: &Frame<'_>, application: &Application<'_>) -> Option<Markup
 /// that a camera hardly reads, and cost the more to draw.
 const LONGEST: usize = 600;
 
-/// The QR code of a text; `None` for a text that is too long for one.
+/// The QR code of a text for authenticators; `None` for a text that is too long for one.
 pub fn qr_code(words: &Words, text: &str) -> Option<Markup> {
+    qr_code_of(&words.say("code-label"), text)
+}
+
+/// The QR code of a text, with what it is; `None` for a text that is too long for one.
+pub fn qr_code_of(label: &str, text: &str) -> Option<Markup> {
     if text.len() > LONGEST {
         return None;
     }
@@ -284,5 +293,5 @@ pub fn qr_code(words: &Words, text: &str) -> Option<Markup> {
     let image = code.render::<svg::Color<'_>>().min_dimensions(220, 220).quiet_zone(true).build();
     // Only the element: the XML declaration before it is not allowed in HTML.
     let image = &image[image.find("<svg")?..];
-    Some(html! { div role="img" aria-label=(words.say("code-label")) { (PreEscaped(image)) } })
+    Some(html! { div role="img" aria-label=(label) { (PreEscaped(image)) } })
 }
