@@ -168,7 +168,7 @@ async function answerFromPhone(browser, daemon, more) {
   const context = await browser.newContext();
   const page = await context.newPage();
   await page.goto(short);
-  daemon.answerElsewhere(await page.locator("#address").textContent());
+  daemon.answerElsewhere(await page.locator(".offers a").first().getAttribute("href"));
   const cookies = await context.cookies();
   await context.close();
   return { short, cookies };
