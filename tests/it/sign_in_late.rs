@@ -88,8 +88,15 @@ async fn the_request_can_be_answered_for_fifteen_minutes_after_it_was_opened() {
 async fn a_browser_that_was_not_told_of_its_account_asks_for_it() {
     let client = start_behind_https().await;
     let mut closed = Browser::default();
-    closed.begin(&client, &[]).await.answer(&client, "alice").await;
+    let begun = closed.begin(&client, &[]).await;
+    begun.answer(&client, "alice").await;
     assert!(matches!(asks(&closed.begin(&client, &[]).await).await, Asks::Return(_)), "the tab was closed");
+    // The account is asked for, and the sign-in itself is completed within an hour alone.
+    client.daemon.clock.advance(Duration::from_secs(300 + 3600));
+    let complete = closed.get(&client, &format!("{}/complete?remember=yes", begun.base)).await;
+    assert_eq!(complete.status(), 404);
+    assert!(!closed.remembers());
+    assert!(matches!(asks(&closed.begin(&client, &[]).await).await, Asks::Return(_)), "an hour later");
 
     let mut cancelled = Browser::default();
     let (begun, proof) = proof_made(&client, &mut cancelled, "alice").await;
@@ -124,10 +131,15 @@ async fn a_browser_that_was_not_told_of_its_account_asks_for_it() {
 #[tokio::test]
 async fn a_person_whose_first_proof_was_lost_is_told_that_there_is_probably_no_account() {
     let client = start_behind_https().await;
-    for was_lost in [true, false] {
+    for (was_lost, was_replayed) in [(true, false), (false, false), (false, true)] {
         let mut browser = Browser::default();
         if was_lost {
             proof_made(&client, &mut browser, "alice").await;
+        }
+        if was_replayed {
+            let before = browser.begin(&client, &[]).await;
+            before.open().await;
+            before.post(&client, &json!({"error_code": "nullifier_replayed"})).await.expect_success();
         }
         let begun = browser.begin(&client, &[]).await;
         begun.open().await;

@@ -191,6 +191,21 @@ async fn each_browser_asks_for_an_account_that_it_remembers() {
     let page = ShortPage::open(&mut alices.clone(), &client, &begun).await;
     assert_eq!(return_session(page.asks(&client).await), of_bob);
 
+    // So is who was chosen at the screen.
+    let chosen = Browser::default().begin(&client, &[("prompt", "select_account")]).await;
+    assert_eq!(ShortPage::open(&mut alices.clone(), &client, &chosen).await.asks(&client).await, Asks::First);
+    // A phone that remembers an account which its authenticator has not gets a way on.
+    let mut screen = Browser::default();
+    let begun = screen.begin(&client, &[]).await;
+    let page = ShortPage::open(&mut alices.clone(), &client, &begun).await;
+    assert_eq!(return_session(page.asks(&client).await), of_alice);
+    begun.post(&client, &json!({"error_code": "generic_error"})).await.expect_success();
+    let failed = screen.get(&client, &format!("{}/complete", begun.base)).await.text().await.expect("text");
+    assert!(failed.contains("/another-person"), "{failed}");
+    let answer = screen.post(&client, &format!("{}/another-person", begun.base), &[]).await;
+    let another = Begun::at(&client, &answer);
+    assert_eq!(ShortPage::open(&mut alices.clone(), &client, &another).await.asks(&client).await, Asks::First);
+
     // A screen that remembers bob signs alice in, by her phone.
     let begun = bobs.begin(&client, &[]).await;
     let page = ShortPage::open(&mut alices, &client, &begun).await;

@@ -91,11 +91,15 @@ async fn a_sign_in_that_is_begun_anew_does_not_outlast_its_pointer() {
 async fn a_browser_that_was_not_told_of_its_account_forgets_it_too() {
     let client = start().await;
     let (mut laptop, mut closed) = (Browser::default(), Browser::default());
-    closed.begin(&client, &[]).await.answer(&client, "alice").await;
+    let begun = closed.begin(&client, &[]).await;
+    begun.answer(&client, "alice").await;
     laptop.sign_in(&client, "alice", "yes").await;
     assert!(asks_for_account(&client, &mut closed.clone(), APP).await);
     laptop.post_account_form(&client, FORGET_OTHERS, APP).await;
-    assert!(!asks_for_account(&client, &mut closed, APP).await);
+    assert!(!asks_for_account(&client, &mut closed.clone(), APP).await);
+    // It can still be completed, and the browser does not come to remember the account so.
+    closed.get(&client, &format!("{}/complete?remember=yes", begun.base)).await;
+    assert!(!closed.remembers());
     client.stop().await;
 }
 

@@ -427,6 +427,18 @@ impl SignInHandle {
         self.point(after.pointer(realm(client)), cookie, knows, writes)
     }
 
+    /// Whether the account that a transaction proved still has the generation of then: an answer of
+    /// before all others were made to forget it leads no browser to it.
+    pub(super) fn was_not_forgotten(
+        &self,
+        client: &SignInClient,
+        transaction: &Transaction,
+    ) -> Result<bool, StoreError> {
+        let Some(pointer) = &transaction.pointer else { return Ok(true) };
+        let account = self.account(&realm(client), pointer.subject)?;
+        Ok(account.is_some_and(|read| pointer.leads_to(&read.value)))
+    }
+
     /// The account that a browser can remember: no program can, and none at a client without
     /// accounts.
     fn remembered_account(

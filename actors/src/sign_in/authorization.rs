@@ -1,6 +1,7 @@
 //! The beginning of a sign-in: an authorization request is answered from the browser's session, or
 //! becomes a transaction, which is bound to its browser and waits for a person's proof.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, hash_of};
 use super::session_registry::SessionRegistryMessage;
-use super::transactions::{NewTransaction, ProofRequest};
+use super::transactions::{NewTransaction, ProofRequest, WhoIsAsked};
 use crate::support::slot::RESTART_PATIENCE;
 
 /// What comes of a valid authorization request.
@@ -53,7 +54,7 @@ pub struct AuthorizationError {
 }
 
 /// Where an authorization request came from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct AuthorizationOrigin {
     /// The address of the browser or program, if it is known: it may begin a quarter of
     /// [`crate::SignInLimits::open_sign_ins`] (rounded up), and the authenticator shows its
@@ -72,9 +73,20 @@ pub struct AuthorizationOrigin {
     pub pointers: Vec<String>,
 }
 
+// Its secrets are not in its debug form, because embedders write it to logs.
+impl fmt::Debug for AuthorizationOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, user_agent, .. } = self;
+        f.debug_struct("AuthorizationOrigin")
+            .field("source", source)
+            .field("user_agent", user_agent)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The most session cookies of one request that are tried. A browser has one, and can have others
 /// of the same name that sites next to this one have set.
-const MOST_SESSIONS: usize = 8;
+pub(super) const MOST_SESSIONS: usize = 8;
 
 impl SignInHandle {
     /// Answers an authorization request: from the browser's session when that may answer it,
@@ -214,7 +226,8 @@ impl SignInHandle {
                 (NextPerson::Same, None) if value.asks_first => self.untold_account(&client, transactions).await?,
                 (NextPerson::Same, None) => None,
             };
-            return self.begin_kept(value.request, account, source, user_agent).await;
+            let is_chosen = next == NextPerson::Another || value.is_chosen;
+            return self.begin_kept(value.request, WhoIsAsked { account, is_chosen }, source, user_agent).await;
         }
     }
 }

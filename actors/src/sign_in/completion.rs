@@ -3,11 +3,12 @@
 
 use std::fmt;
 
+use selfsame_protocol::sign_in::accounts::SignInAccount;
 use selfsame_protocol::sign_in::proof_request::{SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::records::AuthorizationCode;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::sealed::{GivenResponse, SealedResponse};
-use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, Transaction};
+use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, KEPT_AFTER_END, Transaction};
 use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError};
 
 use super::accounts::realm;
@@ -195,6 +196,10 @@ impl SignInHandle {
             Some(Answer::Proved(person)) if self.state.has_ended(&person) => {
                 return Err(SignInError::no_transaction("the sign-in was ended by the operator"));
             }
+            // It is kept for longer where its browser finds the account by it.
+            Some(_) if now >= value.ends_at.plus(KEPT_AFTER_END) => {
+                return Err(SignInError::no_transaction("its time is over"));
+            }
             Some(answer) => answer,
             None if now >= value.ends_at => return Err(SignInError::no_transaction("it ended without an answer")),
             None => {
@@ -222,8 +227,10 @@ impl SignInHandle {
             Answer::Proved(person) => {
                 new_session = self.add_session_writes(&value.request, person, &browser.session, &mut writes)?;
                 let client = self.client_of(&value)?;
-                let wanted = browser.remembers || value.return_hash.is_some();
-                pointers = match browser.forgets_others {
+                let wanted =
+                    (browser.remembers || value.return_hash.is_some()) && self.was_not_forgotten(&client, &value)?;
+                let is_fresh = SignInAccount::may_lose_pointers(person.auth_time, now);
+                pointers = match browser.forgets_others && is_fresh {
                     true => self.remember_alone(&client, person.subject, &browser.pointers, wanted, &mut writes)?,
                     false => self.remember(&client, person.subject, &browser.pointers, wanted, &mut writes)?,
                 };

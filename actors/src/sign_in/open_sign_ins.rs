@@ -204,6 +204,7 @@ mod tests {
                 challenge_seed: B256::ZERO,
                 challenges: Vec::new(),
                 asks_first: false,
+                is_chosen: false,
                 elsewhere: Vec::new(),
                 answered_at: None,
                 pointer: None,

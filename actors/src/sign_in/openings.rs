@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use selfsame_protocol::sign_in::accounts::Pointer;
 use selfsame_protocol::sign_in::openings::{Challenge, OpeningId};
 use selfsame_protocol::sign_in::proof_request::{
     REQUEST_TYPE, RequestForms, SignInProof, SignInRequest, SignedRequest,
@@ -12,6 +13,8 @@ use selfsame_protocol::sign_in::proof_request::{
 use selfsame_protocol::sign_in::transaction::{Answer, OpenedRequest, Transaction};
 use selfsame_storage::Decision;
 
+use super::accounts::realm;
+use super::authorization::MOST_SESSIONS;
 use super::handle::{SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId};
 use super::session_registry::SessionRegistryMessage;
@@ -68,23 +71,24 @@ impl SignInHandle {
             let ReadRecord { value, stored } = self.answerable(id)?;
             let opening = OpeningId::of(&browser, value.short_id);
             let client = self.client_of(&value)?;
+            let pointers = &pointers[..pointers.len().min(MOST_SESSIONS)];
             let mut knows_asked = false;
             for secret in pointers {
-                let cookie = BrowserCookie::HostOnly(secret.clone());
-                knows_asked |= match &value.account {
-                    Some(asked) => self.knows(&client, asked.subject, &cookie)?,
-                    None => false,
-                };
+                let Some(known) = self.pointers(secret)? else { continue };
+                let leads_there =
+                    |pointer: &Pointer| value.account.as_ref().is_some_and(|asked| asked.subject == pointer.subject);
+                knows_asked |= known.value.of(realm(&client)).any(leads_there);
             }
-            // Where the application expects one person, that account is asked for everywhere.
-            let account = match knows_asked || value.request.expected_subject.is_some() {
+            let account = match knows_asked || value.is_chosen {
                 true => None,
                 false => self.pointed_account(&client, pointers, None).await?,
             };
             let Some(account) = account.filter(|account| value.asked_at(Some(opening)) != Some(account)) else {
                 return Ok(Elsewhere { browser, opening, asked: self.asked(value, Some(opening))? });
             };
-            let asking = value.asking_at(opening, account);
+            let Some(asking) = value.asking_at(opening, account) else {
+                return Ok(Elsewhere { browser, opening, asked: self.asked(value, Some(opening))? });
+            };
             if self.write_transaction(id, Some(&stored), &asking).await? {
                 return Ok(Elsewhere { browser, opening, asked: self.asked(asking, Some(opening))? });
             }
@@ -165,7 +169,9 @@ impl SignInHandle {
                 true => value.clone(),
                 false => value.clone().with_given(challenge, opening, self.state.clock.unix_seconds()),
             };
-            let known = value.opened.as_ref().filter(|known| known.request.session_id == request.session_id);
+            // The record has one request: that of where the sign-in began.
+            let is_of_beginning = value.asked_at(opening) == value.account.as_ref();
+            let known = value.opened.as_ref().filter(|_| is_of_beginning);
             if let Some(OpenedRequest { request, signed }) = known
                 && (request.nonce, request.expires_at) == (challenge.nonce, given.answers_until())
                 && keys.include_signer_of(signed)
@@ -186,7 +192,13 @@ impl SignInHandle {
             };
             let forms = RequestForms { plain: opened.request.clone(), answered, signed: opened.signed.clone() };
             let is_first = value.opened_at.is_none();
-            let changed = Transaction { opened: Some(opened.clone()), ..given };
+            let changed = match is_of_beginning {
+                true => Transaction { opened: Some(opened.clone()), ..given },
+                false => given,
+            };
+            if changed == value {
+                return Ok(forms);
+            }
             if self.write_transaction(id, Some(&stored), &changed).await? {
                 if is_first {
                     self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
@@ -223,7 +235,8 @@ impl SignInHandle {
         let client = self.client_of(&value)?;
         let Some(Answer::Proved(person)) = value.answer else { return Ok(Remembering::None) };
         let is_from_there = value.answered_at == Some(OpeningId::of(browser, value.short_id));
-        if !is_from_there || client.proof != SignInProof::Account || self.state.has_ended(&person) {
+        let is_of_use = is_from_there && client.proof == SignInProof::Account && !self.state.has_ended(&person);
+        if !is_of_use || !self.was_not_forgotten(&client, &value)? {
             return Ok(Remembering::None);
         }
         Ok(match self.knows(&client, person.subject, pointers)? {
@@ -255,6 +268,9 @@ impl SignInHandle {
             }
             let mut writes = Vec::new();
             let client = self.client_of(&value)?;
+            if !self.was_not_forgotten(&client, &value)? {
+                return Ok(None);
+            }
             let secret = self.remember(&client, person.subject, pointers, true, &mut writes)?;
             if self.state.write(writes).await? == Decision::Written {
                 return Ok(secret);

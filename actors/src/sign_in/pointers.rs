@@ -35,8 +35,8 @@ impl SignInHandle {
     /// have been stolen, or its browser left to another person.
     ///
     /// Browser sessions do not end: they are signed in and are no pointers. A transaction that a
-    /// browser began before takes its answer, which is a proof of the account by the person; the
-    /// pointer of that browser is worth nothing at its next sign-in.
+    /// browser began before takes its answer, which is a proof of the account by the person. That
+    /// browser remembers the account again only when the answer came afterwards.
     ///
     /// # Errors
     /// The session has no such sign-in, or its proof is too old; or the store cannot be read or

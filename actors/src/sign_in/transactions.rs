@@ -57,6 +57,14 @@ pub struct NewTransaction {
     pub asks_first: bool,
 }
 
+/// Who a transaction asks for a proof.
+pub(super) struct WhoIsAsked {
+    /// The person of this account, or any person.
+    pub account: Option<AskedAccount>,
+    /// Whether somebody chose it.
+    pub is_chosen: bool,
+}
+
 /// The proof that a transaction asks an authenticator for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProofRequest {
@@ -103,6 +111,8 @@ pub struct TransactionView {
     pub short_id: ShortId,
     /// Whether the application expects one person, by an ID token of theirs.
     pub expects_person: bool,
+    /// Whether an account is asked for somewhere, here or in another browser.
+    pub asks_for_account: bool,
 }
 
 /// What ties an accepted answer to the browser that began the sign-in.
@@ -157,13 +167,15 @@ impl SignInHandle {
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         self.count_unprotected(&request);
-        self.begin_kept(request.into_kept(expected_subject), account, source, user_agent).await
+        let is_chosen = request.selects_account || expected_subject.is_some();
+        let asked = WhoIsAsked { account, is_chosen };
+        self.begin_kept(request.into_kept(expected_subject), asked, source, user_agent).await
     }
 
     pub(super) async fn begin_kept(
         &self,
         request: KeptRequest,
-        account: Option<AskedAccount>,
+        WhoIsAsked { account, is_chosen }: WhoIsAsked,
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
@@ -192,6 +204,7 @@ impl SignInHandle {
             challenges: Vec::new(),
             account,
             asks_first,
+            is_chosen,
             elsewhere: Vec::new(),
             initiator: Initiator::new(source, user_agent, now),
             ends_at: expires_at,
@@ -281,7 +294,8 @@ impl SignInHandle {
         let ReadRecord { value, .. } = self.kept(id)?;
         let (progress, short_id) = (value.progress(self.state.clock.unix_seconds()), value.short_id);
         let expects_person = value.request.expected_subject.is_some();
-        Ok(TransactionView { asked: self.asked(value, None)?, progress, short_id, expects_person })
+        let asks_for_account = value.asked_accounts().next().is_some();
+        Ok(TransactionView { asked: self.asked(value, None)?, progress, short_id, expects_person, asks_for_account })
     }
 
     pub(super) fn asked(&self, value: Transaction, opening: Option<OpeningId>) -> Result<ProofRequest, SignInError> {
@@ -364,8 +378,14 @@ impl SignInHandle {
                 AnswerBinding::Digits(DigitCheck::new(random).expected)
             }
         };
-        self.settle_proved(id, &accepted, level, nonce, &binding).await?;
-        Ok(binding)
+        match self.settle_proved(id, &accepted, level, nonce, &binding).await {
+            Ok(()) => Ok(binding),
+            // The sign-in ended while the proof was checked.
+            Err(SignInError::Rejected(_)) if matches!(accepted, AcceptedProof::First(_)) => {
+                Err(self.keep_late(id, Some(accepted)).await)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Counts a proof that was not accepted, as far as it is counted.
@@ -463,6 +483,7 @@ impl SignInHandle {
             loop {
                 let ReadRecord { value, stored } = self.answerable(id)?;
                 if !value.is_late(self.state.clock.unix_seconds()) {
+                    check_unanswered(&value)?;
                     return Ok(false);
                 }
                 let mut writes = Vec::new();

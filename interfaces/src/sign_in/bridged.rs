@@ -442,7 +442,9 @@ impl BridgedSignIn {
             // A progress that cannot be read says nothing about the sign-in.
             match self.sign_in.view(self.id).map(|view| view.progress) {
                 Ok(Progress { state: TransactionState::Answered, .. }) if is_uncertain => return Settled::Uncertain,
-                Ok(progress) if !progress.is_waiting() => return Settled::Over,
+                Ok(progress) if !progress.is_waiting() && !self.sign_in.takes_late_proof(self.id) => {
+                    return Settled::Over;
+                }
                 Err(SignInError::Rejected(_)) => return Settled::Over,
                 _ => {}
             }

@@ -84,8 +84,7 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
             "/revoke",
             "/userinfo",
             // For authenticators that are web pages. The first two read no cookie, and the short
-            // page says more only to the browser that began the sign-in, which sends none from
-            // there.
+            // page says more only to browsers with its cookies, which send none from there.
             "/authorize/{transaction}/request",
             "/authorize/{transaction}/proof",
             "/s/{short_id}",

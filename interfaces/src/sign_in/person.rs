@@ -77,7 +77,7 @@ impl BrowserSignIn {
 
     /// Whether it asks for a proof of an account, and another person may answer in its place.
     fn may_be_another_person(&self) -> bool {
-        matches!(self.view.asked.session, AskedSession::Existing(_)) && !self.view.expects_person
+        self.view.asks_for_account && !self.view.expects_person
     }
 
     pub fn state(&self, was_wrong: bool) -> State {

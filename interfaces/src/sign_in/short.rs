@@ -117,8 +117,14 @@ async fn open_elsewhere(
     if seen.view.asked.proof != SignInProof::Account {
         return Ok(None);
     }
-    let browser = opening_secrets(sign_in, request).first().copied();
+    // Without the prefix `__Host-` another site may have planted the cookie, and would know the
+    // address.
+    let browser = opening_secrets(sign_in, request).first().copied().filter(|_| sign_in.has_host_cookies());
     let pointers: Vec<String> = pointers_secrets(sign_in, request).into_iter().map(str::to_owned).collect();
+    // Only then can it be a write.
+    if !pointers.is_empty() {
+        sign_in.handle.charge_source(request.source())?;
+    }
     Ok(Some(sign_in.handle.open_elsewhere(seen.id, browser, &pointers).await?))
 }
 

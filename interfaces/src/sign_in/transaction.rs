@@ -93,6 +93,10 @@ async fn asked(
         SignInRejection::of(OPENING, ErrorKind::InvalidRequest, detail)
     };
     let opening = request.query_parameter(OPENING)?.map(|text| text.parse().map_err(malformed)).transpose()?;
+    // Its request may be signed each time.
+    if opening.is_some() {
+        sign_in.handle.charge_source(request.source())?;
+    }
     sign_in.handle.await_given(IssuedItem::Transaction(id), Some(request.source())).await?;
     Ok((id, opening, sign_in.handle.proof_request(id, opening)?))
 }

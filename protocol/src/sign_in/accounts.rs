@@ -161,7 +161,7 @@ pub struct SignInAccount {
     /// How many proofs of uniqueness it has had. A second one came from an authenticator, or a
     /// browser, that did not know the account.
     pub firsts: u32,
-    /// How many sign-in codes were made of it, in all generations.
+    /// How many sign-in codes were made of it in this generation.
     pub codes: u8,
     /// The day on which it was made.
     pub created_on: UnixSeconds,
@@ -189,7 +189,7 @@ impl SignInAccount {
 
     /// The account to which every pointer that was made before is worth nothing.
     pub fn without_pointers(&self) -> Self {
-        Self { generation: self.generation.saturating_add(1), ..self.clone() }
+        Self { generation: self.generation.saturating_add(1), codes: 0, ..self.clone() }
     }
 
     /// Whether a person whose proof of it was accepted at `auth_time` may still make all others

@@ -4,14 +4,15 @@
 //! browser that began can ask for a proof in its session next time.
 
 use super::accounts::Pointer;
+use super::proof_request::WalletFailure;
 use super::transaction::{Answer, KEPT_AFTER_END, Transaction};
 use crate::time::UnixSeconds;
 
 /// How long a first proof is taken after an authenticator first got the request, in seconds.
 pub const FIRST_TAKEN: u64 = 900;
 
-/// How long a transaction whose first proof an authenticator may have made is kept, in seconds
-/// after that authenticator first got the request: a day.
+/// How long the browser in which a transaction began finds the account that was proved, in seconds
+/// after an authenticator first got the request: a day.
 pub const FIRST_KEPT: u64 = 24 * 3600;
 
 impl Transaction {
@@ -40,7 +41,8 @@ impl Transaction {
 
     /// Whether a first proof may have been made for it that never arrived.
     pub fn may_have_lost_first(&self) -> bool {
-        self.asks_first && self.opened_at.is_some() && !self.has_proof()
+        let says_none = matches!(self.answer, Some(Answer::Failed(failure)) if failure != WalletFailure::UnboundProof);
+        self.asks_first && self.opened_at.is_some() && !self.has_proof() && !says_none
     }
 
     fn has_proof(&self) -> bool {
@@ -50,9 +52,9 @@ impl Transaction {
     /// When the record expires.
     pub fn kept_until(&self) -> UnixSeconds {
         let kept = self.ends_at.plus(KEPT_AFTER_END);
-        match self.opened_at.filter(|_| self.asks_first) {
-            Some(opened_at) => kept.max(opened_at.plus(FIRST_KEPT)),
-            None => kept,
+        match (self.opened_at, &self.pointer) {
+            (Some(opened_at), Some(_)) => kept.max(opened_at.plus(FIRST_KEPT)),
+            _ => kept,
         }
     }
 }
@@ -60,7 +62,6 @@ impl Transaction {
 #[cfg(test)]
 mod tests {
     use super::super::claims::{Person, VerificationLevel};
-    use super::super::proof_request::WalletFailure;
     use super::super::transaction::tests::{response, transaction};
     use super::*;
     use crate::B256;
@@ -84,6 +85,7 @@ mod tests {
         };
         let proved = Transaction { pointer: Some(pointer(7)), ..with(Answer::Proved(person)) };
         let failed = with(Answer::Failed(WalletFailure::NullifierReplayed));
+        let unbound = with(Answer::Failed(WalletFailure::UnboundProof));
         let completed = Transaction { response: Some(response("code")), ..proved.clone() };
         let cancelled = Transaction { response: Some(response("error")), ..with(Answer::Refused) };
         let late = Transaction { pointer: Some(pointer(8)), ..opened.clone() };
@@ -100,7 +102,8 @@ mod tests {
             ("it asks for no first proof", other, [false, false, false, false], None, false),
             ("it is proved", proved, [false, false, false, false], one, false),
             ("it is completed", completed, [false, false, false, false], None, false),
-            ("the wallet failed", failed, [true, true, true, false], None, true),
+            ("the wallet failed", failed, [true, true, true, false], None, false),
+            ("its proof was unbound", unbound, [true, true, true, false], None, true),
             ("it was cancelled", cancelled, [true, true, true, false], None, true),
             ("the proof came late", late, [false, false, false, false], two, false),
         ];
@@ -115,13 +118,21 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_that_asked_for_a_first_proof_is_kept_for_a_day() {
+    fn a_transaction_with_a_proved_account_is_kept_for_a_day() {
         let asking = Transaction { asks_first: true, ..transaction() };
         assert_eq!((asking.answers_until(), asking.kept_until()), (END, END.plus(KEPT_AFTER_END)));
         let opened = Transaction { opened_at: Some(OPENED), ..asking };
         assert_eq!(opened.answers_until(), OPENED.plus(FIRST_TAKEN));
-        assert_eq!(opened.kept_until(), OPENED.plus(FIRST_KEPT));
-        let long = Transaction { ends_at: BEGAN.plus(48 * 3600), ..opened };
+        assert_eq!(opened.kept_until(), END.plus(KEPT_AFTER_END), "anybody can open it");
+        let pointer = Pointer {
+            client_id: "app_a".to_owned(),
+            environment: Environment::Staging,
+            subject: B256::ZERO,
+            generation: 0,
+        };
+        let proved = Transaction { pointer: Some(pointer), ..opened };
+        assert_eq!(proved.kept_until(), OPENED.plus(FIRST_KEPT));
+        let long = Transaction { ends_at: BEGAN.plus(48 * 3600), ..proved };
         assert_eq!(long.answers_until(), long.ends_at);
         assert_eq!(long.kept_until(), long.ends_at.plus(KEPT_AFTER_END));
     }

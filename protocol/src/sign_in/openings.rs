@@ -19,8 +19,7 @@ use crate::verification::ProofKind;
 use crate::verification::identity::hash_to_field;
 use crate::{U256, encode_fields};
 
-/// The most accounts of other browsers that one sign-in asks for. A further one takes the place of
-/// the first.
+/// The most accounts of other browsers that one sign-in asks for.
 pub const MOST_ELSEWHERE: usize = 4;
 
 /// The most challenges of a transaction. A request for a current proof is given out with a fresh
@@ -108,16 +107,19 @@ impl Transaction {
     }
 
     /// The transaction after it asks for an account in an opening, in place of what it asked for
-    /// there before.
-    pub fn asking_at(&self, opening: OpeningId, account: AskedAccount) -> Self {
+    /// there before. When it asks for as many as it can, the account takes the place of the first
+    /// one that no authenticator was asked for yet; `None` where there is none.
+    pub fn asking_at(&self, opening: OpeningId, account: AskedAccount) -> Option<Self> {
         let mut elsewhere = self.elsewhere.clone();
         elsewhere.retain(|asked| asked.opening != opening);
         if self.account.as_ref() != Some(&account) {
+            if elsewhere.len() >= MOST_ELSEWHERE {
+                let is_idle = |asked: &AskedElsewhere| !self.challenges.contains(&Some(asked.opening));
+                elsewhere.remove(elsewhere.iter().position(is_idle)?);
+            }
             elsewhere.push(AskedElsewhere { opening, account });
         }
-        let surplus = elsewhere.len().saturating_sub(MOST_ELSEWHERE);
-        elsewhere.drain(..surplus);
-        Self { elsewhere, ..self.clone() }
+        Some(Self { elsewhere, ..self.clone() })
     }
 }
 
@@ -233,19 +235,26 @@ mod tests {
     fn an_opening_asks_for_what_its_browser_remembers() {
         let began = Transaction { account: Some(account(1)), ..transaction() };
         let (phone, tablet) = (opening("phone"), opening("tablet"));
-        let asking = began.asking_at(phone, account(2));
+        let asking_at =
+            |transaction: &Transaction, opening, account| transaction.asking_at(opening, account).expect("room");
+        let asking = asking_at(&began, phone, account(2));
         assert_eq!(asking.asked_at(None), Some(&account(1)));
         assert_eq!(asking.asked_at(Some(tablet)), Some(&account(1)), "it remembers none");
         assert_eq!(asking.asked_at(Some(phone)), Some(&account(2)));
         assert_eq!(asking.asked_accounts().cloned().collect::<Vec<_>>(), [account(1), account(2)]);
-        assert_eq!(asking.asking_at(phone, account(2)), asking);
-        assert_eq!(asking.asking_at(phone, account(1)), began, "what is asked for where it began");
-        let many = (0..9).fold(asking, |asking, number| asking.asking_at(opening(&number.to_string()), account(3)));
-        assert_eq!(many.elsewhere.len(), MOST_ELSEWHERE);
-        assert_eq!(
-            (many.asked_at(Some(phone)), many.asked_at(Some(opening("8")))),
-            (Some(&account(1)), Some(&account(3)))
-        );
+        assert_eq!(asking_at(&asking, phone, account(2)), asking);
+        assert_eq!(asking_at(&asking, phone, account(1)), began, "what is asked for where it began");
+        // An opening whose authenticator got the request keeps its place.
+        let given = asking.next_challenge(ProofKind::Current);
+        let asked = asking.clone().with_given(given, Some(phone), NOW);
+        for (start, keeps) in [(asking, false), (asked, true)] {
+            let many =
+                (0..9).fold(start, |asking, number| asking_at(&asking, opening(&number.to_string()), account(3)));
+            assert_eq!(many.elsewhere.len(), MOST_ELSEWHERE);
+            let of_phone = if keeps { account(2) } else { account(1) };
+            assert_eq!(many.asked_at(Some(phone)), Some(&of_phone));
+            assert_eq!(many.asked_at(Some(opening("8"))), Some(&account(3)));
+        }
     }
 
     #[test]

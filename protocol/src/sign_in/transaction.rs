@@ -53,6 +53,9 @@ pub struct Transaction {
     /// Whether it asks any person for a first proof, which authenticators give once and then not
     /// again for a year.
     pub asks_first: bool,
+    /// Whether somebody chose who is asked: the application, by a hint or `prompt=select_account`,
+    /// or the person, by "Another person" or a sign-in code. Other browsers then ask for the same.
+    pub is_chosen: bool,
     /// The accounts that are asked for in other browsers which opened the short page.
     pub elsewhere: Vec<AskedElsewhere>,
     /// What began the sign-in.
@@ -87,7 +90,7 @@ pub struct Transaction {
     pub response: Option<SealedResponse>,
 }
 
-encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, elsewhere, initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, pointer, return_hash, digits, response } version 4 of "transaction");
+encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, is_chosen, elsewhere, initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, pointer, return_hash, digits, response } version 4 of "transaction");
 
 /// The longest record of a transaction, in bytes, for an application whose redirect URI, name and
 /// host have at most 512 bytes together: `state` and `nonce` are as long as they may be, an
@@ -404,6 +407,7 @@ impl DigitCheck {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::claims::Scopes;
+    use super::super::openings::{MOST_CHALLENGES, MOST_ELSEWHERE};
     use super::super::proof_request::{CrossDevice, LONGEST_USER_AGENT, ProofType};
     use super::super::response::{ResponseMode, ResponseType, Target};
     use super::super::sealed::GivenResponse;
@@ -441,6 +445,7 @@ pub(super) mod tests {
             challenges: Vec::new(),
             account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session(), generation: 0 }),
             asks_first: false,
+            is_chosen: false,
             elsewhere: Vec::new(),
             initiator,
             ends_at: UnixSeconds(1_800_000_300),
@@ -483,6 +488,19 @@ pub(super) mod tests {
         // base64url.
         let signed = "j".repeat(200 + 683 + (claims.len() + 120) * 4 / 3);
         transaction.opened = Some(OpenedRequest { request: plain, signed });
+        let opening = OpeningId::of("a browser", transaction.short_id);
+        let account = transaction.account.clone().expect("an account");
+        transaction.elsewhere = vec![AskedElsewhere { opening, account }; MOST_ELSEWHERE];
+        transaction.challenges = vec![Some(opening); usize::from(MOST_CHALLENGES)];
+        transaction.answered_at = Some(opening);
+        transaction.pointer = Some(Pointer {
+            client_id: transaction.request.client_id.clone(),
+            environment: Environment::Production,
+            subject: B256::repeat_byte(7),
+            generation: u32::MAX,
+        });
+        let wrong = vec!["000".to_owned(); MOST_WRONG_DIGITS];
+        transaction.digits = Some(DigitCheck { expected: "000".to_owned(), wrong });
         transaction = transaction.with_given(challenge, None, UnixSeconds(1_800_000_000));
 
         // An ID token carries the nonce.

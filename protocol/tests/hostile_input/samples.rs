@@ -213,15 +213,15 @@ mapped! {
     ShortId = any::<[u8; 10]>().prop_map(Self),
     OpeningId = (any_text(), ShortId::any()).prop_map(|(secret, id)| Self::of(&secret, id)),
     Transaction = ((ShortId::any(), KeptRequest::any(), [(); 3].map(|()| B256::any()), Initiator::any(), Option::<AskedAccount>::any()),
-        (any::<[u8; 2]>(), bool::any()), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
+        (any::<[u8; 2]>(), bool::any(), bool::any()), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
         (Vec::<Option<OpeningId>>::any(), Vec::<AskedElsewhere>::any(), Option::<OpeningId>::any(), Option::<Pointer>::any()),
         (Option::<Answer>::any(), Option::<B256>::any(), Option::<DigitCheck>::any(), Option::<SealedResponse>::any()))
-        .prop_map(|(first, ([extensions, refused], asks_first), (ends_at, opened_at, opened), openings, last)| {
+        .prop_map(|(first, ([extensions, refused], asks_first, is_chosen), (ends_at, opened_at, opened), openings, last)| {
             let (challenges, elsewhere, answered_at, pointer) = openings;
             let (short_id, request, [secret_hash, signal, challenge_seed], initiator, account) = first;
             let (answer, return_hash, digits, response) = last;
             Self {
-                short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, elsewhere, initiator, ends_at,
+                short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, is_chosen, elsewhere, initiator, ends_at,
                 extensions, opened_at, opened, refused, answer, answered_at, pointer, return_hash, digits, response,
             }
         }),
