@@ -61,7 +61,7 @@ async fn signed_in(sign_in: &SignIn, request: &mut Request) -> Result<Result<Sig
 /// sign-in codes and links. This browser goes on remembering it, if it did. The proof of this
 /// browser's sign-in has to be less than an hour old. No browser is signed out.
 #[utoipa::path(
-    post, path = "/session/forget-others", tag = "sign-in", operation_id = "forget_others", security(("sessionCookie" = [])),
+    post, path = "/session/forget-others", tag = "sign-in", operation_id = "forget_others", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The page of `/session`, which says whether it is done", content_type = "text/html", body = String),
@@ -108,7 +108,7 @@ async fn not_signed_in(
 /// Shows a new code of the account, once. It finds the account where no browser remembers it, and
 /// signs nobody in. Earlier codes stay good.
 #[utoipa::path(
-    post, path = "/session/code", tag = "sign-in", operation_id = "make_sign_in_code", security(("sessionCookie" = [])),
+    post, path = "/session/code", tag = "sign-in", operation_id = "make_sign_in_code", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The page with the code, or that of `/session`", content_type = "text/html", body = String),
@@ -240,7 +240,7 @@ const LONGEST_TYPED: usize = 64;
 /// Shows a link, and its QR code, that makes the browser in which it is opened remember the
 /// account: once, within five minutes. It signs nobody in.
 #[utoipa::path(
-    post, path = "/session/link", tag = "sign-in", operation_id = "make_account_link", security(("sessionCookie" = [])),
+    post, path = "/session/link", tag = "sign-in", operation_id = "make_account_link", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The page with the link, or that of `/session`", content_type = "text/html", body = String),
