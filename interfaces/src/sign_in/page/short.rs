@@ -100,8 +100,8 @@ fn remembering(words: &'static Words, page: &ShortPage<'_>) -> Markup {
         @match page.remembering {
             Remembering::None => {}
             Remembering::Offered => {
-                form.remember method="post" action={ (page.own_path) "/remember" } {
-                    p { (words.say_with("remember-elsewhere-why", &[("application", page.application.name)])) }
+                p { (words.say_with("remember-elsewhere-why", &[("application", page.application.name)])) }
+                form method="post" action={ (page.own_path) "/remember" } {
                     button { (words.say("remember-elsewhere")) }
                 }
             }
