@@ -419,9 +419,9 @@ pub struct CodeForm {
 pub struct AccountForm {
     /// A value of the page, which other sites cannot know. Without it nothing happens, and the page
     /// is shown again.
-    confirmation: String,
-    /// The id of the application that the account is at.
-    application: String,
+    confirmation: Option<String>,
+    /// The id of the application that the account is at. Without it, too, the page is shown again.
+    application: Option<String>,
 }
 
 /// The form of the page that shows where the browser is signed in.
