@@ -313,8 +313,9 @@ export function everyPage({ plain, named, limited, signIns }) {
     "short-remember": short("account-on-phone", true),
     "short-remembers": async (page) => {
       await short("account-on-phone", true)(page);
-      await page.getByRole("button", { name: "Remember my account here" }).click();
-      await page.getByText("This browser remembers your account.").waitFor();
+      const question = page.locator('form[action$="/remember"] button');
+      await question.click();
+      await question.waitFor({ state: "detached" });
     },
     "short-over": short("over"),
     "short-done-here": short("done", true),
