@@ -311,12 +311,6 @@ export function everyPage({ plain, named, limited, signIns }) {
     "short-denied": short("denying"),
     "short-digits": short("digits"),
     "short-remember": short("account-on-phone", true),
-    "short-remembers": async (page) => {
-      await short("account-on-phone", true)(page);
-      const question = page.locator('form[action$="/remember"] button');
-      await question.click();
-      await question.waitFor({ state: "detached" });
-    },
     "short-over": short("over"),
     "short-done-here": short("done", true),
     elsewhere: elsewhere("waiting", plain),
