@@ -125,7 +125,7 @@ async fn calls_of_the_operator_have_one_event_each() {
             post("/accounts/subjects", json!({"app_id": SECRET, "subject": "nullifier"})).bearer_auth(&token),
             "subjects_changed",
             "refused",
-            json!({"reason": "nobody has signed in to the application", "status": 404}),
+            json!({"reason": "no person has signed in to the application", "status": 404}),
         ),
     ];
     let log = expect_events(daemon, requests).await;

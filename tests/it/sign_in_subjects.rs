@@ -142,7 +142,10 @@ async fn the_operator_changes_the_kind_and_existing_accounts_keep_their_subjects
     let data = folder.path().to_str().expect("text").to_owned();
     let change = |app: &str, kind: &str| run(&["account", "subjects", app, "--to", kind, "--stopped", "--data", &data]);
     let (is_done, text) = change(OTHER_APP, "nullifier");
-    assert!(!is_done && text.contains(&format!("nobody has signed in to {OTHER_APP} in staging yet")), "{text}");
+    assert!(
+        !is_done && text.contains(&format!("the kind of subjects of {OTHER_APP} in staging is not decided yet")),
+        "{text}"
+    );
     let (is_done, text) = change(APP, "derived");
     assert!(is_done && text.contains("already"), "{text}");
     let (is_done, text) = change(APP, "nullifier");

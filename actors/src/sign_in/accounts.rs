@@ -32,6 +32,15 @@ const SUBJECT_KEY_ID: &str = "subject key";
 /// The first byte of a subject key that is not encrypted.
 const PLAIN: u8 = 0;
 
+/// What a person wishes for the browser in which a sign-in is completed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BrowserWishes {
+    /// It remembers the account. A browser that remembers it already goes on doing so in any case.
+    pub remembers: bool,
+    /// All others forget the account.
+    pub forgets_others: bool,
+}
+
 /// An accepted proof, as far as it says who the person is.
 #[derive(Clone, Debug)]
 pub(super) enum AcceptedProof {
@@ -285,11 +294,9 @@ impl SignInHandle {
         for secret in pointers {
             let Some(ReadRecord { value, .. }) = self.pointers(secret)? else { continue };
             for pointer in value.of(realm) {
-                let account = self.account(&realm, pointer.subject)?.map(|read| read.value);
-                let account = account.filter(|account| pointer.leads_to(account));
                 let is_expected =
                     |account: &SignInAccount| expected.is_none_or(|text| text == subject_text(account.subject));
-                if let Some(account) = account.filter(is_expected) {
+                if let Some(account) = self.pointed(client, pointer)?.filter(is_expected) {
                     return Ok(Some(account.asked()));
                 }
             }
@@ -310,27 +317,27 @@ impl SignInHandle {
         for (id, _) in transactions.iter().rev().take(MOST_LOOKED_AT) {
             self.await_given(IssuedItem::Transaction(*id), None).await?;
         }
-        let find = || -> Result<Option<AskedAccount>, SignInError> {
-            for value in self.own_transactions(client, transactions)? {
-                if let Some(pointer) = value.untold_account()
-                    && let Some(account) = self.account(&realm(client), pointer.subject)?
-                    && pointer.leads_to(&account.value)
-                {
-                    return Ok(Some(account.value.asked()));
-                }
-            }
-            Ok(None)
-        };
-        let found = find()?;
-        let may_be_behind = || -> Result<bool, SignInError> {
-            Ok(self.own_transactions(client, transactions)?.iter().any(Transaction::may_have_lost_first))
-        };
-        if found.is_some() || !may_be_behind()? {
+        let own = self.own_transactions(client, transactions)?;
+        let found = self.find_untold_account(client, &own)?;
+        if found.is_some() || !own.iter().any(Transaction::may_have_lost_first) {
             return Ok(found);
         }
         // Another replica may have taken the proof.
         self.state.catching_up.find().await.map_err(StoreError::from)?;
-        find()
+        Ok(self.find_untold_account(client, &self.own_transactions(client, transactions)?)?)
+    }
+
+    fn find_untold_account(
+        &self,
+        client: &SignInClient,
+        own: &[Transaction],
+    ) -> Result<Option<AskedAccount>, StoreError> {
+        for pointer in own.iter().filter_map(Transaction::untold_account) {
+            if let Some(account) = self.pointed(client, pointer)? {
+                return Ok(Some(account.asked()));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether a first proof may have been made for another one of these transactions of a browser
@@ -387,70 +394,46 @@ impl SignInHandle {
         Ok(Some(ReadRecord { value, stored }))
     }
 
-    /// Adds the write with which a browser remembers an account. Returns the secret for its cookie;
-    /// `None` when the browser does not remember it. `wanted` says whether it is to remember an
-    /// account that it has not remembered yet.
+    /// Adds the writes with which a browser remembers the account that a sign-in proved, and, if
+    /// the person wishes, makes all others forget it. Returns the secret for the browser's cookie;
+    /// `None` when it does not remember the account. `proved` is what the proof led to: since all
+    /// others were made to forget the account, a browser with an older proof does not come to
+    /// remember it.
     pub(super) fn remember(
         &self,
         client: &SignInClient,
-        subject: B256,
+        proved: &Pointer,
         cookie: &BrowserCookie,
-        wanted: bool,
+        wishes: BrowserWishes,
         writes: &mut Vec<RecordWrite>,
     ) -> Result<Option<String>, SignInError> {
-        let Some(ReadRecord { value, .. }) = self.remembered_account(client, subject, cookie)? else { return Ok(None) };
-        let knows = self.remembers(client, &value, cookie)?;
-        if !wanted && !knows {
+        if *cookie == BrowserCookie::Unwanted {
             return Ok(None);
         }
-        self.point(value.pointer(realm(client)), cookie, knows, writes)
-    }
-
-    /// The same, with the write that makes all others forget the account.
-    pub(super) fn remember_alone(
-        &self,
-        client: &SignInClient,
-        subject: B256,
-        cookie: &BrowserCookie,
-        wanted: bool,
-        writes: &mut Vec<RecordWrite>,
-    ) -> Result<Option<String>, SignInError> {
-        let Some(ReadRecord { value, stored }) = self.remembered_account(client, subject, cookie)? else {
+        let realm = realm(client);
+        let Some(ReadRecord { value: mut account, stored }) = self.account(&realm, proved.subject)? else {
             return Ok(None);
         };
-        let knows = self.remembers(client, &value, cookie)?;
-        let after = value.without_pointers();
-        writes.push(write(account_key(&realm(client), subject), Some(&stored), &after, UnixSeconds::NEVER));
-        if !wanted && !knows {
-            return Ok(None);
+        let knows = self.remembers(client, &account, cookie)?;
+        let is_wanted = wishes.remembers && proved.leads_to(&account);
+        if wishes.forgets_others {
+            account = account.without_pointers();
+            writes.push(write(account_key(&realm, account.subject), Some(&stored), &account, UnixSeconds::NEVER));
         }
-        self.point(after.pointer(realm(client)), cookie, knows, writes)
-    }
-
-    /// Whether the account that a transaction proved still has the generation of then: an answer of
-    /// before all others were made to forget it leads no browser to it.
-    pub(super) fn was_not_forgotten(
-        &self,
-        client: &SignInClient,
-        transaction: &Transaction,
-    ) -> Result<bool, StoreError> {
-        let Some(pointer) = &transaction.pointer else { return Ok(true) };
-        let account = self.account(&realm(client), pointer.subject)?;
-        Ok(account.is_some_and(|read| pointer.leads_to(&read.value)))
-    }
-
-    /// The account that a browser can remember: no program can, and none at a client without
-    /// accounts.
-    fn remembered_account(
-        &self,
-        client: &SignInClient,
-        subject: B256,
-        cookie: &BrowserCookie,
-    ) -> Result<Option<ReadRecord<SignInAccount>>, StoreError> {
-        match client.proof == SignInProof::Account && *cookie != BrowserCookie::Unwanted {
-            true => self.account(&realm(client), subject),
+        match knows || is_wanted {
+            true => self.point(account.pointer(realm), cookie, knows, writes),
             false => Ok(None),
         }
+    }
+
+    /// The account that a pointer of a client leads to; `None` when it leads there no longer.
+    pub(super) fn pointed(
+        &self,
+        client: &SignInClient,
+        pointer: &Pointer,
+    ) -> Result<Option<SignInAccount>, StoreError> {
+        let account = self.account(&realm(client), pointer.subject)?.map(|read| read.value);
+        Ok(account.filter(|account| pointer.leads_to(account)))
     }
 
     /// Adds the write with which a browser has a pointer, in place of one to the same account.
@@ -485,20 +468,6 @@ impl SignInHandle {
         let expires_at = self.state.clock.unix_seconds().plus(POINTERS_KEPT);
         writes.push(write(pointers_key(&secret), before.as_ref(), &sealed, expires_at));
         Ok(Some(secret))
-    }
-
-    /// Whether the browser with this cookie remembers an account of a client, or keeps nothing.
-    pub(super) fn knows(
-        &self,
-        client: &SignInClient,
-        subject: B256,
-        cookie: &BrowserCookie,
-    ) -> Result<bool, StoreError> {
-        match self.account(&realm(client), subject)? {
-            _ if *cookie == BrowserCookie::Unwanted => Ok(true),
-            Some(account) => self.remembers(client, &account.value, cookie),
-            None => Ok(false),
-        }
     }
 
     /// Whether the browser with this cookie remembers an account of a client.

@@ -161,6 +161,29 @@ impl SignInHandle {
 
 // A transaction takes the place of one that ended, or that asked for another person.
 
+/// What a transaction asks for that takes the place of another one.
+pub(super) enum NextAsk<'a> {
+    /// The person of the same account, or of one that the browser was not told of, which one of its
+    /// transactions, each with its secret, leads to; otherwise any person.
+    SamePerson {
+        /// The transactions of the browser.
+        transactions: &'a [(TransactionId, String)],
+    },
+    /// Any person.
+    AnyPerson,
+    /// The person of this account.
+    Account(AskedAccount),
+}
+
+impl NextAsk<'_> {
+    fn person(&self) -> NextPerson {
+        match self {
+            Self::SamePerson { .. } => NextPerson::Same,
+            Self::AnyPerson | Self::Account(_) => NextPerson::Another,
+        }
+    }
+}
+
 impl SignInHandle {
     /// Begins anew with the request of a transaction that ended without an answer, or whose wallet
     /// gave no proof, or, for another person, that waits for an answer; for the caller that has its
@@ -181,7 +204,11 @@ impl SignInHandle {
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         self.await_given(IssuedItem::Transaction(id), None).await?;
-        self.replace(id, secret, (next, None), transactions, (source, user_agent)).await
+        let next = match next {
+            NextPerson::Same => NextAsk::SamePerson { transactions },
+            NextPerson::Another => NextAsk::AnyPerson,
+        };
+        self.replace(id, secret, next, source, user_agent).await
     }
 
     /// Checks that a transaction gives way to another one with its request.
@@ -193,21 +220,20 @@ impl SignInHandle {
         })
     }
 
-    /// Puts another transaction in the place of one: it asks for `account`, or, for the same
-    /// person, as [`SignInHandle::begin_anew`] says.
+    /// Puts another transaction in the place of one, for the caller that has its secret.
     pub(super) async fn replace(
         &self,
         id: TransactionId,
         secret: &str,
-        (next, account): (NextPerson, Option<AskedAccount>),
-        transactions: &[(TransactionId, String)],
-        (source, user_agent): (Option<IpAddr>, Option<&str>),
+        next: NextAsk<'_>,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         loop {
             let ReadRecord { value, stored } = self.kept(id)?;
             check_secret(&value, secret)?;
             self.check_redirect_uri(&value)?;
-            self.check_gives_way(&value, next)?;
+            self.check_gives_way(&value, next.person())?;
             let now = self.state.clock.unix_seconds();
             // One request of the application gets one response, so the former one ends first.
             if value.progress(now).state != TransactionState::Over {
@@ -218,15 +244,15 @@ impl SignInHandle {
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
             }
             let client = self.client_of(&value)?;
+            let is_chosen = value.is_chosen || next.person() == NextPerson::Another;
             let account = match (next, &value.account) {
-                (NextPerson::Another, _) => account,
-                (NextPerson::Same, Some(asked)) => {
+                (NextAsk::Account(account), _) => Some(account),
+                (NextAsk::AnyPerson, _) => None,
+                (NextAsk::SamePerson { .. }, Some(asked)) => {
                     self.asked_again(&client, asked, value.request.expected_subject.is_some())?
                 }
-                (NextPerson::Same, None) if value.asks_first => self.untold_account(&client, transactions).await?,
-                (NextPerson::Same, None) => None,
+                (NextAsk::SamePerson { transactions }, None) => self.untold_account(&client, transactions).await?,
             };
-            let is_chosen = next == NextPerson::Another || value.is_chosen;
             return self.begin_kept(value.request, WhoIsAsked { account, is_chosen }, source, user_agent).await;
         }
     }

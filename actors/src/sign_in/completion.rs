@@ -11,7 +11,7 @@ use selfsame_protocol::sign_in::sealed::{GivenResponse, SealedResponse};
 use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, KEPT_AFTER_END, Transaction};
 use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError};
 
-use super::accounts::realm;
+use super::accounts::{BrowserWishes, realm};
 use super::authorization::{check_digits, check_return, check_secret};
 use super::handle::{SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, write};
@@ -100,8 +100,8 @@ impl SignInHandle {
                     true => self.account(&realm(&client), person.subject)?.map(|read| read.value),
                     false => None,
                 };
-                let Some(account) = account else { return Ok(None) };
-                if self.knows(&client, person.subject, pointers)? {
+                let Some(account) = account.filter(|_| *pointers != BrowserCookie::Unwanted) else { return Ok(None) };
+                if self.remembers(&client, &account, pointers)? {
                     return Ok(None);
                 }
                 let was_found = value.account.is_none() && account.firsts > 1;
@@ -227,13 +227,13 @@ impl SignInHandle {
             Answer::Proved(person) => {
                 new_session = self.add_session_writes(&value.request, person, &browser.session, &mut writes)?;
                 let client = self.client_of(&value)?;
-                let wanted =
-                    (browser.remembers || value.return_hash.is_some()) && self.was_not_forgotten(&client, &value)?;
-                let is_fresh = SignInAccount::may_lose_pointers(person.auth_time, now);
-                pointers = match browser.forgets_others && is_fresh {
-                    true => self.remember_alone(&client, person.subject, &browser.pointers, wanted, &mut writes)?,
-                    false => self.remember(&client, person.subject, &browser.pointers, wanted, &mut writes)?,
+                let wishes = BrowserWishes {
+                    remembers: browser.remembers || value.return_hash.is_some(),
+                    forgets_others: browser.forgets_others && SignInAccount::may_lose_pointers(person.auth_time, now),
                 };
+                if let Some(proved) = &value.pointer {
+                    pointers = self.remember(&client, proved, &browser.pointers, wishes, &mut writes)?;
+                }
                 granted = Some(person);
                 self.grant(&value.request, person, &mut writes).await?
             }

@@ -6,14 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use selfsame_protocol::sign_in::accounts::Pointer;
+use selfsame_protocol::sign_in::late::ProofEffect;
 use selfsame_protocol::sign_in::openings::{Challenge, OpeningId};
-use selfsame_protocol::sign_in::proof_request::{
-    REQUEST_TYPE, RequestForms, SignInProof, SignInRequest, SignedRequest,
-};
+use selfsame_protocol::sign_in::proof_request::{REQUEST_TYPE, RequestForms, SignInRequest, SignedRequest};
 use selfsame_protocol::sign_in::transaction::{Answer, OpenedRequest, Transaction};
 use selfsame_storage::Decision;
 
-use super::accounts::realm;
+use super::accounts::{BrowserWishes, realm};
 use super::authorization::MOST_SESSIONS;
 use super::handle::{SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId};
@@ -25,7 +24,8 @@ use super::transactions::{ProofRequest, check_unanswered};
 /// What a browser elsewhere can do about an account that was proved through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remembering {
-    /// Nothing: the answer came from elsewhere, there is none, or the application has no accounts.
+    /// Nothing: the transaction was not answered from this browser, or the application has no
+    /// accounts.
     None,
     /// It can remember the account.
     Offered,
@@ -137,10 +137,19 @@ impl SignInHandle {
         value.open_challenges().find(|challenge| challenge.number == number)
     }
 
-    /// Whether a transaction that no longer waits for an answer takes a first proof
-    /// ([`Transaction::is_late`]).
+    /// Whether a transaction that has ended takes a first proof.
     pub fn takes_late_proof(&self, id: TransactionId) -> bool {
-        self.kept(id).is_ok_and(|read| read.value.is_late(self.state.clock.unix_seconds()))
+        let now = self.state.clock.unix_seconds();
+        self.kept(id).is_ok_and(|read| read.value.effect_of_proof(now) == ProofEffect::MakesAccount)
+    }
+
+    /// The challenge that was given out last, or the first one when none was.
+    ///
+    /// # Errors
+    /// There is no such transaction, or it is over.
+    pub fn newest_challenge(&self, id: TransactionId) -> Result<Challenge, SignInError> {
+        let value = self.answerable(id)?.value;
+        Ok(value.open_challenges().next().unwrap_or_else(|| value.challenge(0)))
     }
 
     /// Opens a transaction's proof request for an authenticator, in an opening elsewhere or where
@@ -233,16 +242,19 @@ impl SignInHandle {
     ) -> Result<Remembering, SignInError> {
         let value = self.kept(id)?.value;
         let client = self.client_of(&value)?;
-        let Some(Answer::Proved(person)) = value.answer else { return Ok(Remembering::None) };
-        let is_from_there = value.answered_at == Some(OpeningId::of(browser, value.short_id));
-        let is_of_use = is_from_there && client.proof == SignInProof::Account && !self.state.has_ended(&person);
-        if !is_of_use || !self.was_not_forgotten(&client, &value)? {
-            return Ok(Remembering::None);
-        }
-        Ok(match self.knows(&client, person.subject, pointers)? {
+        let Some(pointer) = self.proved_through(&value, browser) else { return Ok(Remembering::None) };
+        let Some(account) = self.pointed(&client, pointer)? else { return Ok(Remembering::None) };
+        Ok(match self.remembers(&client, &account, pointers)? {
             true => Remembering::Remembers,
             false => Remembering::Offered,
         })
+    }
+
+    /// What leads to the account that was proved through the opening of a browser.
+    fn proved_through<'t>(&self, transaction: &'t Transaction, browser: &str) -> Option<&'t Pointer> {
+        let Some(Answer::Proved(person)) = transaction.answer else { return None };
+        let is_from_there = transaction.answered_at == Some(OpeningId::of(browser, transaction.short_id));
+        transaction.pointer.as_ref().filter(|_| is_from_there && !self.state.has_ended(&person))
     }
 
     /// Lets a browser elsewhere remember the account that was proved through it
@@ -262,16 +274,11 @@ impl SignInHandle {
         }
         loop {
             let value = self.with_answer(id).await?.value;
-            let Some(Answer::Proved(person)) = value.answer else { return Ok(None) };
-            if self.remembering(id, browser, pointers)? == Remembering::None {
-                return Ok(None);
-            }
+            let Some(pointer) = self.proved_through(&value, browser) else { return Ok(None) };
             let mut writes = Vec::new();
             let client = self.client_of(&value)?;
-            if !self.was_not_forgotten(&client, &value)? {
-                return Ok(None);
-            }
-            let secret = self.remember(&client, person.subject, pointers, true, &mut writes)?;
+            let wishes = BrowserWishes { remembers: true, forgets_others: false };
+            let secret = self.remember(&client, pointer, pointers, wishes, &mut writes)?;
             if self.state.write(writes).await? == Decision::Written {
                 return Ok(secret);
             }

@@ -14,7 +14,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError, StoredRecord};
 
 use super::accounts::{account_key, realm};
-use super::authorization::check_secret;
+use super::authorization::{NextAsk, check_secret};
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, write};
 use super::sessions::{BrowserCookie, SignedInAccount};
@@ -149,7 +149,7 @@ impl SignInHandle {
         self.check_gives_way(&value, NextPerson::Another)?;
         let client = self.client_of(&value)?;
         let account = self.account_of_code(&client, code, source).await?;
-        self.replace(id, secret, (NextPerson::Another, Some(account)), &[], (source, user_agent)).await
+        self.replace(id, secret, NextAsk::Account(account), source, user_agent).await
     }
 
     /// The account of a client that a sign-in code leads to.
@@ -173,12 +173,6 @@ impl SignInHandle {
         }
         let account = self.pointed(client, &pointer)?;
         Ok(account.ok_or_else(|| wrong("all others were made to forget the account of the sign-in code"))?.asked())
-    }
-
-    /// The account that a pointer of a client leads to; `None` when it leads there no longer.
-    fn pointed(&self, client: &SignInClient, pointer: &Pointer) -> Result<Option<SignInAccount>, StoreError> {
-        let account = self.account(&realm(client), pointer.subject)?.map(|read| read.value);
-        Ok(account.filter(|account| pointer.leads_to(account)))
     }
 }
 
@@ -275,7 +269,7 @@ impl SignInHandle {
 
     /// Makes a browser remember the account of a link, and uses the link up; or says why it leads
     /// nowhere. `cookie` is that of what the browser remembers. Ask the person before: a link can
-    /// be another person's, who sent it. It brings no session, and signs nobody in.
+    /// be another person's, who sent it. It brings no session: a sign-in needs a proof as well.
     ///
     /// # Errors
     /// The store cannot be read or written, or the source has asked for too much that does not

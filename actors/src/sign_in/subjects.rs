@@ -85,8 +85,8 @@ impl fmt::Display for SubjectConflicts {
 /// kind of the configuration with its first one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "nobody has signed in to {app_id} in {} yet, so nothing is decided; the setting subject says it at the first \
-     sign-in",
+    "the kind of subjects of {app_id} in {} is not decided yet, because no person has signed in; the first sign-in takes \
+     it from the setting subject",
     environment.name()
 )]
 pub struct UndecidedSubjects {
@@ -201,8 +201,8 @@ pub struct AccountState {
 }
 
 impl SignInHandle {
-    /// The account of an application with a subject; `None` when there is none. It shows neither
-    /// the nullifier nor the session.
+    /// The account of an application with a subject, without its nullifier and its session; `None`
+    /// when the application has no account with that subject.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -390,9 +390,9 @@ mod tests {
         let state = replica(&records);
         let (realm, now) = (Realm { client_id: "app_a", environment: Environment::Staging }, UnixSeconds(200_000));
         let undecided = change_in(&*state.records, &realm, Nullifier, now).expect("no failure");
-        assert!(
-            undecided.is_err_and(|error| error.to_string().starts_with("nobody has signed in to app_a in staging"))
-        );
+        assert!(undecided.is_err_and(|error| {
+            error.to_string().starts_with("the kind of subjects of app_a in staging is not decided")
+        }));
         let stored = write(key(&realm), None, &DecidedSubjects::new(Derived, now), UnixSeconds::NEVER);
         state.records.compare_and_write(vec![stored], Box::new(|_| {}));
         let later = UnixSeconds(300_000);

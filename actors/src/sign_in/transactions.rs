@@ -8,6 +8,7 @@ use std::sync::Arc;
 use selfsame_protocol::sign_in::accounts::AskedAccount;
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::late::ProofEffect;
 use selfsame_protocol::sign_in::openings::OpeningId;
 use selfsame_protocol::sign_in::proof_request::{
     AnswerMode, AskedSession, Initiator, NoProof, SignInProof, WalletFailure,
@@ -61,7 +62,7 @@ pub struct NewTransaction {
 pub(super) struct WhoIsAsked {
     /// The person of this account, or any person.
     pub account: Option<AskedAccount>,
-    /// Whether somebody chose it.
+    /// Whether the application or the person chose it.
     pub is_chosen: bool,
 }
 
@@ -329,6 +330,11 @@ impl SignInHandle {
     ///
     /// Returns what ties the answer to the browser: the transaction is then completed only with it.
     /// A proof that does not hold is counted, so that the page of the sign-in can say so.
+    ///
+    /// # Errors
+    /// The proof is not accepted, or does not answer the transaction. A first proof that comes when
+    /// the sign-in has ended makes the account all the same
+    /// ([`selfsame_protocol::sign_in::late`]).
     pub async fn answer(
         &self,
         id: TransactionId,
@@ -339,28 +345,24 @@ impl SignInHandle {
         self.await_given(IssuedItem::Transaction(id), source).await?;
         let ReadRecord { value, .. } = self.answerable(id)?;
         let client = self.client_of(&value)?;
-        let is_late = value.is_late(self.state.clock.unix_seconds());
         check_mode(&client, mode)?;
         let nonces = nonces_of_answer(body, &client, &value);
         let statement = statement_of(body, &client, &value);
         let answer = read_answer(body, &client, statement, &value.signal, nonces[0])?;
-        if !is_late {
-            check_unanswered(&value)?;
+        if value.effect_of_proof(self.state.clock.unix_seconds()) == ProofEffect::None {
+            return Err(no_effect(&value));
         }
         let accepted = accepted_proof(statement, &answer, &client, &value)?;
         let BoundRequest { request, identifier, .. } = answer;
         let nonce = match self.check_proof(&value.request.client_id, request, &nonces, source).await {
             Ok(nonce) => nonce,
             Err(error) => {
-                if matches!(error, SignInError::Proof(_)) && !is_late {
+                if matches!(error, SignInError::Proof(_)) {
                     self.count_refused(id).await?;
                 }
                 return Err(error);
             }
         };
-        if is_late {
-            return Err(self.keep_late(id, accepted).await);
-        }
         let Some(accepted) = accepted else {
             self.settle(id, Answer::Failed(WalletFailure::UnboundProof), &AnswerBinding::Secret).await?;
             let detail = "the proof is bound to no session, and one that is bound to a new session was asked for; update \
@@ -378,20 +380,14 @@ impl SignInHandle {
                 AnswerBinding::Digits(DigitCheck::new(random).expected)
             }
         };
-        match self.settle_proved(id, &accepted, level, nonce, &binding).await {
-            Ok(()) => Ok(binding),
-            // The sign-in ended while the proof was checked.
-            Err(SignInError::Rejected(_)) if matches!(accepted, AcceptedProof::First(_)) => {
-                Err(self.keep_late(id, Some(accepted)).await)
-            }
-            Err(error) => Err(error),
-        }
+        self.settle_proved(id, &accepted, level, nonce, &binding).await?;
+        Ok(binding)
     }
 
     /// Counts a proof that was not accepted, as far as it is counted.
     async fn count_refused(&self, id: TransactionId) -> Result<(), SignInError> {
         loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
+            let ReadRecord { value, stored } = self.kept(id)?;
             let Some(counted) = value.with_refused_proof(self.state.clock.unix_seconds()) else { return Ok(()) };
             if self.write_transaction(id, Some(&stored), &counted).await? {
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
@@ -450,8 +446,12 @@ impl SignInHandle {
         }
     }
 
-    /// Accepts a proof with this nonce as the transaction's answer. The person's account is written
-    /// in the same step: a wallet has spent a proof of uniqueness when it made it.
+    /// Writes what an accepted proof with this nonce does for the transaction, which may have ended
+    /// while the proof was checked. The person's account is written in the same step as an answer:
+    /// a wallet has spent a proof of uniqueness when it made it.
+    ///
+    /// # Errors
+    /// It does not answer the transaction, also when it makes the account.
     async fn settle_proved(
         &self,
         id: TransactionId,
@@ -461,44 +461,31 @@ impl SignInHandle {
         binding: &AnswerBinding,
     ) -> Result<(), SignInError> {
         loop {
-            let ReadRecord { value, stored } = self.transaction(id)?;
-            check_unanswered(&value)?;
+            let ReadRecord { value, stored } = self.kept(id)?;
+            let now = self.state.clock.unix_seconds();
+            let answers = match (value.effect_of_proof(now), proof) {
+                (ProofEffect::Answers, _) => true,
+                (ProofEffect::MakesAccount, AcceptedProof::First(_)) => false,
+                _ => return Err(no_effect(&value)),
+            };
             let client = self.client_of(&value)?;
             let mut writes = Vec::new();
             let (subject, pointer) = self.account_of(&client, proof, &mut writes).await?;
-            let value = Transaction { answered_at: value.opening_with(nonce), pointer, ..value };
-            let answer = Answer::Proved(Person { subject, level, auth_time: self.state.clock.unix_seconds() });
-            if self.write_answer(id, value, &stored, answer, binding, writes).await? {
-                return Ok(());
-            }
-            // Another answer came first, or the account changed.
-        }
-    }
-
-    /// Keeps the account of a proof that came late, if it is a first one, and says what the wallet
-    /// is told: the sign-in is over in any case.
-    async fn keep_late(&self, id: TransactionId, proof: Option<AcceptedProof>) -> SignInError {
-        let kept = async {
-            let Some(first @ AcceptedProof::First(_)) = proof else { return Ok(false) };
-            loop {
-                let ReadRecord { value, stored } = self.answerable(id)?;
-                if !value.is_late(self.state.clock.unix_seconds()) {
-                    check_unanswered(&value)?;
-                    return Ok(false);
+            let answered_at = value.opening_with(nonce);
+            if answers {
+                let value = Transaction { answered_at, pointer, ..value };
+                let answer = Answer::Proved(Person { subject, level, auth_time: now });
+                if self.write_answer(id, value, &stored, answer, binding, writes).await? {
+                    return Ok(());
                 }
-                let mut writes = Vec::new();
-                let (_, pointer) = self.account_of(&*self.client_of(&value)?, &first, &mut writes).await?;
+            } else {
                 let late = Transaction { pointer, ..value };
                 writes.push(write(id.key(), Some(&stored), &late, late.kept_until()));
                 if self.state.write(writes).await? == Decision::Written {
-                    return Ok(true);
+                    return Err(SignInError::no_transaction("the sign-in has ended; the account was kept"));
                 }
             }
-        };
-        match kept.await {
-            Ok(true) => SignInError::no_transaction("its time is over, or it was cancelled; the account was kept"),
-            Ok(false) => SignInError::no_transaction("its time is over, or it was cancelled"),
-            Err(error) => error,
+            // Another answer came first, the sign-in ended, or the account changed.
         }
     }
 
@@ -568,6 +555,14 @@ impl SignInHandle {
     pub(super) fn client_of(&self, transaction: &Transaction) -> Result<Arc<SignInClient>, SignInError> {
         let missing = || SignInError::no_transaction("its client is no longer configured");
         self.client(&transaction.request.client_id).ok_or_else(missing)
+    }
+}
+
+/// Why a proof has no effect on a transaction.
+fn no_effect(transaction: &Transaction) -> SignInError {
+    match check_unanswered(transaction) {
+        Err(error) => error,
+        Ok(()) => SignInError::no_transaction("its time is over"),
     }
 }
 

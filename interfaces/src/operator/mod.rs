@@ -243,7 +243,7 @@ impl InterfaceError for OperatorError {
             Self::Events(EventError::NoSuchReceiver { .. }) => "no webhook has this id".to_owned(),
             Self::UnknownKey(_) => "no signing key has this id".to_owned(),
             Self::UnknownAccount { .. } => "no account has this sub".to_owned(),
-            Self::UndecidedSubjects(_) => "nobody has signed in to the application".to_owned(),
+            Self::UndecidedSubjects(_) => "no person has signed in to the application".to_owned(),
             Self::UnknownReplica { .. } => "the cluster has no replica of this name".to_owned(),
             other @ (Self::OtherOrigin
             | Self::Call(_)

@@ -197,7 +197,11 @@ impl RequestSealer for BridgedSignIn {
     }
 
     fn show(self: Arc<Self>) -> BoxFuture<'static, Result<Message, SealError>> {
-        async move { self.seal_with(Challenge { number: 0, nonce: self.asked.nonce }) }.boxed()
+        async move {
+            let challenge = self.sign_in.newest_challenge(self.id).map_err(|_| SealError::Over)?;
+            self.seal_with(challenge)
+        }
+        .boxed()
     }
 }
 

@@ -106,7 +106,7 @@ async fn not_signed_in(
 /// Make a sign-in code
 ///
 /// Shows a new code of the account, once. It finds the account where no browser remembers it, and
-/// signs nobody in. Earlier codes stay good.
+/// completes no sign-in without a proof. Earlier codes stay good.
 #[utoipa::path(
     post, path = "/session/code", tag = "sign-in", operation_id = "make_sign_in_code", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
@@ -238,7 +238,7 @@ const LONGEST_TYPED: usize = 64;
 /// Make a link for another device
 ///
 /// Shows a link, and its QR code, that makes the browser in which it is opened remember the
-/// account: once, within five minutes. It signs nobody in.
+/// account: once, within five minutes. A sign-in needs a proof as well.
 #[utoipa::path(
     post, path = "/session/link", tag = "sign-in", operation_id = "make_account_link", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),

@@ -1,7 +1,7 @@
 //! A first proof that comes late. An authenticator spends its proof of uniqueness when it *makes*
 //! it, and gives no other one for a year. So a transaction that asks for one takes it also when the
-//! page says that the sign-in is over: it then signs nobody in, but it makes the account, and the
-//! browser that began can ask for a proof in its session next time.
+//! page says that the sign-in is over: it then completes no sign-in, but it makes the account, and
+//! the browser that began can ask for a proof in its session next time.
 
 use super::accounts::Pointer;
 use super::proof_request::WalletFailure;
@@ -15,6 +15,18 @@ pub const FIRST_TAKEN: u64 = 900;
 /// after an authenticator first got the request: a day.
 pub const FIRST_KEPT: u64 = 24 * 3600;
 
+/// What an accepted proof does for a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProofEffect {
+    /// It answers the transaction.
+    Answers,
+    /// A first proof makes or finds the account, and answers nothing: the sign-in is over, was
+    /// cancelled, or was answered without a proof. Every other proof has no effect.
+    MakesAccount,
+    /// It has none.
+    None,
+}
+
 impl Transaction {
     /// Until when authenticators get the request and answer it, exclusive.
     pub fn answers_until(&self) -> UnixSeconds {
@@ -24,10 +36,13 @@ impl Transaction {
         }
     }
 
-    /// Whether at `now` a first proof makes the account and signs nobody in: the sign-in is over,
-    /// was cancelled, or was answered without a proof.
-    pub fn is_late(&self, now: UnixSeconds) -> bool {
-        self.asks_first && !self.has_proof() && now < self.answers_until() && !self.is_waiting(now)
+    /// What a proof does that is accepted at `now`.
+    pub fn effect_of_proof(&self, now: UnixSeconds) -> ProofEffect {
+        match self.is_waiting(now) {
+            true => ProofEffect::Answers,
+            false if self.asks_first && !self.has_proof() && now < self.answers_until() => ProofEffect::MakesAccount,
+            false => ProofEffect::None,
+        }
     }
 
     /// What leads to the account that was proved, where the browser in which it began has not been
@@ -88,27 +103,30 @@ mod tests {
         let unbound = with(Answer::Failed(WalletFailure::UnboundProof));
         let completed = Transaction { response: Some(response("code")), ..proved.clone() };
         let cancelled = Transaction { response: Some(response("error")), ..with(Answer::Refused) };
-        let late = Transaction { pointer: Some(pointer(8)), ..opened.clone() };
+        let with_account = Transaction { pointer: Some(pointer(8)), ..opened.clone() };
         let other = Transaction { asks_first: false, ..opened.clone() };
         let (last, after) = (UnixSeconds(OPENED.0 + FIRST_TAKEN - 1), UnixSeconds(OPENED.0 + FIRST_TAKEN));
         let before_end = UnixSeconds(END.0 - 1);
-        // At the last second of the sign-in, at its end, at the last second for a first proof, and
-        // after it; the account that the browser was not told of; whether a proof may be lost.
         let (one, two) = (Some(&pointer(7)), Some(&pointer(8)));
+        // What a proof does at the last second of the sign-in, at its end, at the last second for a
+        // first proof, and after it; the account that the browser was not told of; whether a proof
+        // may be lost.
+        use ProofEffect::{Answers, MakesAccount, None as Nothing};
+        let late = [MakesAccount, MakesAccount, MakesAccount, Nothing];
         #[rustfmt::skip]
         let table = [
-            ("nobody opened it", asking, [false, false, false, false], None, false),
-            ("it was opened", opened, [false, true, true, false], None, true),
-            ("it asks for no first proof", other, [false, false, false, false], None, false),
-            ("it is proved", proved, [false, false, false, false], one, false),
-            ("it is completed", completed, [false, false, false, false], None, false),
-            ("the wallet failed", failed, [true, true, true, false], None, false),
-            ("its proof was unbound", unbound, [true, true, true, false], None, true),
-            ("it was cancelled", cancelled, [true, true, true, false], None, true),
-            ("the proof came late", late, [false, false, false, false], two, false),
+            ("no authenticator opened it", asking, [Answers, Nothing, Nothing, Nothing], None, false),
+            ("it was opened", opened, [Answers, MakesAccount, MakesAccount, Nothing], None, true),
+            ("it asks for no first proof", other, [Answers, Nothing, Nothing, Nothing], None, false),
+            ("it is proved", proved, [Nothing; 4], one, false),
+            ("it is completed", completed, [Nothing; 4], None, false),
+            ("the wallet failed", failed, late, None, false),
+            ("its proof was unbound", unbound, late, None, true),
+            ("it was cancelled", cancelled, late, None, true),
+            ("the proof came late", with_account, [Answers, Nothing, Nothing, Nothing], two, false),
         ];
-        for (what, transaction, is_late, untold, may_be_lost) in table {
-            assert_eq!([before_end, END, last, after].map(|now| transaction.is_late(now)), is_late, "{what}");
+        for (what, transaction, effects, untold, may_be_lost) in table {
+            assert_eq!([before_end, END, last, after].map(|now| transaction.effect_of_proof(now)), effects, "{what}");
             assert_eq!(
                 (transaction.untold_account(), transaction.may_have_lost_first()),
                 (untold, may_be_lost),

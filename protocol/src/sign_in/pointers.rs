@@ -3,7 +3,7 @@
 //! A *sign-in code* is printed and kept. It does not expire; a further code replaces nothing; and
 //! it is worth nothing from the moment on in which all others are made to forget the account. A
 //! *link* is good once, within five minutes: it makes the browser that it is opened in remember the
-//! account. Both are pointers ([`super::accounts`]): they sign nobody in.
+//! account. Both are pointers ([`super::accounts`]): a sign-in needs a proof as well.
 //!
 //! From such a secret HKDF derives two values (RFC 5869, section 3.2): the id of its record, and
 //! the key that the pointer in the record is encrypted with. So the store alone does not tell

@@ -53,8 +53,9 @@ pub struct Transaction {
     /// Whether it asks any person for a first proof, which authenticators give once and then not
     /// again for a year.
     pub asks_first: bool,
-    /// Whether somebody chose who is asked: the application, by a hint or `prompt=select_account`,
-    /// or the person, by "Another person" or a sign-in code. Other browsers then ask for the same.
+    /// Whether the person to ask was chosen: by the application, by a hint or
+    /// `prompt=select_account`, or the person, by "Another person" or a sign-in code. Other
+    /// browsers then ask for the same.
     pub is_chosen: bool,
     /// The accounts that are asked for in other browsers which opened the short page.
     pub elsewhere: Vec<AskedElsewhere>,

@@ -18,6 +18,8 @@ const BRIDGED_APP = "app_staging_5e1f5a3e00000000000000000000000c";
 
 // An application with accounts.
 const ACCOUNT_APP = "app_staging_5e1f5a3e00000000000000000000000d";
+// Another one, whose account no page makes others forget.
+const PHONE_APP = "app_staging_5e1f5a3e00000000000000000000000e";
 
 const logo = fileURLToPath(new URL("logo.svg", import.meta.url));
 
@@ -25,6 +27,22 @@ const logo = fileURLToPath(new URL("logo.svg", import.meta.url));
 const LASTING = `
 [sign_in]
 transaction_lifetime = "1h"
+`;
+
+const withAccounts = (id) => `
+[[apps]]
+id = "${id}"
+name = "Example neighbourhood"
+public = true
+proof = "account"
+redirect_uris = ["${CALLBACK}"]
+wallet_link = "wallet://open?request={request}"
+
+[[relying_parties]]
+app_id = "${id}"
+[relying_parties.oprf_public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
 `;
 
 // A service with a name, a logo, links, a colour and an authenticator of its own.
@@ -70,20 +88,7 @@ public = true
 redirect_uris = ["${CALLBACK}"]
 wallet_link = "bridge"
 
-[[apps]]
-id = "${ACCOUNT_APP}"
-name = "Example neighbourhood"
-public = true
-proof = "account"
-redirect_uris = ["${CALLBACK}"]
-wallet_link = "wallet://open?request={request}"
-
-[[relying_parties]]
-app_id = "${ACCOUNT_APP}"
-[relying_parties.oprf_public_key]
-x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
-y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
-`;
+${[ACCOUNT_APP, PHONE_APP].map(withAccounts).join("")}`;
 
 // A second sign-in of a source is one too many.
 const LIMITED = `limits.sign_ins_per_source = { requests = 1, window = "1h" }`;
@@ -174,6 +179,8 @@ async function answerFromPhone(browser, daemon, more) {
   return { short, cookies };
 }
 
+const rememberButton = (page) => page.locator('form[action$="/remember"] button');
+
 const asWallet = { headers: { accept: "application/json" } };
 
 // A sign-in in each of its states, and the cookies of a browser that is signed in. `plain` is a
@@ -207,7 +214,7 @@ export async function everySignIn(browser, { plain, named }) {
       named.answer(request);
       await own(page).waitFor();
     }),
-    "account-on-phone": await answerFromPhone(browser, named, withAccount),
+    "account-on-phone": await answerFromPhone(browser, named, { client_id: PHONE_APP, ...PKCE }),
     signedIn: signedIn.cookies.filter(({ name }) => name.endsWith("selfsame_session")),
     waiting: await prepare(browser, plain, {}),
     opened: await prepare(browser, plain, {}, opened),
@@ -310,7 +317,15 @@ export function everyPage({ plain, named, limited, signIns }) {
     "short-address-here": short("waiting", true),
     "short-denied": short("denying"),
     "short-digits": short("digits"),
-    "short-remember": short("account-on-phone", true),
+    "short-remember": async (page) => {
+      await short("account-on-phone", true)(page);
+      await rememberButton(page).waitFor();
+    },
+    "short-remembers": async (page) => {
+      await short("account-on-phone", true)(page);
+      await rememberButton(page).click();
+      await rememberButton(page).waitFor({ state: "detached" });
+    },
     "short-over": short("over"),
     "short-done-here": short("done", true),
     elsewhere: elsewhere("waiting", plain),
