@@ -25,6 +25,8 @@ export interface SignInRequest {
   proof_type?: "uniqueness" | "session";
   /** With `proof_type`: "create" for uniqueness that is bound to a new session, else the session to prove. */
   session_id?: string;
+  /** The bound of the credential's first issue that the proof has to show, in Unix seconds. */
+  genesis_issued_at_min?: number;
 }
 
 /**
@@ -79,6 +81,7 @@ export async function answer(
     signalHash: hashToField(textBytes(request.signal)),
     nonce: BigInt(request.nonce),
     root: person.root,
+    ...(request.genesis_issued_at_min !== undefined && { issuedSince: request.genesis_issued_at_min }),
   });
   const mode = reached === "here" ? "same_device" : "cross_device";
   const body = {

@@ -31,6 +31,8 @@ export interface Statement {
   signalHash: bigint;
   nonce: bigint;
   root: bigint;
+  /** The bound of the credential's first issue that the proof shows, in Unix seconds; none where it is left out. */
+  issuedSince?: number;
 }
 
 /** A session of an account with a relying party: the relying party knows the person by it without the nullifier. */
@@ -119,7 +121,7 @@ export function prove(simulation: Simulation, statement: Statement): Record<stri
     BigInt(issuer.public_key.x),
     BigInt(issuer.public_key.y),
     BigInt(EXPIRY),
-    0n,
+    BigInt(statement.issuedSince ?? 0),
     statement.root,
     BigInt(DEPTH),
     BigInt(party.rp_id.replace("rp_", "0x")),

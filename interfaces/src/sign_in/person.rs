@@ -203,7 +203,7 @@ pub(super) fn unknown(
 /// its source: there are no more successful ones than sign-ins, which are counted.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("attached" = Option<String>, Query, description = "The person has seen what there is to say about current proofs that are attached to the account, or may be"), ("remember" = Option<String>, Query, pattern = "^(yes|no|only)$", description = "Whether this browser is to remember the account; `only`: and all others are to forget it, from a page of this service alone")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("attached" = Option<String>, Query, description = "The person has seen what there is to say about current proofs that are attached to the account, or may be"), ("remember" = Option<String>, Query, pattern = "^(yes|no|only)$", description = "Whether this browser is to remember the account; `only`: and all others are to forget it, from a page of this service alone")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
         (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields; or a page that says why the authenticator gave no proof, or asks whether the browser is to remember the account", content((String = "text/html"), (PostedResponse = "application/json"))),
@@ -401,7 +401,7 @@ pub(super) async fn form(sign_in: &SignIn, request: &Request) -> Result<(Transac
 /// `access_denied`, the same again to the same secret.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/cancel", tag = "sign-in", operation_id = "cancel",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
         (status = 200, description = "A page that posts the response to the application; for a program (`form_post`) what it posts", content((String = "text/html"), (PostedResponse = "application/json"))),

@@ -49,7 +49,7 @@ pub(super) const RETURN: &str = "return";
 /// authenticators. Scripts of every origin may read it.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/request", tag = "sign-in", operation_id = "read_proof_request",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("opening" = Option<String>, Query, pattern = "^[a-z2-7]{16}$", description = "The opening of the short page in another browser, from the address of the proof request")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction"), ("opening" = Option<String>, Query, pattern = "^[a-z2-7]{16}$", description = "The opening of the short page in another browser, from the address of the proof request")),
     responses(
         (status = 200, description = "The request, in its plain and its signed form", body = RequestForms),
         (status = 303, description = "To a browser: the short page", headers(("Location" = String, description = "The short page"))),
@@ -133,7 +133,7 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
 /// every origin may answer.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/proof", tag = "sign-in", operation_id = "answer_proof_request",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
     request_body = ProofAnswer,
     responses(
         (status = 200, description = "The answer is accepted", body = AcceptedAnswer),
@@ -179,7 +179,7 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
 /// the state does not change, for `wait` seconds.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/progress", tag = "sign-in", operation_id = "progress",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("wait" = Option<u64>, Query, description = "How long to hold the answer back, in seconds: at most 60, otherwise 25")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction"), ("wait" = Option<u64>, Query, description = "How long to hold the answer back, in seconds: at most 60, otherwise 25")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
         (status = 200, description = "The state", body = TransactionProgress),
@@ -282,7 +282,7 @@ pub(super) fn state(progress: Progress) -> Value {
 /// answer that needs more than the secret is not the last one.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/events", tag = "sign-in", operation_id = "events",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
         (status = 200, description = "Server-sent events", content_type = "text/event-stream", body = ProgressEvent),
