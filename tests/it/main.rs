@@ -5,6 +5,7 @@
 
 mod account_client;
 mod account_flows;
+mod account_years;
 mod allocation;
 mod anvil;
 mod audit;
@@ -69,6 +70,7 @@ mod sign_in_binding;
 mod sign_in_client;
 mod sign_in_digits;
 mod sign_in_events;
+mod sign_in_foreign_proofs;
 mod sign_in_hints;
 mod sign_in_late;
 mod sign_in_openings;

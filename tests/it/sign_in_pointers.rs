@@ -222,7 +222,7 @@ async fn a_person_whose_account_is_found_is_offered_that_all_others_forget_it() 
 // Sign-in codes.
 
 /// Gets a sign-in code of the account at an application, where the browser is signed in to it.
-async fn make_code(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
+pub async fn make_code(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
     let page = browser.post_account_form(client, MAKE_CODE, app).await;
     assert_eq!(page.status(), 200);
     let page = page.text().await.expect("text");
@@ -231,7 +231,12 @@ async fn make_code(client: &SignInTestClient, browser: &mut Browser, app: &str) 
 }
 
 /// Types a code on the page of a sign-in.
-async fn type_code(client: &SignInTestClient, browser: &mut Browser, begun: &Begun, code: &str) -> reqwest::Response {
+pub async fn type_code(
+    client: &SignInTestClient,
+    browser: &mut Browser,
+    begun: &Begun,
+    code: &str,
+) -> reqwest::Response {
     browser.post(client, &format!("{}/code", begun.base), &[("code", code)]).await
 }
 
@@ -386,7 +391,7 @@ async fn wrong_sign_in_codes_are_counted_as_guesses() {
 
 /// Gets a link to the account at an application, where the browser is signed in to it. Its host is
 /// that of the test.
-async fn make_link(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
+pub async fn make_link(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
     let page = browser.post_account_form(client, MAKE_LINK, app).await;
     assert_eq!(page.status(), 200);
     let page = page.text().await.expect("text");
