@@ -5,6 +5,8 @@
 
 mod account_client;
 mod account_flows;
+#[cfg(feature = "fault-injection")]
+mod account_kills;
 mod account_years;
 mod allocation;
 mod anvil;
@@ -71,6 +73,8 @@ mod sign_in_client;
 mod sign_in_digits;
 mod sign_in_events;
 mod sign_in_foreign_proofs;
+#[cfg(feature = "fault-injection")]
+mod sign_in_held;
 mod sign_in_hints;
 mod sign_in_late;
 mod sign_in_openings;
