@@ -78,6 +78,11 @@ impl Browser {
         Self { http: Some(http), ..Self::default() }
     }
 
+    /// The client of a browser that has one of its own.
+    pub fn client(&self) -> Option<&reqwest::Client> {
+        self.http.as_ref()
+    }
+
     fn http<'a>(&'a self, client: &'a SignInTestClient) -> &'a reqwest::Client {
         self.http.as_ref().unwrap_or(&client.http)
     }

@@ -310,7 +310,8 @@ async fn a_kill_at_any_write_of_a_return_loses_no_account() {
     kill_at_each_write(&data, &settings, &visit, 1).await;
 }
 
-/// The write fails, or is made and reported as failed; the daemon lives, and the person tries again.
+/// The write fails, or is made and reported as failed; the daemon lives, and the person tries
+/// again.
 #[tokio::test]
 async fn a_failure_at_any_write_of_a_sign_in_is_made_good_by_the_next_try() {
     let client = start().await;
