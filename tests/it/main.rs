@@ -89,6 +89,8 @@ mod signed_heads;
 mod signed_requests;
 mod signing_algorithm;
 mod stalled_log;
+#[cfg(feature = "fault-injection")]
+mod store_reader;
 mod stored_keys;
 mod structure;
 mod test_accounts;
