@@ -93,7 +93,7 @@ test-all:
 	ALL=1 $(MAKE) outer-suites RELEASED=1
 	$(MAKE) torture torture-load torture-cluster
 HISTORIES := TEST_SIMULATION_HISTORIES=1000 TEST_SHARED_LEDGER_HISTORIES=400 TEST_CLUSTER_HISTORIES=500 \
-	TEST_VERIFICATION_HISTORIES=500 TEST_SIGN_IN_HISTORIES=500
+	TEST_VERIFICATION_HISTORIES=500 TEST_SIGN_IN_HISTORIES=500 TEST_FOREIGN_PROOFS=10000 TEST_DAILY_SIGN_INS=3
 
 # The tests of the workspace. They leave a mark of each fault that strikes, and the faults of
 # tests/fault_coverage.txt must be among them.

@@ -248,6 +248,22 @@ impl Store {
         Database::open(path, MEMORY_CACHE, false, None)?.write(changes, true)
     }
 
+    /// Calls `visit` with the family, the key and the value of every record as it is stored, in the
+    /// order of the layout and of the keys: what a reader of the files has, for tests.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`].
+    #[cfg(feature = "fault-injection")]
+    pub fn visit_records(&self, mut visit: impl FnMut(&'static str, &[u8], &[u8])) -> Result<(), StoreError> {
+        for family in self.database().families() {
+            for record in self.database().raw_records(family)? {
+                let (key, value) = record?;
+                visit(family, &key, &value);
+            }
+        }
+        Ok(())
+    }
+
     /// Makes an empty store for a registry, which is gone when the process ends.
     pub(crate) fn create_scratch(path: &Path, block_cache: usize, domain: RegistryDomain) -> Result<Self, StoreError> {
         Ok(Self::from_database(Database::create_scratch(path, block_cache)?, domain))

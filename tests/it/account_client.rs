@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 
 use reqwest::Response;
 use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE};
-use selfsame::config::{Config, SignInProof};
+use reqwest::redirect::Policy;
+use selfsame::config::{Config, SecretHash, SignInProof};
 use selfsame_interfaces::interface::Interface;
 use selfsame_wallet::sign_in::{AskedProof, SignInSession};
 use serde_json::{Value, json};
 
 use crate::certification::browser::posted_form;
 use crate::sign_in_client::{
-    Form, SignInAnswer, SignInTestClient, add_other_app, current_proof, fragment_or_query, unverified_claims,
+    APP, CALLBACK, Form, SECRET, SignInAnswer, SignInTestClient, add_other_app, current_proof, fragment_or_query,
+    unverified_claims,
 };
 
 /// Makes the applications ask for proofs of accounts.
@@ -20,6 +22,15 @@ pub fn ask_for_accounts(config: &mut Config) {
     config.limits.sign_ins_per_source = None;
     config.apps.iter_mut().for_each(|app| app.proof = SignInProof::Account);
     add_other_app(config);
+}
+
+/// The settings of an application that asks for proofs of accounts, for a process.
+pub fn application_settings() -> String {
+    let secret = SecretHash::of([7; 16], SECRET).to_text();
+    format!(
+        "[[apps]]\nid = \"{APP}\"\nclient_secret_hash = \"{secret}\"\nredirect_uris = [\"{CALLBACK}\"]\n\
+         proof = \"account\"\n"
+    )
 }
 
 pub async fn start() -> SignInTestClient {
@@ -41,6 +52,13 @@ pub struct Browser {
     pub cookies: BTreeMap<String, String>,
     /// How many sign-ins it has begun.
     begun: u32,
+    /// Where it is, and what it says about itself; `None` for a browser like all others.
+    http: Option<reqwest::Client>,
+}
+
+/// The forms of a page.
+pub fn forms_of(page: &str) -> Vec<PostedForm> {
+    page.split("<form").skip(1).map(|form| posted_form(&format!("<form{form}"))).collect()
 }
 
 /// Where a form is sent, and its fields.
@@ -52,6 +70,23 @@ pub struct Begun {
 }
 
 impl Browser {
+    /// A browser at an address of its own, with a name of its own.
+    pub fn at(address: [u8; 4], number: u8) -> Self {
+        let name = format!("Mozilla/5.0 (X11; Linux x86_64; rv:{number}.0) Gecko/20100101 Firefox/{number}.0");
+        let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).user_agent(name);
+        let http = http.local_address(Some(address.into())).build().expect("a client");
+        Self { http: Some(http), ..Self::default() }
+    }
+
+    /// The client of a browser that has one of its own.
+    pub fn client(&self) -> Option<&reqwest::Client> {
+        self.http.as_ref()
+    }
+
+    fn http<'a>(&'a self, client: &'a SignInTestClient) -> &'a reqwest::Client {
+        self.http.as_ref().unwrap_or(&client.http)
+    }
+
     pub fn cookies(&self) -> String {
         self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
     }
@@ -68,13 +103,22 @@ impl Browser {
     }
 
     pub async fn get(&mut self, client: &SignInTestClient, url: &str) -> Response {
-        let answer = client.get_with(url, &self.cookies()).await;
+        self.get_with(&self.http(client).clone(), url).await
+    }
+
+    pub async fn post(&mut self, client: &SignInTestClient, url: &str, form: &[(&str, &str)]) -> Response {
+        self.post_with(&self.http(client).clone(), url, form).await
+    }
+
+    pub async fn get_with(&mut self, http: &reqwest::Client, url: &str) -> Response {
+        let request = http.get(url).header(ACCEPT, "text/html").header("Cookie", self.cookies());
+        let answer = request.send().await.expect("an answer");
         self.keep(&answer);
         answer
     }
 
-    pub async fn post(&mut self, client: &SignInTestClient, url: &str, form: &[(&str, &str)]) -> Response {
-        let request = client.http.post(url).header(ACCEPT, "text/html").header("Cookie", self.cookies());
+    pub async fn post_with(&mut self, http: &reqwest::Client, url: &str, form: &[(&str, &str)]) -> Response {
+        let request = http.post(url).header(ACCEPT, "text/html").header("Cookie", self.cookies());
         let answer = request.form(form).send().await.expect("an answer");
         self.keep(&answer);
         answer
@@ -115,7 +159,7 @@ impl Browser {
     /// The forms of the page at `/session`.
     pub async fn session_forms(&mut self, client: &SignInTestClient) -> Vec<PostedForm> {
         let page = self.get(client, &client.daemon.sign_in("/session")).await.text().await.expect("text");
-        page.split("<form").skip(1).map(|form| posted_form(&format!("<form{form}"))).collect()
+        forms_of(&page)
     }
 
     /// The fields of the form there with this action that is about the account at an application.

@@ -10,11 +10,13 @@
 //! | `replicas.rs` | three replicas, each behind proxies of its own, and one address in front of all |
 //! | `joining.rs` | founding, joining, leaving, names |
 //! | `reading.rs` | a client that goes from one replica to another one |
+//! | `accounts.rs` | accounts of sign-in, and what leads to them, from one replica to another one |
 //! | `bridge.rs` | the message bridge at several replicas |
 //! | `upgrading.rs` | one replica after the other is restarted while clients write |
 //! | `disturbances.rs` | what is done to a cluster under load |
 //! | `torture.rs` | clients of all four interfaces at work while a cluster is disturbed |
 
+mod accounts;
 mod bridge;
 mod disturbances;
 mod joining;

@@ -5,6 +5,9 @@
 
 mod account_client;
 mod account_flows;
+#[cfg(feature = "fault-injection")]
+mod account_kills;
+mod account_years;
 mod allocation;
 mod anvil;
 mod audit;
@@ -69,6 +72,9 @@ mod sign_in_binding;
 mod sign_in_client;
 mod sign_in_digits;
 mod sign_in_events;
+mod sign_in_foreign_proofs;
+#[cfg(feature = "fault-injection")]
+mod sign_in_held;
 mod sign_in_hints;
 mod sign_in_late;
 mod sign_in_legacy;
@@ -84,6 +90,8 @@ mod signed_heads;
 mod signed_requests;
 mod signing_algorithm;
 mod stalled_log;
+#[cfg(feature = "fault-injection")]
+mod store_reader;
 mod stored_keys;
 mod structure;
 mod test_accounts;

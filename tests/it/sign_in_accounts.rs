@@ -1,12 +1,8 @@
 //! Accounts of sign-in: who is asked for what, and who then has which subject.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use reqwest::header::{ACCEPT, SET_COOKIE};
-use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::verification::identity::hash_text;
-use selfsame_wallet::guard::Guard;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, SimulatedParty};
 use selfsame_wallet::sign_in::{AskedProof, Onward, Place, SignInSession};
@@ -107,7 +103,7 @@ pub struct Proofs<'a> {
 }
 
 impl Proofs<'_> {
-    async fn party(&self, opened: &SignInSession) -> SimulatedParty {
+    pub async fn party(&self, opened: &SignInSession) -> SimulatedParty {
         let operator = Operator::new(&self.client.daemon.operator("")).expect("an address");
         let root = self.client.daemon.client().root().await.expect("an answer").root;
         let simulation = operator.simulation().await.expect("an answer");
@@ -445,49 +441,6 @@ async fn an_answer_that_comes_first_keeps_its_transaction() {
         assert_eq!(answer.status(), 400, "{form}");
     }
     assert_eq!(browser.complete(&client, &begun, "").await, alice);
-    client.stop().await;
-}
-
-/// A genuine wallet gives its nullifier for ten minutes, and then not for a year.
-#[tokio::test]
-async fn a_person_whose_wallet_guards_its_nullifier_signs_in_for_years() {
-    let client = start().await;
-    let memory = folder();
-    let mut guard = Guard::open(&memory.path().join("wallet")).expect("a memory");
-    let mut browsers = [(); 3].map(|()| Browser::default());
-    let mut subjects = BTreeSet::new();
-    let (mut firsts, mut returns) = (0, 0);
-    for _ in 0..60 {
-        for browser in &mut browsers {
-            let begun = browser.begin(&client, &[]).await;
-            let opened = begun.open().await;
-            let now = UnixSeconds(client.now());
-            match AskedProof::of(opened.request()).expect("a known proof") {
-                AskedProof::BoundUniqueness => {
-                    let party = Proofs { client: &client, person: "alice" }.party(&opened).await;
-                    let nullifier = prove::nullifier(&person_of("alice"), party.rp_id, hash_text("sign-in"));
-                    guard.check(nullifier, now).expect("the wallet gives the proof");
-                    guard.record(&[nullifier], now).expect("remembered");
-                    firsts += 1;
-                }
-                _ => returns += 1,
-            }
-            begun.answer(&client, "alice").await;
-            subjects.insert(browser.complete(&client, &begun, "?remember=yes").await);
-        }
-        client.daemon.clock.advance(Duration::from_secs(7 * 24 * 3600));
-    }
-    assert_eq!((subjects.len(), firsts, returns), (1, 3, 177));
-
-    // A browser that remembers nothing asks for the nullifier again. After a year it is given.
-    let begun = Browser::default().begin(&client, &[]).await;
-    let opened = begun.open().await;
-    let party = Proofs { client: &client, person: "alice" }.party(&opened).await;
-    let nullifier = prove::nullifier(&person_of("alice"), party.rp_id, hash_text("sign-in"));
-    guard.check(nullifier, UnixSeconds(client.now())).expect("the first time is more than a year ago");
-    let mut fresh = Browser::default();
-    subjects.insert(fresh.sign_in(&client, "alice", "no").await);
-    assert_eq!(subjects.len(), 1);
     client.stop().await;
 }
 

@@ -11,12 +11,12 @@ use crate::sign_in_accounts::Proofs;
 use crate::sign_in_client::{SignInTestClient, current_proof, fragment_or_query, unverified_claims};
 
 /// The short page of a sign-in, in one browser.
-struct ShortPage {
+pub struct ShortPage {
     text: String,
 }
 
 impl ShortPage {
-    async fn open(browser: &mut Browser, client: &SignInTestClient, begun: &Begun) -> Self {
+    pub async fn open(browser: &mut Browser, client: &SignInTestClient, begun: &Begun) -> Self {
         let answer = browser.get(client, &short_url(client, begun).await).await;
         assert_eq!(answer.status(), 200);
         Self { text: answer.text().await.expect("text") }
@@ -30,7 +30,7 @@ impl ShortPage {
         at_daemon(client, address)
     }
 
-    async fn request(&self, client: &SignInTestClient) -> SignInSession {
+    pub async fn request(&self, client: &SignInTestClient) -> SignInSession {
         SignInSession::open(&self.address(client)).await.expect("the sign-in is open")
     }
 

@@ -222,16 +222,25 @@ async fn a_person_whose_account_is_found_is_offered_that_all_others_forget_it() 
 // Sign-in codes.
 
 /// Gets a sign-in code of the account at an application, where the browser is signed in to it.
-async fn make_code(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
+pub async fn make_code(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
     let page = browser.post_account_form(client, MAKE_CODE, app).await;
     assert_eq!(page.status(), 200);
-    let page = page.text().await.expect("text");
+    code_on(&page.text().await.expect("text"))
+}
+
+/// The sign-in code that a page shows.
+pub fn code_on(page: &str) -> String {
     let code = page.split("sign-in-code\">").nth(1).and_then(|rest| rest.split('<').next());
     code.unwrap_or_else(|| panic!("{page}")).to_owned()
 }
 
 /// Types a code on the page of a sign-in.
-async fn type_code(client: &SignInTestClient, browser: &mut Browser, begun: &Begun, code: &str) -> reqwest::Response {
+pub async fn type_code(
+    client: &SignInTestClient,
+    browser: &mut Browser,
+    begun: &Begun,
+    code: &str,
+) -> reqwest::Response {
     browser.post(client, &format!("{}/code", begun.base), &[("code", code)]).await
 }
 
@@ -386,16 +395,21 @@ async fn wrong_sign_in_codes_are_counted_as_guesses() {
 
 /// Gets a link to the account at an application, where the browser is signed in to it. Its host is
 /// that of the test.
-async fn make_link(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
+pub async fn make_link(client: &SignInTestClient, browser: &mut Browser, app: &str) -> String {
     let page = browser.post_account_form(client, MAKE_LINK, app).await;
     assert_eq!(page.status(), 200);
     let page = page.text().await.expect("text");
     assert!(page.contains("<svg"), "its code for a camera: {page}");
+    client.daemon.sign_in(&link_on(&page))
+}
+
+/// The path of the link that a page shows.
+pub fn link_on(page: &str) -> String {
     let link = page.split("id=\"address\">").nth(1).and_then(|rest| rest.split('<').next());
     let link = link.unwrap_or_else(|| panic!("{page}"));
     let secret = link.rsplit('/').next().expect("a secret");
     assert_eq!(secret.len(), 43, "{link}");
-    client.daemon.sign_in(&format!("/session/link/{secret}"))
+    format!("/session/link/{secret}")
 }
 
 #[tokio::test]

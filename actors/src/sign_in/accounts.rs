@@ -3,7 +3,7 @@
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::accounts::{
-    AskedAccount, BrowserPointers, POINTERS_KEPT, Pointer, Realm, SignInAccount, SubjectKey,
+    AskedAccount, BrowserPointers, Pointer, Realm, SignInAccount, SubjectKey,
 };
 use selfsame_protocol::sign_in::attaching::MOST_ATTACHABLE;
 use selfsame_protocol::sign_in::proof_request::SignInProof;
@@ -168,7 +168,7 @@ impl SignInHandle {
         }
         let own = self.own_transactions(client, transactions)?;
         let found = self.find_untold_account(client, &own)?;
-        if found.is_some() || !own.iter().any(Transaction::may_have_lost_first) {
+        if found.is_some() || !own.iter().any(|(transaction, _)| transaction.may_have_lost_first()) {
             return Ok(found);
         }
         // Another replica may have taken the proof.
@@ -179,14 +179,29 @@ impl SignInHandle {
     fn find_untold_account(
         &self,
         client: &SignInClient,
-        own: &[Transaction],
+        own: &[(Transaction, &str)],
     ) -> Result<Option<AskedAccount>, StoreError> {
-        for pointer in own.iter().filter_map(Transaction::untold_account) {
-            if let Some(asked) = self.pointed(client, pointer)?.and_then(|account| account.asked()) {
+        for (transaction, secret) in own {
+            let Some(pointer) = &transaction.pointer else { continue };
+            let is_untold = transaction.untold_account().is_some() || self.was_to_remember(transaction, secret)?;
+            if is_untold && let Some(asked) = self.pointed(client, pointer)?.and_then(|account| account.asked()) {
                 return Ok(Some(asked));
             }
         }
         Ok(None)
+    }
+
+    /// Whether the response of a completed transaction has made its browser remember the account.
+    /// The browser may not have got it: the connection broke, or another one could have planted the
+    /// cookie of a response that was given out again.
+    fn was_to_remember(&self, transaction: &Transaction, secret: &str) -> Result<bool, StoreError> {
+        let Some(response) = &transaction.response else { return Ok(false) };
+        let given = response.open(secret).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
+        // The person can have made the browser forget since.
+        Ok(match given.pointers {
+            Some(pointers) => self.pointers(&pointers)?.is_some_and(|read| !read.value.pointers.is_empty()),
+            None => false,
+        })
     }
 
     /// Whether a first proof may have been made for another one of these transactions of a browser
@@ -201,20 +216,22 @@ impl SignInHandle {
     ) -> Result<bool, SignInError> {
         let client = self.client_of(&self.kept(id)?.value)?;
         let others: Vec<_> = transactions.iter().filter(|(other, _)| *other != id).cloned().collect();
-        Ok(self.own_transactions(&client, &others)?.iter().any(Transaction::may_have_lost_first))
+        let own = self.own_transactions(&client, &others)?;
+        Ok(own.iter().any(|(transaction, _)| transaction.may_have_lost_first()))
     }
 
-    /// The transactions at a client that are a browser's, the newest ones first.
-    fn own_transactions(
+    /// The transactions at a client that are a browser's, each with its secret, the newest ones
+    /// first.
+    fn own_transactions<'t>(
         &self,
         client: &SignInClient,
-        transactions: &[(TransactionId, String)],
-    ) -> Result<Vec<Transaction>, SignInError> {
+        transactions: &'t [(TransactionId, String)],
+    ) -> Result<Vec<(Transaction, &'t str)>, SignInError> {
         let mut own = Vec::new();
         for (id, secret) in transactions.iter().rev().take(MOST_LOOKED_AT) {
             let Some(ReadRecord { value, .. }) = self.state.get::<Transaction>(&id.key())? else { continue };
             if value.request.client_id == client.client.id && check_secret(&value, secret).is_ok() {
-                own.push(value);
+                own.push((value, secret.as_str()));
             }
         }
         Ok(own)
@@ -316,7 +333,7 @@ impl SignInHandle {
         };
         let sealed = SealedPointers::seal(&pointers.with(pointer), &secret, self.state.new_nonce());
         let sealed = sealed.map_err(|error| SignInError::unavailable(error.to_string()))?;
-        let expires_at = self.state.clock.unix_seconds().plus(POINTERS_KEPT);
+        let expires_at = BrowserPointers::expires_at(self.state.clock.unix_seconds());
         writes.push(write(pointers_key(&secret), before.as_ref(), &sealed, expires_at));
         Ok(Some(secret))
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use selfsame_protocol::sign_in::accounts::SignInAccount;
 use selfsame_protocol::sign_in::attaching::PROVISIONAL;
-use selfsame_protocol::sign_in::proof_request::{SignInProof, WalletFailure};
+use selfsame_protocol::sign_in::proof_request::{Initiator, SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::records::AuthorizationCode;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::sealed::{GivenResponse, SealedResponse};
@@ -313,7 +313,10 @@ impl SignInHandle {
             }
         };
         let given = GivenResponse { fields, new_session, pointers };
-        let done = Transaction { response: Some(self.seal(&given, secret)?), ..value };
+        // Nobody is asked any more, so nothing needs to say where it began: it would join a
+        // person's sign-ins at several applications.
+        let (initiator, opened) = (Initiator { time: value.initiator.time, ..Initiator::default() }, None);
+        let done = Transaction { response: Some(self.seal(&given, secret)?), initiator, opened, ..value };
         writes.push(write(id.key(), Some(&stored), &done, done.kept_until()));
         match self.state.write(writes).await? {
             Decision::Written => {

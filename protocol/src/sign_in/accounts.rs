@@ -338,6 +338,13 @@ pub struct BrowserPointers {
 encode_fields!(BrowserPointers { pointers } version 1 of "pointers");
 
 impl BrowserPointers {
+    /// When their record expires that was written at `now`: with the first day that begins when
+    /// [`POINTERS_KEPT`] is over. By the second a reader of several backups would tell which
+    /// accounts were used in one browser.
+    pub fn expires_at(now: UnixSeconds) -> UnixSeconds {
+        now.plus(POINTERS_KEPT + DAY - 1).rounded_down(DAY)
+    }
+
     /// The pointers to accounts of an application, the one that was used last first.
     pub fn of(&self, realm: Realm<'_>) -> impl Iterator<Item = &Pointer> {
         self.pointers.iter().rev().filter(move |pointer| pointer.is_of(realm))
@@ -475,5 +482,8 @@ mod tests {
             known = known.with(pointer(subject, "app_c"));
         }
         assert_eq!((known.pointers.len(), known.of(REALM).count()), (MOST_POINTERS, 0), "the oldest are dropped");
+        for (now, days) in [(0, 400), (1, 401), (DAY - 1, 401), (DAY, 401), (DAY + 1, 402)] {
+            assert_eq!(BrowserPointers::expires_at(UnixSeconds(now)), UnixSeconds(days * DAY), "{now}");
+        }
     }
 }

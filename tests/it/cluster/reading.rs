@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::{StreamExt, stream};
-use selfsame::config::SecretHash;
 use selfsame_actors::{Clock, SystemClock};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operator::Operator;
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 use super::members::Signal;
 use super::proxy::{Line, Proxy};
 use super::replicas::TestCluster;
+use crate::account_client::application_settings;
 use crate::harness::{PATIENCE, folder, operator_token, run, until_true};
 use crate::sign_in_client::{APP, CALLBACK, Form, SECRET, fragment_or_query, parameters, unverified_claims};
 use crate::test_accounts::{creation, person_of};
@@ -59,7 +59,7 @@ async fn what_one_replica_has_accepted_every_other_one_knows_on_etcd() {
 async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
     let folder = folder();
     let front = Proxy::start(Vec::new()).await;
-    let settings = format!("[urls]\nid_url = \"http://{}\"\n{}", front.address, application());
+    let settings = format!("[urls]\nid_url = \"http://{}\"\n{}", front.address, application_settings());
     let mut cluster = TestCluster::prepare(folder.path(), 1, &settings, "").await;
     cluster.start_all().await;
     let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
@@ -148,7 +148,7 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
 }
 
 /// The simulator of a replica, for the application.
-async fn simulated_party(cluster: &TestCluster, index: usize) -> SimulatedParty {
+pub async fn simulated_party(cluster: &TestCluster, index: usize) -> SimulatedParty {
     let operator = format!("http://{}", cluster.replicas[index].address("operator"));
     let simulation = Operator::new(&operator).expect("a client").simulation().await.expect("the simulator");
     let root = cluster.replicas[index].client().root().await.expect("a root").root;
@@ -197,7 +197,7 @@ async fn code_of_sign_in(
 async fn a_second_use_at_a_late_replica_with_a_wrong_clock_ends_the_token_on_etcd() {
     let folder = folder();
     let front = Proxy::start(Vec::new()).await;
-    let settings = format!("[urls]\nid_url = \"http://{}\"\n{}", front.address, application());
+    let settings = format!("[urls]\nid_url = \"http://{}\"\n{}", front.address, application_settings());
     let mut cluster = TestCluster::prepare(folder.path(), 1, &settings, "").await;
     cluster.start_all().await;
     let leader = cluster.wait_for_leader().await;
@@ -270,20 +270,11 @@ async fn a_leader_that_no_other_replica_reaches_leaves_the_leadership_on_etcd() 
     cluster.stop_and_check();
 }
 
-/// The settings of an application that takes the simulator's proofs.
-fn application() -> String {
-    let secret = SecretHash::of([7; 16], SECRET).to_text();
-    format!(
-        "[[apps]]\nid = \"{APP}\"\nclient_secret_hash = \"{secret}\"\nredirect_uris = [\"{CALLBACK}\"]\n\
-         proof = \"account\"\n"
-    )
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs etcd; run make test-cluster"]
 async fn a_replica_without_news_reads_on_and_says_so_on_etcd() {
     let folder = folder();
-    let mut cluster = TestCluster::prepare(folder.path(), 1, &application(), "").await;
+    let mut cluster = TestCluster::prepare(folder.path(), 1, &application_settings(), "").await;
     cluster.start_all().await;
     let leader = cluster.wait_for_leader().await;
     let cut = (leader + 1) % 3;
