@@ -11,6 +11,7 @@ use selfsame_interfaces::http::{Certificate, TlsError};
 use selfsame_interfaces::sign_in::appearance::Appearance;
 use selfsame_interfaces::sign_in::wallet_links::WalletLinks;
 use selfsame_protocol::operator::TOKEN_FILE;
+use selfsame_protocol::sign_in::passkeys::PasskeyDomainError;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::ProofKind;
 use tokio_rustls::TlsAcceptor;
@@ -21,7 +22,7 @@ use crate::config::{Config, ConfigError, Loaded, StagingKey, settings_of_this_pr
 use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
 use crate::logging::{self, InvalidFilter};
 use crate::setup;
-use crate::setup::sign_in::{legacy_sign_ins, unprotected_clients};
+use crate::setup::sign_in::{legacy_sign_ins, no_passkeys, unprotected_clients};
 use crate::setup::verification::LoadedKeys;
 use crate::webhooks::{WebhookSetupError, Webhooks};
 
@@ -227,6 +228,8 @@ pub enum Warning {
     UnprotectedClients(Vec<String>),
     /// These applications ask for legacy proofs at sign-in.
     LegacySignIn(Vec<String>),
+    /// Browsers can keep no passkeys that find accounts.
+    NoPasskeys(PasskeyDomainError),
     /// Proofs of production are checked with a key from a file.
     ProductionKeyFile {
         /// The kind of the proofs.
@@ -250,6 +253,7 @@ impl Warning {
         if !legacy.is_empty() {
             warnings.push(Self::LegacySignIn(legacy));
         }
+        warnings.extend(no_passkeys(config).map(Self::NoPasskeys));
         warnings
     }
 
@@ -264,6 +268,7 @@ impl Warning {
                 let applications = applications.join(", ");
                 tracing::warn!(applications, "{LEGACY_SIGN_IN}");
             }
+            Self::NoPasskeys(reason) => tracing::warn!(%reason, "{NO_PASSKEYS}"),
             Self::ProductionKeyFile { kind, path } => {
                 tracing::warn!(kind = kind.name(), path = %path.display(), "{PRODUCTION_KEY_FILE}");
             }
@@ -276,6 +281,7 @@ const UNPROTECTED_CLIENTS: &str = "these applications may ask for codes without 
 const LEGACY_SIGN_IN: &str = "these applications ask for legacy proofs at sign-in, which accounts made from 2026-06-01 \
                               on cannot make, and nobody from 2027-04-01 on; set proof = \"current\", which gives \
                               each person another sub";
+const NO_PASSKEYS: &str = "there are no passkeys that find accounts of sign-in";
 const PRODUCTION_KEY_FILE: &str = "proofs of production are checked with a key from a file";
 
 impl Display for Warning {
@@ -283,6 +289,7 @@ impl Display for Warning {
         match self {
             Self::UnprotectedClients(applications) => write!(f, "{UNPROTECTED_CLIENTS}: {}", applications.join(", ")),
             Self::LegacySignIn(applications) => write!(f, "{LEGACY_SIGN_IN}: {}", applications.join(", ")),
+            Self::NoPasskeys(reason) => write!(f, "{NO_PASSKEYS}: {reason}"),
             Self::ProductionKeyFile { kind, path } => {
                 write!(f, "{PRODUCTION_KEY_FILE}: {} proofs, {}", kind.name(), path.display())
             }

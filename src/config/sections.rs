@@ -13,7 +13,7 @@ use selfsame_storage::Resources;
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Origin;
-use super::pages::{ConnectorBase, SignInPage, WalletLink};
+use super::pages::{ConnectorBase, DomainName, SignInPage, WalletLink};
 use super::values::{
     self, ContractAddress, InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey, TimeSpan,
 };
@@ -296,6 +296,9 @@ pub struct SignIn {
     /// The base of the connector URIs that sign-in offers to authenticators on the message bridge;
     /// by default `/connect` behind `urls.id_url`.
     pub connector_base: Option<ConnectorBase>,
+    /// The domain that browsers keep passkeys for: the host of `urls.id_url`, which is the default,
+    /// or a domain above it.
+    pub passkey_domain: Option<DomainName>,
     /// Whose pages end users see.
     pub page: SignInPage,
 }
@@ -316,6 +319,7 @@ impl Default for SignIn {
             family_name: defaults.provider.family_name,
             wallet_link: None,
             connector_base: None,
+            passkey_domain: None,
             page: SignInPage::default(),
         }
     }

@@ -10,6 +10,8 @@ use selfsame_interfaces::sign_in::appearance::{
 };
 use selfsame_interfaces::sign_in::wallet_links::WalletLinks;
 use selfsame_protocol::sign_in::claims::Provider;
+use selfsame_protocol::sign_in::passkeys::PasskeyDomainError;
+use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::{Client, ResponseType};
 use selfsame_protocol::verification::ProofKind;
 use zeroize::Zeroizing;
@@ -64,6 +66,7 @@ pub fn settings(config: &Config, id_url: &str, key_cipher: Option<Arc<KeyCipher>
         key_cipher,
         session_lifetime: *sign_in.session_lifetime,
         answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == InactiveStatus::Ok,
+        passkey_domain: config.passkey_domain_at(id_url).ok(),
         limits: limits(config),
     }
 }
@@ -180,6 +183,13 @@ pub fn unprotected_clients(config: &Config) -> Vec<&str> {
 pub fn legacy_sign_ins(config: &Config) -> Vec<&str> {
     let is_legacy = |app: &&App| app.proof.kind() == ProofKind::Legacy && !config.dev;
     signing_in(config).filter(is_legacy).map(|app| app.id.as_str()).collect()
+}
+
+/// Why browsers can keep no passkeys that find accounts; `None` when they can, and when no
+/// application has accounts.
+pub fn no_passkeys(config: &Config) -> Option<PasskeyDomainError> {
+    let have_accounts = signing_in(config).any(|app| app.proof == SignInProof::Account);
+    config.passkey_domain().err().filter(|_| have_accounts)
 }
 
 fn signing_in(config: &Config) -> impl Iterator<Item = &App> {

@@ -5,6 +5,7 @@ use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::accounts::{
     AskedAccount, BrowserPointers, FirstProof, POINTERS_KEPT, Pointer, Realm, SignInAccount, SubjectKey, SubjectKind,
 };
+use selfsame_protocol::sign_in::passkeys::AccountId;
 use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::sealed::SealedPointers;
@@ -17,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::authorization::check_secret;
 use super::handle::{SignInClient, SignInError, SignInHandle};
+use super::passkeys::id_key;
 use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, pointers_key, write};
 use super::sessions::BrowserCookie;
 use super::signing_keys::SigningError;
@@ -157,7 +159,12 @@ impl SignInHandle {
                 let before = self.account(&realm, subject)?;
                 let after = match &before {
                     Some(read) => read.value.after_first(first.clone(), now),
-                    None => SignInAccount::new(subject, first.clone(), now),
+                    None => {
+                        let mut id = AccountId::default();
+                        self.state.random.fill(&mut id);
+                        writes.push(write(id_key(&realm, id), None, &subject, UnixSeconds::NEVER));
+                        SignInAccount::new(id, subject, first.clone(), now)
+                    }
                 };
                 self.write_session(&realm, before.as_ref().map(|read| &read.value), &after, writes)?;
                 let known = known.map(|known| known.stored);
@@ -215,7 +222,7 @@ impl SignInHandle {
     }
 
     /// The key that subjects are derived with.
-    async fn subject_key(&self) -> Result<SubjectKey, SignInError> {
+    pub(super) async fn subject_key(&self) -> Result<SubjectKey, SignInError> {
         let stored = loop {
             match first_subject_key(&self.state)? {
                 // When another writer was first, that one's key is read.

@@ -7,6 +7,7 @@
 //! | [`response`] | response types and modes, the delivery of a response to the redirect URI, and the error codes |
 //! | [`accounts`] | accounts of persons at applications, and what leads a browser to one |
 //! | [`pointers`] | secrets that a person carries to a browser, and that lead to an account there: sign-in codes, links |
+//! | [`passkeys`] | passkeys that lead to an account, and the domain that they are made for |
 //! | [`logout`] | which requests may end a browser's session |
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed, and why a wallet gives no proof |
 //! | [`transaction`] | an authorization request under way: where it stands, more time, digits, the response that can be repeated |
@@ -24,6 +25,7 @@ pub mod discovery;
 pub mod late;
 pub mod logout;
 pub mod openings;
+pub mod passkeys;
 pub mod pointers;
 pub mod proof_request;
 pub mod records;

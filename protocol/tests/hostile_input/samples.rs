@@ -362,7 +362,7 @@ fields! {
     BrowserSession { clients }
     SealedSession { nonce, ciphertext }
     SessionId { text, commitment }
-    SignInAccount { subject, nullifier, session, identifier, generation, firsts, codes, created_on, human_at }
+    SignInAccount { id, subject, nullifier, session, identifier, generation, firsts, codes, created_on, human_at }
     AskedAccount { subject, session, generation }
     AskedElsewhere { opening, account }
     Pointer { client_id, environment, subject, generation }
