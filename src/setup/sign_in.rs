@@ -266,6 +266,24 @@ mod tests {
     }
 
     #[test]
+    fn an_issuer_at_an_address_says_that_there_are_no_passkeys() {
+        let app = "[[apps]]\nid = 'app_a'\nredirect_uris = ['https://a.example/']\nproof =";
+        for (url, proof, expected) in [
+            ("", "account", Some("the host of the issuer http://127.0.0.1:8080, 127.0.0.1, is an address")),
+            ("id_url = 'https://[2001:db8::1]'", "account", Some("[2001:db8::1], is an address")),
+            ("id_url = 'http://id.example'", "account", Some("is plain HTTP")),
+            ("id_url = 'https://id.example'", "account", None),
+            ("id_url = 'http://localhost:8085'", "account", None),
+            ("", "legacy", None),
+        ] {
+            let config: Config = toml::from_str(&format!("[urls]\n{url}\n{app} '{proof}'")).unwrap();
+            let found = no_passkeys(&config).map(|error| error.to_string());
+            assert_eq!(found.is_some(), expected.is_some(), "{url:?}, {proof}: {found:?}");
+            assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{url:?}, {proof}");
+        }
+    }
+
+    #[test]
     fn a_reload_replaces_the_links_of_applications() {
         let read = |text: &str| appearance(&toml::from_str(text).unwrap()).ok().unwrap();
         let current = read("apps = [{ id = 'app_a', home_url = 'https://a.example/' }]");

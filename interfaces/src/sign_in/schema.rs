@@ -414,6 +414,14 @@ pub struct CodeForm {
     code: String,
 }
 
+/// The form that takes a passkey.
+#[derive(ToSchema)]
+pub struct PasskeyForm {
+    /// The user handle of the passkey, 32 bytes in base64url.
+    #[schema(pattern = "^[A-Za-z0-9_-]{43}$")]
+    handle: String,
+}
+
 /// A form of the page that shows where the browser is signed in, about one account.
 #[derive(ToSchema)]
 pub struct AccountForm {

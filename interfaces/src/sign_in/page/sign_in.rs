@@ -9,6 +9,7 @@ use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::time::UnixSeconds;
 
 use super::frame::{Authenticator, Frame, LOADS, own_form};
+use super::passkeys::{self, PasskeyForm, allow_use};
 use super::words::Words;
 use super::{Application, State};
 use crate::http::Response;
@@ -43,6 +44,8 @@ pub struct SignInPage<'a> {
     pub may_be_another_person: bool,
     /// Whether a sign-in code can say which account is asked for.
     pub takes_codes: bool,
+    /// The form that says it by a passkey, where there are passkeys.
+    pub passkey: Option<PasskeyForm>,
 }
 
 impl SignInPage<'_> {
@@ -100,10 +103,11 @@ pub fn sign_in(frame: &Frame<'_>, page: &SignInPage<'_>) -> Response {
             }
         }
         script src={ (root) "/sign-in.js" } defer {}
+        @if page.passkey.is_some() { (passkeys::script(frame)) }
     };
     // No `form-action`: the answers to the forms redirect to a registered URI of the application.
     let policy = format!("script-src 'self'; connect-src 'self'; {LOADS}");
-    own_form(frame.respond(StatusCode::OK, &title, &body, &policy))
+    allow_use(own_form(frame.respond(StatusCode::OK, &title, &body, &policy)), page.passkey.as_ref())
 }
 
 /// What the person shows, and what the application receives.
@@ -268,6 +272,7 @@ fn other_ways(frame: &Frame<'_>, page: &SignInPage<'_>) -> Option<Markup> {
     (!ways.is_empty() || code.is_some()).then(|| {
         html! {
             @if let Some(code) = code { li { a href=(code) { (words.say("have-code")) } } }
+            @if let Some(passkey) = &page.passkey { li { (passkey.render(frame, page.application.name)) } }
             @for (url, text) in ways { li { a href=(url) rel="noreferrer" { (text) } } }
         }
     })
