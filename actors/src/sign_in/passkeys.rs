@@ -80,10 +80,10 @@ impl SignInHandle {
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
-        self.expect_passkeys()?;
         self.await_given(IssuedItem::Transaction(id), None).await?;
         let ReadRecord { value, .. } = self.kept(id)?;
         check_secret(&value, secret)?;
+        self.expect_passkeys()?;
         self.check_gives_way(&value, NextPerson::Another)?;
         let client = self.client_of(&value)?;
         let account = self.account_of_passkey(&client, handle, source).await?;
@@ -118,7 +118,7 @@ impl SignInHandle {
         self.state.catching_up.find_for(source, self.state.clock.now()).await?;
         let account = self.find_account_of_passkey(client, &key, handle)?.ok_or_else(|| {
             let detail = "this passkey leads to no account of this application";
-            let reason = "no account of the application has this user handle, or it was made to be forgotten";
+            let reason = "no account of the application has this user handle, or all others were made to forget it";
             SignInRejection::of(HANDLE, ErrorKind::InvalidRequest, detail).with_reason(reason)
         })?;
         self.state.catching_up.found(source);
