@@ -71,6 +71,7 @@ mod sign_in_digits;
 mod sign_in_events;
 mod sign_in_hints;
 mod sign_in_late;
+mod sign_in_legacy;
 mod sign_in_openings;
 mod sign_in_pages;
 mod sign_in_passkeys;

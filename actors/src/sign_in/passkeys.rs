@@ -10,13 +10,14 @@ use selfsame_protocol::sign_in::accounts::{AskedAccount, Realm};
 use selfsame_protocol::sign_in::passkeys::{AccountId, PasskeyDomain, PasskeyHandle, PasskeyKey};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::NextPerson;
-use selfsame_storage::{RecordKey, RecordKind, StoreError};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::{RecordKey, RecordKind, RecordWrite, StoreError};
 
 use super::accounts::realm;
-use super::authorization::{NextAsk, check_secret};
+use super::authorization::check_secret;
+use super::beginning::{NewTransaction, NextAsk};
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{IssuedItem, ReadRecord, TransactionId};
-use super::transactions::NewTransaction;
+use super::records::{IssuedItem, ReadRecord, TransactionId, write};
 
 /// What a rejection names when a passkey is wrong.
 const HANDLE: &str = "handle";
@@ -118,7 +119,7 @@ impl SignInHandle {
         self.state.catching_up.find_for(source, self.state.clock.now()).await?;
         let account = self.find_account_of_passkey(client, &key, handle)?.ok_or_else(|| {
             let detail = "this passkey leads to no account of this application";
-            let reason = "no account of the application has this user handle, or all others were made to forget it";
+            let reason = "no account of the application with a session has this user handle, or all others were made to forget it";
             SignInRejection::of(HANDLE, ErrorKind::InvalidRequest, detail).with_reason(reason)
         })?;
         self.state.catching_up.found(source);
@@ -137,11 +138,19 @@ impl SignInHandle {
             return Ok(None);
         };
         let account = self.account(&realm, subject)?.map(|read| read.value);
-        Ok(account.filter(|account| key.leads_to(handle, account)).map(|account| account.asked()))
+        Ok(account.filter(|account| key.leads_to(handle, account)).and_then(|account| account.asked()))
+    }
+
+    /// A random id for a new account, and the write with which the account is found by it.
+    pub(super) fn new_account_id(&self, realm: &Realm<'_>, subject: B256, writes: &mut Vec<RecordWrite>) -> AccountId {
+        let mut id = AccountId::default();
+        self.state.random.fill(&mut id);
+        writes.push(write(id_key(realm, id), None, &subject, UnixSeconds::NEVER));
+        id
     }
 }
 
 /// The key of the record that says which account an id is of.
-pub(super) fn id_key(realm: &Realm<'_>, id: AccountId) -> RecordKey {
+fn id_key(realm: &Realm<'_>, id: AccountId) -> RecordKey {
     RecordKey { kind: RecordKind::AccountById, id: realm.by_id(id) }
 }

@@ -210,12 +210,11 @@ mod tests {
             bytes[index] ^= 1 << bit;
             PasskeyHandle(bytes)
         };
-        let session = SessionId { text: String::new(), commitment: U256::from(9) };
-        let renewed = SignInAccount { session, firsts: 9, codes: 9, ..made.clone() };
+        let renewed = SignInAccount { current: None, firsts: 9, codes: 9, ..made.clone() };
         #[rustfmt::skip]
         let table = [
             ("as it was made", handle, &made, &good, true),
-            ("after a new session of the account", handle, &renewed, &good, true),
+            ("after other proofs of the account", handle, &renewed, &good, true),
             ("an earlier generation", handle, &account([3; 16], 1), &good, false),
             ("after all others were forgotten", handle, &made.without_pointers(), &good, false),
             ("another account", handle, &account([4; 16], 2), &good, false),

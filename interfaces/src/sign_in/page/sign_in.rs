@@ -46,6 +46,10 @@ pub struct SignInPage<'a> {
     pub takes_codes: bool,
     /// The form that says it by a passkey, where there are passkeys.
     pub passkey: Option<PasskeyForm>,
+    /// Whether the person may say that the credential is an older one.
+    pub may_be_older: bool,
+    /// Whether it follows another proof of the same sign-in.
+    pub is_continued: bool,
 }
 
 impl SignInPage<'_> {
@@ -91,6 +95,9 @@ pub fn sign_in(frame: &Frame<'_>, page: &SignInPage<'_>) -> Response {
                     img.application src={ (root) "/sign-in-logo/" (id) } alt="";
                 }
                 h1 { (title) }
+                @if page.is_continued {
+                    p data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] { (words.say("one-more-proof")) }
+                }
                 div.receives data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] {
                     (receives(frame))
                 }
@@ -269,8 +276,10 @@ fn other_ways(frame: &Frame<'_>, page: &SignInPage<'_>) -> Option<Markup> {
     let fallback = page.application.fallback.map(|url| (url, words.say("another-way")));
     let help = authenticator.as_ref().and_then(|app| Some((app.help_url?, words.say("help"))));
     let ways: Vec<_> = [get, fallback, help].into_iter().flatten().collect();
-    (!ways.is_empty() || code.is_some()).then(|| {
+    let older = page.may_be_older.then(|| frame.path(&format!("{}/older", page.base())));
+    (!ways.is_empty() || code.is_some() || older.is_some()).then(|| {
         html! {
+            @if let Some(older) = older { li { a href=(older) { (words.say("older-link")) } } }
             @if let Some(code) = code { li { a href=(code) { (words.say("have-code")) } } }
             @if let Some(passkey) = &page.passkey { li { (passkey.render(frame, page.application.name)) } }
             @for (url, text) in ways { li { a href=(url) rel="noreferrer" { (text) } } }
