@@ -11,6 +11,7 @@ use selfsame_interfaces::http::{Certificate, TlsError};
 use selfsame_interfaces::sign_in::appearance::Appearance;
 use selfsame_interfaces::sign_in::wallet_links::WalletLinks;
 use selfsame_protocol::operator::TOKEN_FILE;
+use selfsame_protocol::sign_in::passkeys::PasskeyDomainError;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::ProofKind;
 use tokio_rustls::TlsAcceptor;
@@ -21,7 +22,7 @@ use crate::config::{Config, ConfigError, Loaded, StagingKey, settings_of_this_pr
 use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
 use crate::logging::{self, InvalidFilter};
 use crate::setup;
-use crate::setup::sign_in::{doubled_people, legacy_sign_ins, unprotected_clients};
+use crate::setup::sign_in::{doubled_people, legacy_sign_ins, no_passkeys, unprotected_clients};
 use crate::setup::verification::LoadedKeys;
 use crate::webhooks::{WebhookSetupError, Webhooks};
 
@@ -227,6 +228,8 @@ pub enum Warning {
     UnprotectedClients(Vec<String>),
     /// These applications ask for legacy proofs at sign-in.
     LegacySignIn(Vec<String>),
+    /// Browsers can keep no passkeys that find accounts.
+    NoPasskeys(PasskeyDomainError),
     /// These applications with accounts have a legacy history, and accept other legacy credentials
     /// than `orb`.
     DoubledPeople(Vec<String>),
@@ -253,6 +256,7 @@ impl Warning {
         if !legacy.is_empty() {
             warnings.push(Self::LegacySignIn(legacy));
         }
+        warnings.extend(no_passkeys(config).map(Self::NoPasskeys));
         let doubled: Vec<_> = doubled_people(config).into_iter().map(str::to_owned).collect();
         if !doubled.is_empty() {
             warnings.push(Self::DoubledPeople(doubled));
@@ -271,6 +275,7 @@ impl Warning {
                 let applications = applications.join(", ");
                 tracing::warn!(applications, "{LEGACY_SIGN_IN}");
             }
+            Self::NoPasskeys(reason) => tracing::warn!(%reason, "{NO_PASSKEYS}"),
             Self::DoubledPeople(applications) => {
                 let applications = applications.join(", ");
                 tracing::warn!(applications, "{DOUBLED_PEOPLE}");
@@ -287,6 +292,7 @@ const UNPROTECTED_CLIENTS: &str = "these applications may ask for codes without 
 const LEGACY_SIGN_IN: &str = "these applications ask for legacy proofs at sign-in, which accounts made from 2026-06-01 \
                               on cannot make, and nobody from 2027-04-01 on; set proof = \"account\" and subject = \
                               \"nullifier\", with which people keep their sub when they attach current proofs in time";
+const NO_PASSKEYS: &str = "there are no passkeys that find accounts of sign-in";
 const DOUBLED_PEOPLE: &str = "these applications have a legacy history with other credentials than orb, so somebody with \
                               a changed authenticator can have two accounts; set accepted_identifiers = [\"orb\", \
                               \"proof_of_human\"] where no others have signed in";
@@ -297,6 +303,7 @@ impl Display for Warning {
         match self {
             Self::UnprotectedClients(applications) => write!(f, "{UNPROTECTED_CLIENTS}: {}", applications.join(", ")),
             Self::LegacySignIn(applications) => write!(f, "{LEGACY_SIGN_IN}: {}", applications.join(", ")),
+            Self::NoPasskeys(reason) => write!(f, "{NO_PASSKEYS}: {reason}"),
             Self::DoubledPeople(applications) => write!(f, "{DOUBLED_PEOPLE}: {}", applications.join(", ")),
             Self::ProductionKeyFile { kind, path } => {
                 write!(f, "{PRODUCTION_KEY_FILE}: {} proofs, {}", kind.name(), path.display())

@@ -102,6 +102,9 @@ pub use registry::request_tracker::AdmissionLimits;
 pub use registry::submit::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_protocol as protocol;
 pub use selfsame_protocol::sign_in::openings::{OpeningId, ShortId};
+pub use selfsame_protocol::sign_in::passkeys::{
+    InvalidPasskeyHandle, PasskeyDomain, PasskeyDomainError, PasskeyHandle,
+};
 pub use selfsame_protocol::sign_in::pointers::{LinkEnd, SignInCode};
 pub use selfsame_protocol::sign_in::transaction::{NextPerson, Progress, TransactionState};
 pub use selfsame_storage as storage;
@@ -112,6 +115,7 @@ pub use sign_in::completion::{BeforeCompletion, CompletedTransaction, Completion
 pub use sign_in::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings, SignInStatistics};
 pub use sign_in::keys::revoke_stored_keys;
 pub use sign_in::openings::{Elsewhere, Remembering};
+pub use sign_in::passkeys::NewPasskey;
 pub use sign_in::pointers::{LinkedAccount, NewLink, UsedLink};
 pub use sign_in::records::{InvalidTransactionId, IssuedItem, TOKEN_LIFETIME, TransactionId};
 pub use sign_in::sessions::{BrowserCookie, BrowserCookies, SessionPerson, SessionSignIn};

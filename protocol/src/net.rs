@@ -57,6 +57,17 @@ pub fn authority(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
+/// The host of an absolute URL, without its port; an IPv6 address in brackets. Empty when the text
+/// has no `://`.
+pub fn host_of(url: &str) -> &str {
+    let authority = authority(url);
+    // The colons of an IPv6 address are in brackets.
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => host,
+        _ => authority,
+    }
+}
+
 /// The origin of an `http` or `https` URL: scheme, host in lower case, and port. Two URLs have the
 /// same origin when these are equal, however they are written. `None` for another text, and for a
 /// URL with a user.
@@ -68,7 +79,6 @@ pub fn origin_of(url: &str) -> Option<(&'static str, String, u16)> {
         _ => return None,
     };
     let authority = authority(url);
-    // The colons of an IPv6 address are in brackets.
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (authority, None),
@@ -86,6 +96,19 @@ pub fn origin_of(url: &str) -> Option<(&'static str, String, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_has_no_port() {
+        for (url, host) in [
+            ("https://id.example:8443/a:b?c", "id.example"),
+            ("https://id.example", "id.example"),
+            ("http://[::1]:8085", "[::1]"),
+            ("http://[::1]/", "[::1]"),
+            ("id.example:8443", ""),
+        ] {
+            assert_eq!(host_of(url), host, "{url}");
+        }
+    }
 
     #[test]
     fn origins_are_compared_by_scheme_host_and_port() {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use selfsame_protocol::Address;
 use selfsame_protocol::net::is_loopback_host;
+use selfsame_protocol::sign_in::passkeys::PasskeyDomainError;
 use selfsame_protocol::verification::request::MOST_RESPONSES;
 use selfsame_storage::Resources;
 
@@ -311,7 +312,20 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
     .into_iter()
     .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
     let of_bridge = check_bridge_url(config).into_iter().chain(check_bridge_of_sign_in(config));
-    found.chain(check_operator_socket(config)).chain(of_bridge).collect()
+    found.chain(check_operator_socket(config)).chain(of_bridge).chain(check_passkey_domain(config)).collect()
+}
+
+/// Whether pages of sign-in can use passkeys of the domain that is set.
+fn check_passkey_domain(config: &Config) -> Option<InvalidSetting> {
+    config.sign_in.passkey_domain.as_ref()?;
+    let error = config.passkey_domain().err()?;
+    let remedy = match error {
+        PasskeyDomainError::Foreign { .. } => "",
+        PasskeyDomainError::Address { .. } | PasskeyDomainError::PlainHttp { .. } => {
+            "; set urls.id_url to an https URL with a domain, or leave the key out"
+        }
+    };
+    Some(invalid_setting("sign_in.passkey_domain", format!("{error}{remedy}")))
 }
 
 /// Whether `one` allows fewer requests in the same time than `other`. No limit allows any number.

@@ -40,9 +40,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use selfsame_interfaces::interface::{PerInterface, PublicUrls};
+use selfsame_interfaces::interface::{Interface, PerInterface, PublicUrls};
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::operator::SOCKET_FILE;
+use selfsame_protocol::sign_in::passkeys::{PasskeyDomain, PasskeyDomainError};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -54,8 +55,8 @@ pub use dump::Dump;
 pub use load::{ConfigError, Loaded, Origins, Position, SettingError, Source, settings_of_this_process};
 pub use outgoing::{CollectorUrl, Events, Traces, Webhook, WebhookUrl};
 pub use pages::{
-    AuthenticatorApp, AuthenticatorName, Colour, ConnectorBase, ContactUrl, PageUrl, ServiceName, SignInPage,
-    WalletLink,
+    AuthenticatorApp, AuthenticatorName, Colour, ConnectorBase, ContactUrl, DomainName, PageUrl, ServiceName,
+    SignInPage, WalletLink,
 };
 pub use schema::schema;
 pub use sections::*;
@@ -187,6 +188,22 @@ impl Config {
     pub fn relying_party_id(&self, app_id: &str) -> RelyingPartyId {
         let entry = self.relying_parties.iter().find(|party| party.app_id == app_id);
         entry.map_or_else(|| RelyingPartyId::derived_from(app_id), RelyingParty::rp_id)
+    }
+
+    /// The domain that browsers keep passkeys for, of an issuer at the configured address.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn passkey_domain(&self) -> Result<PasskeyDomain, PasskeyDomainError> {
+        self.passkey_domain_at(&self.public_urls(&self.listen)[Interface::SignIn])
+    }
+
+    /// The same for an issuer at `id_url`.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn passkey_domain_at(&self, id_url: &str) -> Result<PasskeyDomain, PasskeyDomainError> {
+        PasskeyDomain::new(id_url, self.sign_in.passkey_domain.as_ref().map(DomainName::as_str))
     }
 
     /// Whether sign-in uses the message bridge for an application.

@@ -116,6 +116,27 @@ impl FromStr for ConnectorBase {
     }
 }
 
+/// A domain in lower case, such as `example.org`; other letters than those of ASCII in their `xn--`
+/// form.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(extend("pattern" = "^[a-z0-9-]+(\\.[a-z0-9-]+)*$", "examples" = ["example.org"]))]
+pub struct DomainName(String);
+
+impl FromStr for DomainName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_of_label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_of_label);
+        match text.split('.').all(is_label) {
+            true => Ok(Self(text.to_owned())),
+            false => {
+                Err(format!("{text:?} is not a domain in lower case, without scheme and port, like \"example.org\""))
+            }
+        }
+    }
+}
+
 /// An `https` URL.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(extend("pattern" = "^https://."))]
@@ -262,7 +283,7 @@ impl Display for WalletLink {
     }
 }
 
-is_text!(ServiceName, AuthenticatorName, PageUrl, ContactUrl, ConnectorBase);
+is_text!(ServiceName, AuthenticatorName, PageUrl, ContactUrl, ConnectorBase, DomainName);
 as_text!(Colour, WalletLink);
 
 #[cfg(test)]

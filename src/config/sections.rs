@@ -14,7 +14,7 @@ use selfsame_storage::Resources;
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Origin;
-use super::pages::{ConnectorBase, SignInPage, WalletLink};
+use super::pages::{ConnectorBase, DomainName, SignInPage, WalletLink};
 use super::values::{
     self, ContractAddress, InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey, TimeSpan,
     UtcTime,
@@ -298,6 +298,9 @@ pub struct SignIn {
     /// The base of the connector URIs that sign-in offers to authenticators on the message bridge;
     /// by default `/connect` behind `urls.id_url`.
     pub connector_base: Option<ConnectorBase>,
+    /// The domain that browsers keep passkeys for: the host of `urls.id_url`, which is the default,
+    /// or a domain above it.
+    pub passkey_domain: Option<DomainName>,
     /// When legacy proofs end: from then on sign-ins to accounts ask for none any more.
     pub legacy_ends_at: UtcTime,
     /// Since when new people can make no legacy proofs. A credential that was first issued at this
@@ -323,6 +326,7 @@ impl Default for SignIn {
             family_name: defaults.provider.family_name,
             wallet_link: None,
             connector_base: None,
+            passkey_domain: None,
             legacy_ends_at: UtcTime::at(LEGACY_ENDS),
             current_alone_since: UtcTime::at(CURRENT_ALONE_SINCE),
             page: SignInPage::default(),

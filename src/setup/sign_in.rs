@@ -11,6 +11,7 @@ use selfsame_interfaces::sign_in::appearance::{
 use selfsame_interfaces::sign_in::wallet_links::WalletLinks;
 use selfsame_protocol::sign_in::asks::LegacyRules;
 use selfsame_protocol::sign_in::claims::Provider;
+use selfsame_protocol::sign_in::passkeys::PasskeyDomainError;
 use selfsame_protocol::sign_in::{Client, ResponseType};
 use selfsame_protocol::verification::{LegacyIdentifier, ProofKind};
 use zeroize::Zeroizing;
@@ -68,6 +69,7 @@ pub fn settings(config: &Config, id_url: &str, key_cipher: Option<Arc<KeyCipher>
         key_cipher,
         session_lifetime: *sign_in.session_lifetime,
         answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == InactiveStatus::Ok,
+        passkey_domain: config.passkey_domain_at(id_url).ok(),
         limits: limits(config),
     }
 }
@@ -186,6 +188,13 @@ pub fn legacy_sign_ins(config: &Config) -> Vec<&str> {
     signing_in(config).filter(is_legacy).map(|app| app.id.as_str()).collect()
 }
 
+/// Why browsers can keep no passkeys that find accounts; `None` when they can, and when no
+/// application has accounts.
+pub fn no_passkeys(config: &Config) -> Option<PasskeyDomainError> {
+    let have_accounts = signing_in(config).any(|app| app.proof == SignInProof::Account);
+    config.passkey_domain().err().filter(|_| have_accounts)
+}
+
 /// The applications with accounts that are configured with a legacy history, and accept other
 /// legacy credentials than `orb`.
 pub fn doubled_people(config: &Config) -> Vec<&str> {
@@ -275,6 +284,24 @@ mod tests {
                 let text = error.to_string();
                 assert!(text.starts_with(key) && text.contains(reason), "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn an_issuer_at_an_address_says_that_there_are_no_passkeys() {
+        let app = "[[apps]]\nid = 'app_a'\nredirect_uris = ['https://a.example/']\nproof =";
+        for (url, proof, expected) in [
+            ("", "account", Some("the host of the issuer http://127.0.0.1:8080, 127.0.0.1, is an address")),
+            ("id_url = 'https://[2001:db8::1]'", "account", Some("[2001:db8::1], is an address")),
+            ("id_url = 'http://id.example'", "account", Some("is plain HTTP")),
+            ("id_url = 'https://id.example'", "account", None),
+            ("id_url = 'http://localhost:8085'", "account", None),
+            ("", "legacy", None),
+        ] {
+            let config: Config = toml::from_str(&format!("[urls]\n{url}\n{app} '{proof}'")).unwrap();
+            let found = no_passkeys(&config).map(|error| error.to_string());
+            assert_eq!(found.is_some(), expected.is_some(), "{url:?}, {proof}: {found:?}");
+            assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{url:?}, {proof}");
         }
     }
 

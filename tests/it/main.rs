@@ -80,6 +80,7 @@ mod sign_in_late;
 mod sign_in_legacy;
 mod sign_in_openings;
 mod sign_in_pages;
+mod sign_in_passkeys;
 mod sign_in_pointers;
 mod sign_in_security;
 mod sign_in_sessions;

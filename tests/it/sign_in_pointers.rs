@@ -12,16 +12,16 @@ use crate::account_client::{
 use crate::sign_in_accounts::Proofs;
 use crate::sign_in_client::{APP, Form, OTHER_APP, SignInTestClient, current_proof, fragment_or_query};
 
-const FORGET_OTHERS: &str = "/session/forget-others";
+pub const FORGET_OTHERS: &str = "/session/forget-others";
 const MAKE_CODE: &str = "/session/code";
 const MAKE_LINK: &str = "/session/link";
 
-async fn asks_for_account(client: &SignInTestClient, browser: &mut Browser, app: &str) -> bool {
+pub async fn asks_for_account(client: &SignInTestClient, browser: &mut Browser, app: &str) -> bool {
     matches!(asks(&browser.begin(client, &[("client_id", app)]).await).await, Asks::Return(_))
 }
 
 /// Signs `person` in at the other application, in a browser that remembers the account.
-async fn sign_in_elsewhere(client: &SignInTestClient, browser: &mut Browser, person: &str) {
+pub async fn sign_in_elsewhere(client: &SignInTestClient, browser: &mut Browser, person: &str) {
     let begun = browser.begin(client, &[("client_id", OTHER_APP)]).await;
     begun.answer(client, person).await;
     let answer = browser.get(client, &format!("{}/complete?remember=yes", begun.base)).await;

@@ -13,6 +13,7 @@ use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::sign_in::accounts::SubjectKind;
 use selfsame_protocol::sign_in::asks::LegacyRules;
 use selfsame_protocol::sign_in::claims::Provider;
+use selfsame_protocol::sign_in::passkeys::PasskeyDomain;
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::records::{SigningKey, UnknownKey};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
@@ -60,6 +61,10 @@ pub struct SignInSettings {
     /// Whether introspection answers an invalid token with status 200, as RFC 7662 says, instead of
     /// 401.
     pub answers_inactive_tokens_plainly: bool,
+    /// The domain that browsers keep passkeys for ([`PasskeyDomain::new`] of the issuer); `None`
+    /// when there are none. With another domain every passkey that was made before is worth
+    /// nothing.
+    pub passkey_domain: Option<PasskeyDomain>,
     /// The limits, which can be changed while the service runs.
     pub limits: SignInLimits,
 }
@@ -87,7 +92,7 @@ impl Default for SignInLimits {
 }
 
 impl Default for SignInSettings {
-    /// No clients.
+    /// No clients, and no passkeys: the issuer's host is an address.
     fn default() -> Self {
         let text = str::to_owned;
         Self {
@@ -105,6 +110,7 @@ impl Default for SignInSettings {
             key_cipher: None,
             session_lifetime: Duration::from_secs(24 * 3600),
             answers_inactive_tokens_plainly: false,
+            passkey_domain: None,
             limits: SignInLimits::default(),
         }
     }

@@ -16,6 +16,7 @@
 //! | [`proofs`] | what an accepted proof says, and what it does to the person's account |
 //! | [`subjects`] | which subjects new accounts get, and what an operator sees of an account |
 //! | [`pointers`] | what else leads to an account, and the end of all that does |
+//! | [`passkeys`] | passkeys that lead to an account |
 //! | [`sessions`] | browser sessions |
 //! | [`tokens`] | codes and tokens |
 //! | [`records`] | the keys of records, and the records and settings that the session registry and the handle share |
@@ -34,6 +35,7 @@ pub(crate) mod keys;
 pub(crate) mod memory_records;
 pub(crate) mod open_sign_ins;
 pub(crate) mod openings;
+pub(crate) mod passkeys;
 pub(crate) mod pointers;
 pub(crate) mod proofs;
 pub(crate) mod records;

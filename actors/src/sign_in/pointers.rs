@@ -77,7 +77,11 @@ impl SignInHandle {
     ///
     /// # Errors
     /// The session has no such sign-in.
-    async fn expect_signed_in(&self, session: &str, client_id: &str) -> Result<SignedInAccount, SignInError> {
+    pub(super) async fn expect_signed_in(
+        &self,
+        session: &str,
+        client_id: &str,
+    ) -> Result<SignedInAccount, SignInError> {
         self.await_given(IssuedItem::Session(session), None).await?;
         self.signed_in_account(session, client_id)?.ok_or_else(|| {
             let detail = "this browser is not signed in to an account at this application; sign in first";

@@ -181,7 +181,12 @@ impl SignInHandle {
         let subject = B256::from(nullifier.0);
         let known = self.account(&realm, subject)?.filter(|read| read.value.legacy == Some(nullifier));
         let after = match &known {
-            None => SignInAccount::of_legacy(nullifier, identifier.to_owned(), now),
+            None => SignInAccount::of_legacy(
+                self.new_account_id(&realm, subject, writes),
+                nullifier,
+                identifier.to_owned(),
+                now,
+            ),
             Some(ReadRecord { value, .. }) if value.effect_of_legacy_proof(now) == LegacyEffect::LeadsToAccount => {
                 return Ok(Outcome { answer: Answer::Pointed, pointer: Some(value.pointer(realm)), attached: None });
             }
@@ -244,7 +249,7 @@ impl SignInHandle {
         };
         let before = self.account(&realm, subject)?;
         let after = match before.as_ref().map(|read| &read.value) {
-            None => SignInAccount::new(subject, first.clone(), now),
+            None => SignInAccount::new(self.new_account_id(&realm, subject, writes), subject, first.clone(), now),
             Some(account) if account.disputed_by.is_some() => return Ok(Outcome::failed(WalletFailure::Disputed)),
             Some(account) if account.undisputed().is_some_and(|current| current.nullifier == first.nullifier) => {
                 account.after_first(first.clone(), now)

@@ -151,6 +151,8 @@ outcomes! {
     OthersForgotten = "others_forgotten",
     /// A sign-in code was made.
     CodeMade = "code_made",
+    /// A browser got what a passkey of an account is made of.
+    PasskeyMade = "passkey_made",
     /// A link to an account was made.
     LinkMade = "link_made",
     /// A link to an account was used up.

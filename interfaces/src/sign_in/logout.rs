@@ -169,6 +169,7 @@ pub(super) async fn render_session_after(
         confirmation: &confirmation(secret),
         remembered: remembered.as_deref(),
         forgotten_at,
+        has_passkeys: sign_in.handle.passkey_domain().is_some(),
         now: sign_in.bridge.clock.unix_seconds(),
     };
     Ok(page::session(&sign_in.frame(request), &shown))

@@ -10,6 +10,7 @@
 //! | [`token`] | what applications call: discovery and keys, `POST /token`, `/introspect` and `/revoke`, `/userinfo`, `GET /application/events` |
 //! | [`logout`] | `GET` and `POST /logout`, `GET` and `POST /session` |
 //! | [`pointers`] | `POST /session/…` and `/authorize/{transaction}/code`: what leads to an account, and the end of it |
+//! | [`passkeys`] | `POST /session/passkey` and `/authorize/{transaction}/passkey` |
 //! | [`pages`] | `GET /` and `/connect`, pages for browsers, and the files of all pages |
 //! | [`page`] | the pages that end users see |
 //! | [`browser`] | what comes from browsers and clients and goes back: forms, credentials, cookies, redirects |
@@ -28,6 +29,7 @@ mod error;
 mod logout;
 mod page;
 mod pages;
+mod passkeys;
 mod person;
 mod pointers;
 mod schema;
@@ -121,6 +123,7 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(get.clone(), "/sign-in.css", pages::style)
         .route(get.clone(), "/sign-in.js", |_, _| pages::script())
         .route(get.clone(), "/sign-in-address.js", |_, _| pages::address_script())
+        .route(get.clone(), "/sign-in-passkey.js", |_, _| pages::passkey_script())
         .route(get.clone(), "/sign-in-logo", pages::logo)
         .route(get.clone(), "/sign-in-authenticator-logo", pages::authenticator_logo)
         .route(get.clone(), "/sign-in-logo/{app}", pages::app_logo)
@@ -145,7 +148,11 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(get.clone(), "/authorize/{transaction}/code", pointers::code_page)
         .route(post.clone(), "/authorize/{transaction}/code", pointers::use_code)
         .audited("sign_in_begun")
+        .route(post.clone(), "/authorize/{transaction}/passkey", passkeys::use_passkey)
+        .audited("sign_in_begun")
         .route(post.clone(), "/session/code", pointers::make_code)
+        .audited("pointers_changed")
+        .route(post.clone(), "/session/passkey", passkeys::make_passkey)
         .audited("pointers_changed")
         .route(post.clone(), "/session/link", pointers::make_link)
         .audited("pointers_changed")
@@ -281,6 +288,8 @@ impl SignIn {
         another_proof::go_on,
         pointers::code_page,
         pointers::use_code,
+        passkeys::make_passkey,
+        passkeys::use_passkey,
         pointers::make_link,
         pointers::link_page,
         pointers::use_link,
@@ -290,6 +299,7 @@ impl SignIn {
         pages::style,
         pages::script,
         pages::address_script,
+        pages::passkey_script,
         pages::logo,
         pages::authenticator_logo,
         pages::app_logo,

@@ -8,6 +8,7 @@
 //! | [`sign_in`] | the page of a sign-in in each of its states |
 //! | [`short`] | the page behind the code and the button, and the page for another browser |
 //! | [`pointers`] | sign-in codes, shown once, and typed; links for another device |
+//! | [`passkeys`] | the page that makes a passkey, and the form that uses one |
 //! | [`attaching`] | current proofs for an account of legacy proofs, and the question about an older credential |
 //! | [`problems`] | what went wrong |
 //! | [`others`] | the pages at the address for authenticators, of a connector URI, of a response by form, about signing out |
@@ -17,6 +18,7 @@
 mod attaching;
 mod frame;
 mod others;
+mod passkeys;
 mod pointers;
 mod problems;
 mod session;
@@ -27,11 +29,12 @@ mod words;
 pub use attaching::{ShownSecrets, about_attached, older_credential};
 #[cfg(test)]
 pub(super) use frame::STYLE;
-pub use frame::{Frame, address_script, front, logo, script, style};
+pub use frame::{Frame, address_script, front, logo, passkey_script, script, style};
 pub use others::{
     Asked, Shown, connect, form_post, incomplete_connector, sign_out, sign_out_error, sign_out_from_elsewhere,
     signed_out, unknown_connector,
 };
+pub use passkeys::{PasskeyForm, passkey_made};
 pub use pointers::{
     CodeProblem, CodeQuestion, code_made, code_question, link_ended, link_made, link_question, link_used,
 };
@@ -194,6 +197,7 @@ mod tests {
             scans_in_app: true,
             may_be_another_person: false,
             takes_codes: false,
+            passkey: None,
             may_be_older: false,
             is_continued: false,
         }

@@ -129,7 +129,8 @@ fn is_signed(sign_in: &SignIn, asked: &BridgeRequest) -> bool {
         && current.check_time(sign_in.bridge.clock.unix_seconds()).is_ok()
 }
 
-// `GET /sign-in.css`, `/sign-in.js`, `/sign-in-address.js`, `/sign-in-logo`,
+// `GET /sign-in.css`, `/sign-in.js`, `/sign-in-address.js`, `/sign-in-passkey.js`,
+// `/sign-in-logo`,
 // `/sign-in-authenticator-logo` and `/sign-in-logo/{app}`: the files of the pages.
 
 /// The style sheet of the pages
@@ -157,6 +158,15 @@ pub async fn script() -> Result<Response, SignInEndpointError> {
 )]
 pub async fn address_script() -> Result<Response, SignInEndpointError> {
     Ok(page::address_script())
+}
+
+/// The script that makes and uses passkeys
+#[utoipa::path(
+    get, path = "/sign-in-passkey.js", tag = "sign-in", operation_id = "sign_in_passkey_script",
+    responses((status = 200, description = "The script", content_type = "text/javascript", body = String)),
+)]
+pub async fn passkey_script() -> Result<Response, SignInEndpointError> {
+    Ok(page::passkey_script())
 }
 
 /// The logo of the service

@@ -26,7 +26,7 @@ use super::browser::{
     transactions,
 };
 use super::error::SignInEndpointError;
-use super::page::{self, Application, Frame, SignInPage, State};
+use super::page::{self, Application, Frame, PasskeyForm, SignInPage, State};
 use super::schema::{MoreTime, NewCode, PostedResponse, TransactionPath};
 use super::transaction::{RETURN, secret, transaction_id};
 use super::wallet_links::Way;
@@ -78,6 +78,12 @@ impl BrowserSignIn {
         self.view.asked.proof == SignInProof::Account && !self.view.expects_person
     }
 
+    /// The form that says by a passkey which account it asks for, where there are passkeys.
+    pub(super) fn passkey_form(&self, sign_in: &SignIn, frame: &Frame<'_>) -> Option<PasskeyForm> {
+        let domain = sign_in.handle.passkey_domain().filter(|_| self.takes_codes())?.as_str().to_owned();
+        Some(PasskeyForm { domain, action: frame.path(&format!("/authorize/{}/passkey", self.id)) })
+    }
+
     /// Whether it asks for a proof of an account, and another person may answer in its place.
     fn may_be_another_person(&self) -> bool {
         self.view.asks_for_account && !self.view.expects_person
@@ -115,6 +121,7 @@ impl BrowserSignIn {
                 scans_in_app: is_ours,
                 may_be_another_person: self.may_be_another_person(),
                 takes_codes: self.takes_codes(),
+                passkey: self.passkey_form(sign_in, frame),
                 may_be_older: asked.may_be_older,
                 is_continued: *is_continued,
             },
@@ -284,10 +291,11 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                     && sign_in.handle.may_have_lost_first(id, &transactions(sign_in, request))?;
                 let has_accounts = seen.view.asked.proof == SignInProof::Account;
                 let code = seen.takes_codes().then(|| at("code"));
+                let (new_code, passkey) = (&at("new-code"), seen.passkey_form(sign_in, &frame));
                 let older = seen.view.asked.may_be_older.then(|| at("older"));
-                let again =
-                    page::Again { new_code: &at("new-code"), another_person, has_accounts, is_lost, code, older };
-                return Ok(page::no_proof(&frame, failure, &onward(&format!("{ONWARD}=1")), &again));
+                let again = page::Again { new_code, another_person, has_accounts, is_lost, code, passkey, older };
+                let (application, onward) = (&seen.view.asked.app_name, onward(&format!("{ONWARD}=1")));
+                return Ok(page::no_proof(&frame, failure, application, &onward, &again));
             }
             Some(BeforeCompletion::AskToRemember { application, was_found }) if remember.is_none() => {
                 request.audit().outcome(AuditOutcome::Asked);

@@ -24,15 +24,18 @@ use super::transaction::transaction_id;
 use crate::http::{AuditOutcome, Request, Response};
 
 /// What a form of `/session` is about: an account that the browser is signed in to.
-struct SignedIn {
-    session: String,
-    client_id: String,
+pub(super) struct SignedIn {
+    pub session: String,
+    pub client_id: String,
     client_name: String,
 }
 
 /// Reads a form of `/session`. The answer in its place, when the form is of another session or of
 /// another site, or the browser is no longer signed in there: the page with the present state.
-async fn signed_in(sign_in: &SignIn, request: &mut Request) -> Result<Result<SignedIn, Response>, SignInEndpointError> {
+pub(super) async fn signed_in(
+    sign_in: &SignIn,
+    request: &mut Request,
+) -> Result<Result<SignedIn, Response>, SignInEndpointError> {
     refuse_fetch_ahead(request)?;
     if let Some(limited) = charge(sign_in, request)? {
         return Ok(Err(limited));
@@ -58,8 +61,8 @@ async fn signed_in(sign_in: &SignIn, request: &mut Request) -> Result<Result<Sig
 /// Make all others forget an account
 ///
 /// No pointer to the account that was made before is worth anything then: those of other browsers,
-/// sign-in codes and links. This browser goes on remembering it, if it did. The proof of this
-/// browser's sign-in has to be less than an hour old. No browser is signed out.
+/// sign-in codes, passkeys and links. This browser goes on remembering it, if it did. The proof of
+/// this browser's sign-in has to be less than an hour old. No browser is signed out.
 #[utoipa::path(
     post, path = "/session/forget-others", tag = "sign-in", operation_id = "forget_others", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
@@ -88,7 +91,7 @@ pub async fn forget_others(sign_in: Arc<SignIn>, mut request: Request) -> Result
 
 /// The page with the present state, when the proof of the sign-in is too old, or the sign-in has
 /// ended since it was looked for.
-async fn not_signed_in(
+pub(super) async fn not_signed_in(
     sign_in: &SignIn,
     request: &Request,
     error: SignInError,
@@ -161,7 +164,7 @@ pub async fn code_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respons
     }
 }
 
-fn ask_for_code(
+pub(super) fn ask_for_code(
     sign_in: &SignIn,
     request: &Request,
     seen: &BrowserSignIn,
@@ -172,7 +175,8 @@ fn ask_for_code(
     let sign_in_page = frame.path(&format!("/authorize/{}", seen.id));
     let action = frame.path(&format!("/authorize/{}/code", seen.id));
     let application = &seen.view.asked.app_name;
-    let question = CodeQuestion { application, action: &action, sign_in_page: &sign_in_page, typed, problem };
+    let passkey = seen.passkey_form(sign_in, &frame);
+    let question = CodeQuestion { application, action: &action, sign_in_page: &sign_in_page, typed, passkey, problem };
     page::code_question(&frame, &question)
 }
 

@@ -414,6 +414,14 @@ pub struct CodeForm {
     code: String,
 }
 
+/// The form that takes a passkey.
+#[derive(ToSchema)]
+pub struct PasskeyForm {
+    /// The user handle of the passkey, 32 bytes in base64url.
+    #[schema(pattern = "^[A-Za-z0-9_-]{43}$")]
+    handle: String,
+}
+
 /// The form with which a sign-in goes on with another proof.
 #[derive(ToSchema)]
 pub struct GoOnForm {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
+use super::passkeys::AccountId;
 use super::pointers::MOST_CODES;
 use crate::encoding::encode;
 use crate::ids::Nullifier;
@@ -49,6 +50,11 @@ impl Realm<'_> {
     /// The id of the record of the account with a subject.
     pub fn account(&self, subject: B256) -> B256 {
         self.record("account", subject)
+    }
+
+    /// The id of the record that says which account an id is of.
+    pub fn by_id(&self, id: AccountId) -> B256 {
+        self.record("id", B256::left_padding_from(&id))
     }
 
     /// The id of the record that says which account a nullifier is of.
@@ -133,6 +139,11 @@ impl SubjectKey {
         bytes.try_into().ok().map(|bytes| Self(Zeroizing::new(bytes)))
     }
 
+    /// The key's bytes, from which other keys are derived.
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The subject of a new account: HMAC-SHA256 of the application's id, the environment and the
     /// nullifier, each after its length as four bytes, big-endian. Nobody who has another
     /// application's subject, or who gets the person to answer the same statement elsewhere, can
@@ -151,6 +162,8 @@ impl SubjectKey {
 /// A person at an application. It does not expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInAccount {
+    /// Random: what passkeys name it by. It never changes.
+    pub id: AccountId,
     /// The claim `sub`. It never changes.
     pub subject: B256,
     /// The nullifier of the person's legacy proofs; `None` for an account that a first proof made.
@@ -175,7 +188,7 @@ pub struct SignInAccount {
     pub human_at: UnixSeconds,
 }
 
-encode_fields!(SignInAccount { subject, legacy, current, disputed_by, identifier, generation, firsts, codes, created_on, human_at } version 1 of "account");
+encode_fields!(SignInAccount { id, subject, legacy, current, disputed_by, identifier, generation, firsts, codes, created_on, human_at } version 1 of "account");
 
 /// The current proofs of a person at an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,21 +205,22 @@ pub struct CurrentProofs {
 encode_fields!(CurrentProofs { nullifier, session, attached_at });
 
 impl SignInAccount {
-    /// A new account, of a person whose proof of uniqueness was accepted at `now`.
-    pub fn new(subject: B256, first: FirstProof, now: UnixSeconds) -> Self {
+    /// A new account, of a person whose proof of uniqueness was accepted at `now`. `id` is random.
+    pub fn new(id: AccountId, subject: B256, first: FirstProof, now: UnixSeconds) -> Self {
         let FirstProof { nullifier, session, identifier } = first;
         let current = Some(CurrentProofs { nullifier, session, attached_at: None });
-        Self { subject, current, identifier, firsts: 1, ..Self::empty(now) }
+        Self { subject, current, identifier, firsts: 1, ..Self::empty(id, now) }
     }
 
     /// A new account, of a person whose legacy proof was accepted at `now`. Its nullifier is the
-    /// subject, as it was before the application had accounts.
-    pub fn of_legacy(nullifier: Nullifier, identifier: String, now: UnixSeconds) -> Self {
-        Self { subject: B256::from(nullifier.0), legacy: Some(nullifier), identifier, ..Self::empty(now) }
+    /// subject, as it was before the application had accounts. `id` is random.
+    pub fn of_legacy(id: AccountId, nullifier: Nullifier, identifier: String, now: UnixSeconds) -> Self {
+        Self { subject: B256::from(nullifier.0), legacy: Some(nullifier), identifier, ..Self::empty(id, now) }
     }
 
-    fn empty(now: UnixSeconds) -> Self {
+    fn empty(id: AccountId, now: UnixSeconds) -> Self {
         Self {
+            id,
             subject: B256::ZERO,
             legacy: None,
             current: None,
@@ -377,6 +391,8 @@ mod tests {
 
     const REALM: Realm<'static> = Realm { client_id: "app_a", environment: Environment::Staging };
 
+    const ID: AccountId = [5; 16];
+
     fn session(commitment: u64) -> SessionId {
         SessionId { text: format!("session_{commitment:064x}01{:062x}", 0), commitment: U256::from(commitment) }
     }
@@ -408,29 +424,30 @@ mod tests {
         let number = B256::from(U256::from(7));
         let ids = |realm: Realm<'_>| {
             let by_nullifier = realm.by_nullifier(Nullifier(U256::from(7)));
-            [realm.account(number), by_nullifier, realm.by_session(&session(7)), realm.subjects()]
+            let id = 7_u128.to_be_bytes();
+            [realm.account(number), by_nullifier, realm.by_session(&session(7)), realm.by_id(id), realm.subjects()]
         };
         let realms =
             [REALM, Realm { client_id: "app_b", ..REALM }, Realm { environment: Environment::Production, ..REALM }];
         let all: std::collections::HashSet<_> = realms.into_iter().flat_map(ids).collect();
-        assert_eq!(all.len(), 12);
+        assert_eq!(all.len(), 15);
     }
 
     #[test]
     fn a_further_proof_of_uniqueness_replaces_the_session_and_keeps_the_subject() {
         let subject = B256::repeat_byte(1);
-        let made = SignInAccount::new(subject, first(7, 1), UnixSeconds(90_061));
+        let made = SignInAccount::new(ID, subject, first(7, 1), UnixSeconds(90_061));
         assert_eq!((made.created_on, made.human_at), (UnixSeconds(86_400), UnixSeconds(90_000)), "a day, an hour");
         let again = made.after_first(first(7, 2), UnixSeconds(200_000));
         let session_of = |account: &SignInAccount| account.asked().expect("a session").session;
-        assert_eq!((again.subject, session_of(&again), again.created_on), (subject, session(2), made.created_on));
-        assert_eq!(again.human_at, UnixSeconds(198_000));
+        assert_eq!((again.id, again.subject, session_of(&again)), (ID, subject, session(2)));
+        assert_eq!((again.created_on, again.human_at), (made.created_on, UnixSeconds(198_000)));
         assert_eq!(session_of(&again.after_proof(UnixSeconds(300_000))), session(2));
     }
 
     #[test]
     fn a_pointer_is_good_until_all_others_are_forgotten() {
-        let account = SignInAccount::new(B256::repeat_byte(1), first(7, 1), UnixSeconds(0));
+        let account = SignInAccount::new(ID, B256::repeat_byte(1), first(7, 1), UnixSeconds(0));
         let before = account.pointer(REALM);
         let raised = account.without_pointers();
         let after = raised.pointer(REALM);
@@ -474,7 +491,7 @@ mod tests {
         }
         let subjects: Vec<_> = known.of(REALM).map(|pointer| pointer.subject.0[0]).collect();
         assert_eq!(subjects, [1, 2]);
-        let account = |subject: u8| SignInAccount::new(B256::repeat_byte(subject), first(7, 1), UnixSeconds(0));
+        let account = |subject: u8| SignInAccount::new(ID, B256::repeat_byte(subject), first(7, 1), UnixSeconds(0));
         assert!(known.know(REALM, &account(2)) && !known.know(REALM, &account(3)));
         assert!(!known.know(REALM, &account(2).without_pointers()));
         assert_eq!(known.of(Realm { environment: Environment::Production, ..REALM }).count(), 0);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn legacy() -> SignInAccount {
-        SignInAccount::of_legacy(Nullifier(U256::from(5)), "orb".to_owned(), UnixSeconds(0))
+        SignInAccount::of_legacy([5; 16], Nullifier(U256::from(5)), "orb".to_owned(), UnixSeconds(0))
     }
 
     fn attached() -> SignInAccount {
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn what_a_legacy_proof_does() {
         use LegacyEffect::{LeadsToAccount, SignsIn};
-        let made_by_first = SignInAccount::new(legacy().subject, first(7), ATTACHED);
+        let made_by_first = SignInAccount::new([5; 16], legacy().subject, first(7), ATTACHED);
         let chosen = disputed().with_chosen(KeptProofs::Second).expect("chosen").account;
         let (last, end) = (ATTACHED.plus(PROVISIONAL - 1), ATTACHED.plus(PROVISIONAL));
         #[rustfmt::skip]

@@ -9,6 +9,7 @@
 //! | [`asks`] | what any person is asked for, also at an application whose people have had legacy proofs |
 //! | [`attaching`] | how current proofs come to an account of legacy proofs |
 //! | [`pointers`] | secrets that a person carries to a browser, and that lead to an account there: sign-in codes, links |
+//! | [`passkeys`] | passkeys that lead to an account, and the domain that they are made for |
 //! | [`logout`] | which requests may end a browser's session |
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed, and why a wallet gives no proof |
 //! | [`transaction`] | an authorization request under way: where it stands, more time, digits, the response that can be repeated |
@@ -28,6 +29,7 @@ pub mod discovery;
 pub mod late;
 pub mod logout;
 pub mod openings;
+pub mod passkeys;
 pub mod pointers;
 pub mod proof_request;
 pub mod records;

@@ -57,8 +57,8 @@ pub struct Transaction {
     /// Whether it follows an accepted proof, or one that the wallet could not make.
     pub is_continued: bool,
     /// Whether the person to ask was chosen: by the application, by a hint or
-    /// `prompt=select_account`, or the person, by "Another person" or a sign-in code. Other
-    /// browsers then ask for the same.
+    /// `prompt=select_account`, or the person, by "Another person", a sign-in code or a passkey.
+    /// Other browsers then ask for the same.
     pub is_chosen: bool,
     /// The accounts that are asked for in other browsers which opened the short page.
     pub elsewhere: Vec<AskedElsewhere>,

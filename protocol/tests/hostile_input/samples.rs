@@ -377,7 +377,7 @@ fields! {
     SealedSession { nonce, ciphertext }
     SessionId { text, commitment }
     SignInAccount {
-        subject, legacy, current, disputed_by, identifier, generation, firsts, codes, created_on, human_at
+        id, subject, legacy, current, disputed_by, identifier, generation, firsts, codes, created_on, human_at
     }
     CurrentProofs { nullifier, session, attached_at }
     AskedAccount { subject, session, generation }

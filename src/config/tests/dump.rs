@@ -58,6 +58,7 @@ pub(super) fn everything() -> String {
         name = "A \"name\"\n"
         wallet_link = "wallet://open?request={{request}}"
         connector_base = "https://wallet.example/verify"
+        passkey_domain = "id.example"
         page = {{ service_name = "Example", contact = "mailto:help@a.example", privacy_url = "https://a.example/privacy", terms_url = "https://a.example/terms", logo_file = "logo.svg", accent_colour = "#14507D", authenticator = {{ name = "World App", logo_file = "app.png", get_url = "https://wallet.example/get", help_url = "https://wallet.example/help" }} }}
         [verifier]
         workers = 3

@@ -225,6 +225,19 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
             &["sign_in.connector_base: ", "has a query", "write \"https://a.example/verify\""],
         ),
         ("sign_in.connector_base = 'http://a.example'", &["sign_in.connector_base: ", "is http; write https"]),
+        (
+            "sign_in.passkey_domain = 'https://a.example'",
+            &["sign_in.passkey_domain: ", "is not a domain in lower case"],
+        ),
+        ("sign_in.passkey_domain = 'A.example'", &["sign_in.passkey_domain: \"A.example\"", "like \"example.org\""]),
+        (
+            "sign_in.passkey_domain = 'a.example'",
+            &["sign_in.passkey_domain: ", "127.0.0.1, is an address", "set urls.id_url to an https URL"],
+        ),
+        (
+            "urls.id_url = 'https://id.a.example'\nsign_in.passkey_domain = 'b.example'",
+            &["sign_in.passkey_domain: \"b.example\" is neither", "give \"id.a.example\" or a domain above that"],
+        ),
         ("verifier.workers = 0", &["verifier.workers: 0", "1 to 1024"]),
         (
             "verifier.keys.production.current = 'simulator'",

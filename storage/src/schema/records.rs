@@ -48,6 +48,8 @@ pub enum RecordKind {
     SignInCode,
     /// What a one-time link leads to, by an id that is derived from its secret.
     AccountLink,
+    /// The subject of the account that an id is of.
+    AccountById,
 }
 
 encode_enum!(RecordKind {
@@ -67,6 +69,7 @@ encode_enum!(RecordKind {
     DecidedSubjects = 13,
     SignInCode = 14,
     AccountLink = 15,
+    AccountById = 16,
 } of "a kind of record");
 
 /// Key of a record.

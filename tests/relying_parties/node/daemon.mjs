@@ -18,15 +18,20 @@ export const CLIENT_SECRET = "sk_dev_only";
 export const CALLBACK = "http://localhost:3000/callback";
 
 // `config` is the text of a configuration file. With `isShared` all interfaces are at one address.
-// `folder` names the folder of a daemon that was killed, whose data the new one gets.
-export async function start({ config = "", isShared = false, folder = mkdtempSync(join(tmpdir(), "selfsame-")) } = {}) {
+// With `hasDomain` the issuer is at localhost in place of an address, so that there are passkeys; the
+// configuration then begins with a section. `folder` names the folder of a daemon that was killed,
+// whose data the new one gets.
+export async function start(options = {}) {
+  const { config = "", isShared = false, hasDomain = false, folder = mkdtempSync(join(tmpdir(), "selfsame-")) } = options;
   mkdirSync(folder, { recursive: true });
   const data = join(folder, "data");
   const file = join(folder, "selfsame.toml");
-  writeFileSync(file, config);
+  const port = hasDomain ? await reservedPort() : 0;
+  writeFileSync(file, hasDomain ? `[urls]\nid_url = "http://localhost:${port}"\n${config}` : config);
   // Client kits 1 and 2 call a bridge by plain HTTP only at 127.0.0.1.
   const addresses = { BRIDGE: 1, GATEWAY: 1, INDEXER: 2, OPERATOR: 3, VERIFY: 4, SIGN_IN: 5 };
   const variables = Object.entries(addresses).map(([name, host]) => [`SELFSAME_LISTEN__${name}`, `127.0.0.${isShared ? 1 : host}:0`]);
+  if (hasDomain) variables.push(["SELFSAME_LISTEN__SIGN_IN", `127.0.0.1:${port}`]);
   const log = openSync(join(folder, "log"), "a");
   const process_ = spawn(program, ["serve", "--dev", "--config", file, "--data", data], {
     env: { ...process.env, ...Object.fromEntries(variables) },
@@ -45,8 +50,8 @@ export async function start({ config = "", isShared = false, folder = mkdtempSyn
   if (!urls.operator) throw new Error(`the daemon did not start: ${readFileSync(join(folder, "log"), "utf8")}`);
   process_.stdout.resume();
   const wallet = join(folder, "wallet.json");
-  const options = { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] };
-  const runWith = (file, ...words) => execFileSync(program, ["wallet", ...words, "--wallet", file], options);
+  const output = { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] };
+  const runWith = (file, ...words) => execFileSync(program, ["wallet", ...words, "--wallet", file], output);
   const run = (...words) => runWith(wallet, ...words);
   const newWallet = (file) => runWith(file, "new", "--gateway", urls.gateway, "--indexer", urls.indexer);
   if (!existsSync(wallet)) newWallet(wallet);

@@ -17,7 +17,7 @@ const DENYING_APP = "app_staging_5e1f5a3e00000000000000000000000b";
 const BRIDGED_APP = "app_staging_5e1f5a3e00000000000000000000000c";
 
 // An application with accounts.
-const ACCOUNT_APP = "app_staging_5e1f5a3e00000000000000000000000d";
+export const ACCOUNT_APP = "app_staging_5e1f5a3e00000000000000000000000d";
 // Another one, whose account no page makes others forget.
 const PHONE_APP = "app_staging_5e1f5a3e00000000000000000000000e";
 
@@ -95,7 +95,9 @@ const LIMITED = `limits.sign_ins_per_source = { requests = 1, window = "1h" }`;
 
 export const startPlain = () => start({ config: LASTING });
 
-export const startNamed = () => start({ config: CONFIG });
+export const startNamed = () => start({ config: CONFIG, hasDomain: true });
+
+export const startWithAccounts = () => start({ config: withAccounts(ACCOUNT_APP), hasDomain: true });
 
 export const startLimited = () => start({ config: LIMITED });
 
@@ -210,6 +212,12 @@ export async function everySignIn(browser, { plain, named }) {
     account: await prepare(browser, named, withAccount),
     hasAccount: remembered.cookies.filter(({ name }) => /selfsame_(session|accounts)$/.test(name)),
     remembered: remembered.cookies.filter(({ name }) => name.endsWith("selfsame_accounts")),
+    "account-no-proof": await prepare(browser, named, withAccount, async (page, { path }) => {
+      const headers = { "content-type": "application/json" };
+      const body = JSON.stringify({ error_code: "nullifier_replayed" });
+      await fetch(new URL(`${path}/proof`, named.issuer), { method: "POST", headers, body });
+      await page.getByRole("link", { name: "I have a sign-in code" }).waitFor();
+    }),
     "account-answered": await prepare(browser, named, withAccount, async (page, { request }) => {
       named.answer(request);
       await own(page).waitFor();
@@ -262,8 +270,23 @@ export function everyPage({ plain, named, limited, signIns }) {
     if (!code) return;
     await page.locator("#code").fill(code);
     const loaded = page.waitForEvent("load");
-    await page.locator("form button").click();
+    await page.locator(".code-form button").click();
     await loaded;
+  };
+  // Presses a button about passkeys in a browser that answers with this error, or makes one.
+  const press = async (page, button, error) => {
+    await page.evaluate((error) => {
+      const answer = async () => {
+        if (error) throw new DOMException("", error);
+      };
+      Object.assign(navigator.credentials, { create: answer, get: answer });
+    }, error);
+    await page.locator(button).click();
+    await page.locator("#passkey-status:not(:empty)").waitFor();
+  };
+  const making = (error) => async (page) => {
+    await withAccount(page, "/session/passkey");
+    await press(page, "#make-passkey", error);
   };
   const withPointers = (page) => page.context().addCookies(signIns.remembered);
   // The page of a sign-in, or what is behind its path, in the browser where it began, and in
@@ -349,6 +372,7 @@ export function everyPage({ plain, named, limited, signIns }) {
     "not-answered": here("waiting", plain, "/complete"),
     "not-returned": here("here", plain, "/complete"),
     "no-proof": here("no-proof", named, "/complete"),
+    "no-proof-account": here("account-no-proof", named, "/complete"),
     remember: here("account-answered", named, "/complete"),
     "account-found": async (page) => {
       await page.context().addCookies(signIns["account-found-here"].cookies);
@@ -357,6 +381,28 @@ export function everyPage({ plain, named, limited, signIns }) {
     "code-question": (page) => typed(page),
     "code-malformed": (page) => typed(page, "aaaa-aaaa"),
     "code-unknown": (page) => typed(page, "aaaa-aaaa-aaaa-aaaa"),
+    "passkey-making": (page) => withAccount(page, "/session/passkey"),
+    "passkey-made": making(),
+    "passkey-declined": making("NotAllowedError"),
+    "passkey-cannot": making("NotSupportedError"),
+    "passkey-none": async (page) => {
+      await page.addInitScript(() => delete globalThis.PublicKeyCredential);
+      await withAccount(page, "/session/passkey");
+    },
+    "passkey-unused": async (page) => {
+      await here("account", named)(page);
+      await press(page, "#use-passkey button", "NotAllowedError");
+    },
+    "passkey-unusable": async (page) => {
+      await typed(page);
+      await press(page, "#use-passkey button", "SecurityError");
+    },
+    "passkey-unknown": async (page) => {
+      await typed(page);
+      const loaded = page.waitForEvent("load");
+      await page.evaluate(() => document.getElementById("use-passkey").submit());
+      await loaded;
+    },
     wait: async (page) => {
       await begin(page, limited);
       await begin(page, limited);

@@ -10,6 +10,7 @@ use maud::{DOCTYPE, Markup, html};
 use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::Language;
 
+use super::passkeys::forbid_passkeys;
 use super::words::Words;
 use crate::http::{Response, content};
 use crate::sign_in::appearance::{self, Appearance, Logo};
@@ -112,6 +113,7 @@ impl Frame<'_> {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(CONTENT_LANGUAGE, HeaderValue::from_static(words.language.tag()));
         headers.insert(VARY, HeaderValue::from_static("Accept-Language"));
+        forbid_passkeys(&mut response);
         response
     }
 
@@ -189,6 +191,11 @@ pub fn script() -> Response {
 /// The script that copies the address for authenticators.
 pub fn address_script() -> Response {
     page_file("text/javascript; charset=utf-8", include_str!("sign-in-address.js"))
+}
+
+/// The script that makes and uses passkeys.
+pub fn passkey_script() -> Response {
+    page_file("text/javascript; charset=utf-8", include_str!("sign-in-passkey.js"))
 }
 
 /// A logo.

@@ -8,6 +8,7 @@ use selfsame_actors::{LinkEnd, SignInCode};
 use super::Application;
 use super::frame::{Frame, LOADS, LOADS_WITHOUT_FORM, own_form};
 use super::others::copyable;
+use super::passkeys::{self, PasskeyForm, allow_use};
 use super::problems::to_application;
 use super::sign_in::qr_code_of;
 use crate::http::Response;
@@ -38,47 +39,63 @@ pub struct CodeQuestion<'a> {
     pub sign_in_page: &'a str,
     /// What the person typed before.
     pub typed: &'a str,
-    /// Why that was wrong.
+    /// The form for a passkey, where there are passkeys.
+    pub passkey: Option<PasskeyForm>,
+    /// What was wrong.
     pub problem: Option<CodeProblem>,
 }
 
-/// Why a sign-in code is wrong.
+/// Why a sign-in code, or a passkey in its place, is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeProblem {
     /// It has another number of letters, or other ones than codes have.
     Malformed,
     /// It leads to no account of the application.
     Unknown,
+    /// The passkey leads to no account of the application.
+    UnknownPasskey,
 }
 
 /// The page that asks for a sign-in code.
 pub fn code_question(frame: &Frame<'_>, page: &CodeQuestion<'_>) -> Response {
     let words = frame.words;
     let application = [("application", page.application)];
-    let title = words.say("sign-in-code-question");
-    let wrong = page.problem.map(|problem| match problem {
-        CodeProblem::Malformed => words.say("sign-in-code-malformed"),
-        CodeProblem::Unknown => words.say_with("sign-in-code-unknown", &application),
-    });
+    let (wrong, wrong_passkey) = match page.problem {
+        None => (None, None),
+        Some(CodeProblem::Malformed) => (Some(words.say("sign-in-code-malformed")), None),
+        Some(CodeProblem::Unknown) => (Some(words.say_with("sign-in-code-unknown", &application)), None),
+        Some(CodeProblem::UnknownPasskey) => (None, Some(words.say_with("passkey-unknown", &application))),
+    };
     let is_wrong = wrong.is_some();
+    // After a passkey the person tries another one first.
+    let is_about_passkeys = wrong_passkey.is_some();
+    let title = words.say(if is_about_passkeys { "use-passkey" } else { "sign-in-code-question" });
+    let passkey = page.passkey.as_ref().map(|passkey| passkey.render(frame, page.application));
     let body = html! {
         main {
             h1 { (title) }
+            @if let Some(wrong) = wrong_passkey {
+                p.wrong role="alert" { (wrong) }
+                @if let Some(passkey) = &passkey { (passkey) }
+            }
             p { (words.say_with("sign-in-code-effect", &application)) }
             form.code-form method="post" action=(page.action) {
                 @if let Some(wrong) = wrong { p.wrong #wrong role="alert" { (wrong) } }
                 label for="code" { (words.say("sign-in-code-label")) }
                 input #code.typed name="code" type="text" autocomplete="off" autocapitalize="none" spellcheck="false"
-                    maxlength="64" required autofocus value=(page.typed)
+                    maxlength="64" required autofocus[!is_about_passkeys] value=(page.typed)
                     aria-invalid=[is_wrong.then_some("true")] aria-describedby=[is_wrong.then_some("wrong")];
                 button type="submit" { (words.say("continue")) }
             }
+            @if let Some(passkey) = passkey.as_ref().filter(|_| !is_about_passkeys) { (passkey) }
             p.quiet { a href=(page.sign_in_page) { (words.say("short-back")) } }
         }
+        @if page.passkey.is_some() { (passkeys::script(frame)) }
     };
-    let status = if is_wrong { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let status = if page.problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     // No `form-action`: the page of the new sign-in can lead on to the application.
-    own_form(frame.respond(status, &title, &body, LOADS))
+    let response = frame.respond(status, &title, &body, &format!("script-src 'self'; {LOADS}"));
+    allow_use(own_form(response), page.passkey.as_ref())
 }
 
 /// The page with a new link, for another device of the person, and its QR code.

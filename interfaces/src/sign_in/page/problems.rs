@@ -11,6 +11,7 @@ use selfsame_protocol::time::RetryAfter;
 
 use super::Application;
 use super::frame::{Frame, LOADS, LOADS_WITHOUT_FORM, own_form};
+use super::passkeys::{self, PasskeyForm, allow_use};
 use crate::http::Response;
 
 /// The page for a person whose sign-in cannot begin. The application gets no response.
@@ -71,13 +72,21 @@ pub struct Again<'a> {
     pub is_lost: bool,
     /// To the form for a sign-in code, if one can say which account is asked for.
     pub code: Option<String>,
+    /// The same for a passkey, where there are passkeys.
+    pub passkey: Option<PasskeyForm>,
     /// To the question about an older credential, if one can find an account.
     pub older: Option<String>,
 }
 
 /// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
 /// path on which the application learns it.
-pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: &Again<'_>) -> Response {
+pub fn no_proof(
+    frame: &Frame<'_>,
+    failure: WalletFailure,
+    application: &str,
+    onward: &str,
+    again: &Again<'_>,
+) -> Response {
     let words = frame.words;
     let (reason, advice) = match failure {
         WalletFailure::NullifierReplayed if again.has_accounts => ("no-proof-replayed", "no-proof-account-advice"),
@@ -107,6 +116,7 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: 
             @if let Some(code) = &again.code {
                 p.onward { a.plain href=(code) { (words.say("have-code")) } }
             }
+            @if let Some(passkey) = &again.passkey { (passkey.render(frame, application)) }
             p.onward { a.plain href=(onward) { (words.say("return-title")) } }
             section.details {
                 h2 { (words.say("details")) }
@@ -116,9 +126,11 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: 
                 }
             }
         }
+        @if again.passkey.is_some() { (passkeys::script(frame)) }
     };
     // No `form-action`: the answers to the forms can redirect to the application.
-    own_form(frame.respond(StatusCode::OK, &title, &body, LOADS))
+    let response = frame.respond(StatusCode::OK, &title, &body, &format!("script-src 'self'; {LOADS}"));
+    allow_use(own_form(response), again.passkey.as_ref())
 }
 
 /// The page that asks a person whether this browser is to remember the account. `onward` is the

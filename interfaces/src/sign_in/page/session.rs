@@ -20,6 +20,8 @@ pub struct SessionPage<'a> {
     pub remembered: Option<&'a str>,
     /// The name of the application whose account was just forgotten by all others.
     pub forgotten_at: Option<&'a str>,
+    /// Whether the service has passkeys.
+    pub has_passkeys: bool,
     /// The time of the page.
     pub now: UnixSeconds,
 }
@@ -90,6 +92,10 @@ fn account(frame: &Frame<'_>, page: &SessionPage<'_>, known: &SessionSignIn) -> 
             h2 { (words.say_with("account-at", &[("application", &known.client_name)])) }
             p { (words.say("make-code-effect")) }
             (form("/session/code", &words.say("make-code")))
+            @if page.has_passkeys {
+                p { (words.say("make-passkey-effect")) }
+                (form("/session/passkey", &words.say("make-passkey")))
+            }
             p { (words.say("make-link-effect")) }
             (form("/session/link", &words.say("make-link")))
             p { (words.say("forget-others-effect")) }

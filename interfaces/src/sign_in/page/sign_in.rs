@@ -9,6 +9,7 @@ use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::time::UnixSeconds;
 
 use super::frame::{Authenticator, Frame, LOADS, own_form};
+use super::passkeys::{self, PasskeyForm, allow_use};
 use super::words::Words;
 use super::{Application, State};
 use crate::http::Response;
@@ -43,6 +44,8 @@ pub struct SignInPage<'a> {
     pub may_be_another_person: bool,
     /// Whether a sign-in code can say which account is asked for.
     pub takes_codes: bool,
+    /// The form that says it by a passkey, where there are passkeys.
+    pub passkey: Option<PasskeyForm>,
     /// Whether the person may say that the credential is an older one.
     pub may_be_older: bool,
     /// Whether it follows another proof of the same sign-in.
@@ -107,10 +110,11 @@ pub fn sign_in(frame: &Frame<'_>, page: &SignInPage<'_>) -> Response {
             }
         }
         script src={ (root) "/sign-in.js" } defer {}
+        @if page.passkey.is_some() { (passkeys::script(frame)) }
     };
     // No `form-action`: the answers to the forms redirect to a registered URI of the application.
     let policy = format!("script-src 'self'; connect-src 'self'; {LOADS}");
-    own_form(frame.respond(StatusCode::OK, &title, &body, &policy))
+    allow_use(own_form(frame.respond(StatusCode::OK, &title, &body, &policy)), page.passkey.as_ref())
 }
 
 /// What the person shows, and what the application receives.
@@ -277,6 +281,7 @@ fn other_ways(frame: &Frame<'_>, page: &SignInPage<'_>) -> Option<Markup> {
         html! {
             @if let Some(older) = older { li { a href=(older) { (words.say("older-link")) } } }
             @if let Some(code) = code { li { a href=(code) { (words.say("have-code")) } } }
+            @if let Some(passkey) = &page.passkey { li { (passkey.render(frame, page.application.name)) } }
             @for (url, text) in ways { li { a href=(url) rel="noreferrer" { (text) } } }
         }
     })
