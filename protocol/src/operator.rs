@@ -313,13 +313,15 @@ pub struct ShownAccount {
     pub generation: u32,
     /// Whether the account is one of legacy proofs.
     pub has_legacy: bool,
+    /// Whether the account has current proofs.
+    pub has_current: bool,
     /// The hour in which the current proofs of the account were attached (RFC 3339); absent when
     /// they made the account, when an operator has chosen them, and when there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached_at: Option<String>,
     /// Whether they were attached so lately that legacy proofs sign in as well.
     pub is_provisional: bool,
-    /// The hour in which another person's were given for the account (RFC 3339): neither sign in
+    /// The hour in which another person's were given for the account (RFC 3339): neither of them signs in
     /// until the operator has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disputed_at: Option<String>,

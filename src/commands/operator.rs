@@ -318,20 +318,29 @@ fn write_account(account: &ShownAccount, out: &mut Output) -> Result<(), Command
     writeln!(out, "  last proof in the hour  {human_at}")?;
     writeln!(out, "  credential              {identifier}")?;
     writeln!(out, "  generation              {generation}")?;
-    let ShownAccount { has_legacy, attached_at, is_provisional, disputed_at, .. } = account;
+    let ShownAccount { has_legacy, has_current, attached_at, is_provisional, disputed_at, .. } = account;
     if *has_legacy {
         writeln!(out, "  legacy proofs           sign in, or lead to the account")?;
     }
     match (attached_at, disputed_at) {
         (Some(first), Some(second)) => {
-            writeln!(out, "  current proofs          of two persons: first {first}, second {second}; neither sign in")?;
-            writeln!(out, "choose with: selfsame account link {app_id} {sub} --keep first (or second, or none)")?;
+            writeln!(
+                out,
+                "  current proofs          of two persons: first {first}, second {second}; neither of them signs in"
+            )?;
+            let environment = environment.name();
+            writeln!(
+                out,
+                "choose with: selfsame account link {app_id} {sub} --environment {environment} --keep first"
+            )?;
+            writeln!(out, "or with --keep second, or --keep none")?;
         }
         (Some(first), None) => {
             let state = if *is_provisional { "lately, and legacy proofs sign in as well" } else { "for good" };
             writeln!(out, "  current proofs          attached {first}, {state}")?;
         }
-        (None, _) => {}
+        (None, _) if *has_current => writeln!(out, "  current proofs          sign in")?,
+        (None, _) => writeln!(out, "  current proofs          none")?,
     }
     Ok(())
 }

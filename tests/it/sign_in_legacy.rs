@@ -185,7 +185,10 @@ async fn current_proofs_are_attached_a_day_later_and_stay_provisional_for_thirty
     let says = laptop.get(&client, &next.base).await.text().await.expect("text");
     assert!(says.contains("One more proof is needed"), "{says}");
     next.prove(&client, "alice").await;
-    assert_eq!(completed(&client, &mut laptop, &next, "").await, alice);
+    // Whoever answered: the person reads that something was attached.
+    let tells = page(&client, &mut laptop, &next).await;
+    assert!(tells.contains("2026-07-02") && tells.contains("That was me"), "{tells}");
+    assert_eq!(completed(&client, &mut laptop, &next, "?attached=seen").await, alice);
 
     // The browser asks for the session; legacy proofs elsewhere sign in, and tell of it.
     let begun = laptop.begin(&client, &[]).await;
@@ -316,19 +319,21 @@ async fn a_thief_needs_two_relays_a_day_apart_and_the_person_undoes_it() {
     begun.prove(&client, "alice").await;
     let next = go_on(&client, &mut his, &begun, "attached").await;
     next.prove(&client, "thief").await;
-    assert_eq!(completed(&client, &mut his, &next, "").await, alice);
+    assert_eq!(completed(&client, &mut his, &next, "?attached=seen").await, alice);
+    // He cannot make her browsers forget the account, which would take the undoing from her.
+    let refused = his.session_forms(&client).await;
+    assert!(refused.iter().all(|(to, _)| to != "/session/forget-others"), "{refused:?}");
+    let code = his.account_form(&client, "/session/code", APP).await;
+    let fields: Vec<_> = code.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let answer = his.post(&client, &client.daemon.sign_in("/session/forget-others"), &fields).await;
+    assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
 
-    // The next time that alice signs in, wherever, she is told; here she can say that it was not
-    // her.
-    let begun = hers.begin(&client, &[("prompt", "select_account")]).await;
-    assert_eq!(asked(&begun).await, Asked::Legacy);
-    begun.prove(&client, "alice").await;
-    assert!(page(&client, &mut hers, &begun).await.contains("2026-07-02"));
-    // Her browser asks for the session, which is the thief's; another person's button leads to a
-    // legacy proof. A browser that began with its pointer may say it.
+    // Her browser asks for the session, which is the thief's; her authenticator has no such one.
+    // Then a legacy proof is asked for, and she is told and can say that it was not her.
     let begun = hers.begin(&client, &[]).await;
     assert_eq!(asked(&begun).await, Asked::Return);
-    let answer = hers.post(&client, &format!("{}/another-person", begun.base), &[]).await;
+    begun.give_up(&client, "generic_error").await;
+    let answer = hers.get(&client, &format!("{}/complete", begun.base)).await;
     let begun = Begun::at(&client, &answer);
     assert_eq!(asked(&begun).await, Asked::Legacy);
     begun.prove(&client, "alice").await;
@@ -336,7 +341,7 @@ async fn a_thief_needs_two_relays_a_day_apart_and_the_person_undoes_it() {
     assert!(tells.contains("That was not me"), "{tells}");
     let next = go_on(&client, &mut hers, &begun, "attached").await;
     next.prove(&client, "alice").await;
-    assert_eq!(completed(&client, &mut hers, &next, "").await, alice, "her legacy proof signs her in");
+    assert_eq!(completed(&client, &mut hers, &next, "?attached=seen").await, alice, "her legacy proof signs her in");
 
     // Neither signs in now, and legacy proofs do.
     let begun = his.begin(&client, &[]).await;
@@ -459,6 +464,79 @@ async fn an_application_can_keep_current_proofs_apart() {
     let answer = browser.post(&client, &format!("{}/go-on", begun.base), &[("next", "attached")]).await;
     assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
     assert_eq!(completed(&client, &mut browser, &begun, "").await, alice);
+    client.stop().await;
+}
+
+/// What becomes of a proof that was to be attached, and of what could be attached to.
+#[tokio::test]
+async fn who_goes_on_without_a_proof_has_none_attached_later() {
+    let client = start().await;
+    let mut hers = Browser::default();
+    let alice = sign_in(&client, &mut hers, "alice", YES).await;
+    wait(&client, DAY);
+    let begun = hers.begin(&client, &[]).await;
+    begun.prove(&client, "alice").await;
+    let next = go_on(&client, &mut hers, &begun, "attached").await;
+    let opened = next.open().await;
+    let late = current_proof(&client.daemon.operator(""), &client.daemon.client(), &opened, "thief").await;
+    next.give_up(&client, "access_denied").await;
+    assert_eq!(completed(&client, &mut hers, &next, "").await, alice, "the legacy proof counts");
+    assert_eq!(next.post(&client, &late).await.status, 400);
+    let begun = hers.begin(&client, &[]).await;
+    assert_eq!(asked(&begun).await, Asked::Legacy, "nothing was attached");
+
+    // All others were made to forget the account after a sign-in had begun.
+    let mut other = Browser::default();
+    sign_in(&client, &mut other, "alice", YES).await;
+    begun.prove(&client, "alice").await;
+    assert_eq!(other.post_account_form(&client, "/session/forget-others", APP).await.status(), StatusCode::OK);
+    let answer = hers.post(&client, &format!("{}/go-on", begun.base), &[("next", "attached")]).await;
+    assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(completed(&client, &mut hers, &begun, NO).await, alice);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn the_operator_drops_what_somebody_else_has_attached() {
+    let client = start().await;
+    let mut his = Browser::default();
+    let alice = attach(&client, &mut his, "alice", "thief").await;
+    wait(&client, 30 * DAY);
+    let dropped = command(&client, &["account", "link", APP, &alice, "--keep", "none"]).await;
+    assert!(dropped.contains("current proofs          none"), "{dropped}");
+    // His browser knows the account no longer, so he cannot attach it at once again.
+    let begun = his.begin(&client, &[]).await;
+    assert_eq!(asked(&begun).await, Asked::Legacy);
+    begun.prove(&client, "alice").await;
+    let answer = his.post(&client, &format!("{}/go-on", begun.base), &[("next", "attached")]).await;
+    assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+    // His nullifier is free for an account of his own.
+    let mut own = Browser::default();
+    let begun = own.begin(&client, &[]).await;
+    begun.give_up(&client, "world_id_3_not_available").await;
+    let answer = own.get(&client, &format!("{}/complete", begun.base)).await;
+    let next = Begun::at(&client, &answer);
+    next.prove(&client, "thief").await;
+    assert_ne!(completed(&client, &mut own, &next, NO).await, alice);
+    client.stop().await;
+}
+
+/// An application that expects one person gets no proof of uniqueness of another one spent.
+#[tokio::test]
+async fn a_hint_asks_for_a_legacy_proof_and_spends_no_other() {
+    let client = start().await;
+    let begun = Browser::default().begin(&client, &[]).await;
+    begun.prove(&client, "alice").await;
+    let session = client.code("alice", &[]).await;
+    let hint = client.exchange(&session).await.text("id_token").to_owned();
+    let mut browser = Browser::default();
+    let begun = browser.begin(&client, &[("id_token_hint", &hint)]).await;
+    assert_eq!(asked(&begun).await, Asked::Legacy);
+    begun.give_up(&client, "world_id_3_not_available").await;
+    let says = page(&client, &mut browser, &begun).await;
+    assert!(says.contains("It cannot make the kind of proof"), "{says}");
+    let answer = browser.post(&client, &format!("{}/go-on", begun.base), &[]).await;
+    assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
     client.stop().await;
 }
 

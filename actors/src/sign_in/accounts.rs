@@ -2,10 +2,8 @@
 //! which accounts were used in it ([`selfsame_protocol::sign_in::accounts`]).
 
 use selfsame_protocol::B256;
-use selfsame_protocol::sign_in::accounts::{
-    AskedAccount, BrowserPointers, Pointer, Realm, SignInAccount, SubjectKey,
-};
-use selfsame_protocol::sign_in::attaching::MOST_ATTACHABLE;
+use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointer, Realm, SignInAccount, SubjectKey};
+use selfsame_protocol::sign_in::attaching::{Attachable, MOST_ATTACHABLE};
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::sealed::SealedPointers;
 use selfsame_protocol::sign_in::transaction::Transaction;
@@ -143,7 +141,7 @@ impl SignInHandle {
             for pointer in value.of(realm) {
                 let Some(account) = self.pointed(client, pointer)? else { continue };
                 if account.may_be_attached_to(pointer, now) && attachable.len() < MOST_ATTACHABLE {
-                    attachable.push(account.subject);
+                    attachable.push(Attachable { subject: account.subject, generation: account.generation });
                 }
                 if expected.is_none_or(|text| text == subject_text(account.subject)) {
                     found = found.or(Some(account));
@@ -282,7 +280,7 @@ impl SignInHandle {
         };
         let knows = self.remembers(client, &account, cookie)?;
         let is_wanted = wishes.remembers && proved.leads_to(&account);
-        if wishes.forgets_others {
+        if wishes.forgets_others && !account.is_contested(self.state.clock.unix_seconds()) {
             account = account.without_pointers();
             writes.push(write(account_key(&realm, account.subject), Some(&stored), &account, UnixSeconds::NEVER));
         }

@@ -6,11 +6,12 @@ use std::net::IpAddr;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::AuthorizationRequest;
-use selfsame_protocol::sign_in::accounts::AskedAccount;
+use selfsame_protocol::sign_in::accounts::{AskedAccount, SignInAccount};
 use selfsame_protocol::sign_in::asks::{Ask, FirstPurpose};
+use selfsame_protocol::sign_in::attaching::Attachable;
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::openings::ShortId;
-use selfsame_protocol::sign_in::proof_request::Initiator;
+use selfsame_protocol::sign_in::proof_request::{Initiator, WalletFailure};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::{
     Answer, KEPT_AFTER_END, KeepsPlace, MOST_EXTENSIONS, NextPerson, Progress, Transaction, TransactionState,
@@ -18,6 +19,7 @@ use selfsame_protocol::sign_in::transaction::{
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::StoredRecord;
 
+use super::accounts::realm;
 use super::authorization::{check_digits, check_return, check_secret};
 use super::completion::CompletionSecrets;
 use super::handle::{SignInClient, SignInError, SignInHandle};
@@ -49,7 +51,7 @@ pub(super) struct WhoIsAsked {
     /// What any person is asked for; `None` for what the client asks for first.
     pub ask: Option<Ask>,
     /// The accounts of legacy proofs to which current ones may be attached.
-    pub attachable: Vec<B256>,
+    pub attachable: Vec<Attachable>,
     /// Whether it follows another proof.
     pub is_continued: bool,
     /// Whether the application or the person chose it.
@@ -61,9 +63,9 @@ pub(super) struct WhoIsAsked {
 pub struct KnownAccount {
     /// The account that the person is asked to prove.
     pub asked: Option<AskedAccount>,
-    /// The subjects of the accounts of legacy proofs to which current ones may be attached
+    /// The accounts of legacy proofs to which current ones may be attached
     /// ([`selfsame_protocol::sign_in::attaching`]).
-    pub attachable: Vec<B256>,
+    pub attachable: Vec<Attachable>,
 }
 
 impl NewTransaction {
@@ -271,8 +273,9 @@ impl SignInHandle {
             let client = self.client_of(&value)?;
             let is_chosen = value.is_chosen || next.person() == NextPerson::Another;
             let is_same = next.person() == NextPerson::Same;
-            // What is attached needs the legacy proof of just before.
-            let ask = Some(value.ask).filter(|ask| is_same && ask.attaches_to().is_none());
+            // What is attached needs the legacy proof of just before, and legacy proofs may have
+            // ended meanwhile.
+            let ask = Some(value.ask).filter(|ask| is_same && ask.is_first() && ask.attaches_to().is_none());
             let attachable = value.attachable.clone();
             let account = match (next, &value.account) {
                 (NextAsk::Account(account), _) => Some(account),
@@ -372,10 +375,11 @@ impl SignInHandle {
     ) -> Result<Option<WhoIsAsked>, SignInError> {
         let Some(history) = self.legacy_history(client)? else { return Ok(None) };
         let follows = |account: Option<AskedAccount>, ask: Option<Ask>| {
-            let (attachable, is_continued, is_chosen) = (Vec::new(), true, true);
+            let (attachable, is_continued, is_chosen) = (value.attachable.clone(), true, true);
             WhoIsAsked { account, ask, attachable, is_continued, is_chosen }
         };
         let of_ask = |ask: Ask| follows(None, Some(ask));
+        let expects_person = value.request.expected_subject.is_some();
         Ok(match (next, value.answer) {
             (NextProof::Needed, Some(Answer::Pointed)) => {
                 let pointed = value.pointer.as_ref().map(|pointer| self.pointed(client, pointer)).transpose()?;
@@ -384,12 +388,15 @@ impl SignInHandle {
             }
             (NextProof::Needed, Some(Answer::Failed(failure))) => value.ask.after_failure(failure, history).map(of_ask),
             (NextProof::Attached, Some(Answer::Proved(person))) if !self.state.has_ended(&person) => {
-                let may_be = history.may_attach && history.is_open(now) && value.attachable.contains(&person.subject);
+                let account = self.account(&realm(client), person.subject)?.map(|read| read.value);
+                let is_open =
+                    |account: SignInAccount| value.attachable.iter().any(|known| known.is_open(&account, now));
+                let may_be = history.may_attach && history.is_open(now) && account.is_some_and(is_open);
                 let is_legacy = value.pointer.as_ref().is_some_and(|pointer| pointer.legacy_since.is_some());
                 let purpose = FirstPurpose::AttachesTo(person);
                 (may_be && is_legacy).then(|| of_ask(Ask::First { issued_since: None, purpose }))
             }
-            (NextProof::OlderCredential, None | Some(Answer::Failed(_))) => {
+            (NextProof::OlderCredential, None | Some(Answer::Failed(_))) if !expects_person => {
                 value.ask.of_older_credential(history, now).map(of_ask)
             }
             _ => None,

@@ -60,7 +60,7 @@ pub enum BeforeCompletion {
         /// When legacy proofs end.
         legacy_ends_at: UnixSeconds,
     },
-    /// That current proofs were attached to the account lately, whose legacy proof was accepted.
+    /// That current proofs were attached to the account lately, or just now.
     Attached {
         /// The name of the application.
         application: String,
@@ -152,7 +152,7 @@ impl SignInHandle {
     }
 
     /// What a person is shown about current proofs and the account, whose legacy proof was
-    /// accepted.
+    /// accepted, or to which current ones were just attached.
     fn about_attached(
         &self,
         client: &SignInClient,
@@ -160,7 +160,9 @@ impl SignInHandle {
         account: &SignInAccount,
         now: UnixSeconds,
     ) -> Result<Option<BeforeCompletion>, SignInError> {
-        if value.pointer.as_ref().is_none_or(|pointer| pointer.legacy_since.is_none()) {
+        let is_legacy = value.pointer.as_ref().is_some_and(|pointer| pointer.legacy_since.is_some());
+        // Somebody else may have answered the request for the proof that was to be attached.
+        if !is_legacy && value.ask.attaches_to().is_none() {
             return Ok(None);
         }
         let may_attach = self.asked_next(client, value, NextProof::Attached, now)?.is_some();

@@ -278,7 +278,9 @@ impl SignInHandle {
             let mut writes = Vec::new();
             let client = self.client_of(&value)?;
             let wishes = BrowserWishes { remembers: true, forgets_others: false };
-            let secret = self.remember(&client, pointer, pointers, wishes, &mut writes)?;
+            // Only a sign-in that is completed shows that the browser is the person's.
+            let pointer = Pointer { legacy_since: None, ..pointer.clone() };
+            let secret = self.remember(&client, &pointer, pointers, wishes, &mut writes)?;
             if self.state.write(writes).await? == Decision::Written {
                 return Ok(secret);
             }

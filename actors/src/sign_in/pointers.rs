@@ -5,7 +5,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use selfsame_protocol::sign_in::accounts::{AskedAccount, Pointer, SignInAccount};
+use selfsame_protocol::sign_in::accounts::{Pointer, SignInAccount};
 use selfsame_protocol::sign_in::pointers::{LINK_KEPT, LinkEnd, SealedPointer, SignInCode, StoredLink, link_id};
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
@@ -39,8 +39,9 @@ impl SignInHandle {
     /// browser remembers the account again only when the answer came afterwards.
     ///
     /// # Errors
-    /// The session has no such sign-in, or its proof is too old; or the store cannot be read or
-    /// written.
+    /// The session has no such sign-in, or its proof is too old; or current proofs were attached to
+    /// the account so lately that others may have to say that it was somebody else; or the store
+    /// cannot be read or written.
     pub async fn forget_others(
         &self,
         session: &str,
@@ -56,6 +57,11 @@ impl SignInHandle {
             if !SignInAccount::may_lose_pointers(auth_time, self.state.clock.unix_seconds()) {
                 let detail = "the proof of this sign-in is more than an hour old; sign out, and sign in again first";
                 return Err(SignInRejection::of("application", ErrorKind::LoginRequired, detail).into());
+            }
+            if value.is_contested(self.state.clock.unix_seconds()) {
+                let detail = "current proofs were attached to this account lately, and browsers that remember it may \
+                              have to say that it was somebody else; wait until they are attached for good";
+                return Err(SignInRejection::of("application", ErrorKind::InvalidRequest, detail).into());
             }
             let realm = realm(&client);
             let knows = self.remembers(&client, &value, pointers)?;
@@ -152,8 +158,12 @@ impl SignInHandle {
         check_secret(&value, secret)?;
         self.check_gives_way(&value, NextPerson::Another)?;
         let client = self.client_of(&value)?;
-        let account = self.account_of_code(&client, code, source).await?;
-        self.replace(id, secret, NextAsk::Account(account), source, user_agent).await
+        let next = match self.account_of_code(&client, code, source).await?.asked() {
+            Some(account) => NextAsk::Account(account),
+            // An account of legacy proofs alone is found by one of them.
+            None => NextAsk::AnyPerson,
+        };
+        self.replace(id, secret, next, source, user_agent).await
     }
 
     /// The account of a client that a sign-in code leads to.
@@ -162,7 +172,7 @@ impl SignInHandle {
         client: &SignInClient,
         code: &SignInCode,
         source: Option<IpAddr>,
-    ) -> Result<AskedAccount, SignInError> {
+    ) -> Result<SignInAccount, SignInError> {
         let wrong = |reason: &'static str| {
             let detail = "this sign-in code leads to no account of this application";
             SignInError::from(SignInRejection::of(CODE, ErrorKind::InvalidRequest, detail).with_reason(reason))
@@ -176,8 +186,7 @@ impl SignInHandle {
             return Err(wrong("the sign-in code is of another application"));
         }
         let account = self.pointed(client, &pointer)?;
-        let account = account.ok_or_else(|| wrong("all others were made to forget the account of the sign-in code"))?;
-        account.asked().ok_or_else(|| wrong("the account of the sign-in code has no session"))
+        account.ok_or_else(|| wrong("all others were made to forget the account of the sign-in code"))
     }
 }
 

@@ -98,6 +98,8 @@ pub struct SessionSignIn {
     pub auth_time: UnixSeconds,
     /// Whether the subject is that of an account, which pointers can lead to.
     pub has_account: bool,
+    /// Whether all others can be made to forget the account, while the proof is new enough.
+    pub can_be_forgotten: bool,
 }
 
 /// The account at a client that a browser's session is signed in to.
@@ -137,8 +139,15 @@ impl SignInHandle {
         for known in session.clients {
             sign_ins.retain(|other| other.client_id != known.client_id);
             let client = self.client(&known.client_id);
+            let subject = self.signed_in_subject(client.as_deref(), &known);
+            let account = match (&client, subject) {
+                (Some(client), Some(subject)) => self.account(&realm(client), subject)?.map(|read| read.value),
+                _ => None,
+            };
+            let now = self.state.clock.unix_seconds();
             sign_ins.push(SessionSignIn {
-                has_account: self.signed_in_subject(client.as_deref(), &known).is_some(),
+                has_account: subject.is_some(),
+                can_be_forgotten: account.is_some_and(|account| !account.is_contested(now)),
                 client_name: client.map_or_else(|| known.client_id.clone(), |client| client.name.clone()),
                 subject: known.person.subject(),
                 auth_time: known.person.auth_time,

@@ -212,12 +212,14 @@ pub struct AccountState {
     pub human_at: UnixSeconds,
     /// Whether it is an account of legacy proofs.
     pub has_legacy: bool,
+    /// Whether it has current proofs.
+    pub has_current: bool,
     /// The hour in which its current proofs were attached; `None` when they made the account, when
     /// an operator has chosen them, and when there are none.
     pub attached_at: Option<UnixSeconds>,
     /// Whether they were attached so lately that legacy proofs sign in as well.
     pub is_provisional: bool,
-    /// The hour in which another person's were given for it: neither sign in until an operator has
+    /// The hour in which another person's were given for it: neither of them signs in until an operator has
     /// chosen.
     pub disputed_at: Option<UnixSeconds>,
 }
@@ -227,6 +229,7 @@ impl AccountState {
         let attached_at = |proofs: &CurrentProofs| proofs.attached_at;
         Self {
             has_legacy: account.legacy.is_some(),
+            has_current: account.current.is_some(),
             attached_at: account.current.as_ref().and_then(attached_at),
             is_provisional: account.is_provisional(now),
             disputed_at: account.disputed_by.as_ref().and_then(attached_at),

@@ -82,8 +82,8 @@ impl SignInHandle {
         if is_disputed {
             tracing::warn!(
                 client_id,
-                "two persons' current proofs were given for an account, whose subject the event account.linked has; \
-                 choose with: selfsame account link"
+                "two persons' current proofs were given for an account; its person or the application can say whose \
+                 it is, and selfsame account link chooses"
             );
         }
         self.state.announcer.announce(|| ServiceEvent::AccountLinked { client_id, subject, is_disputed });

@@ -97,6 +97,9 @@ pub struct TransactionView {
     pub asks_for_account: bool,
     /// Whether it follows another proof of the same sign-in.
     pub is_continued: bool,
+    /// Whether it asks for a proof that is attached to the account of an accepted legacy proof,
+    /// which signs in without it.
+    pub attaches: bool,
 }
 
 /// What ties an accepted answer to the browser that began the sign-in.
@@ -165,9 +168,9 @@ impl SignInHandle {
         let (progress, short_id) = (value.progress(self.state.clock.unix_seconds()), value.short_id);
         let expects_person = value.request.expected_subject.is_some();
         let asks_for_account = value.asked_accounts().next().is_some();
-        let is_continued = value.is_continued;
+        let (is_continued, attaches) = (value.is_continued, value.ask.attaches_to().is_some());
         let asked = self.asked(value, None)?;
-        Ok(TransactionView { asked, progress, short_id, expects_person, asks_for_account, is_continued })
+        Ok(TransactionView { asked, progress, short_id, expects_person, asks_for_account, is_continued, attaches })
     }
 
     pub(super) fn asked(&self, value: Transaction, opening: Option<OpeningId>) -> Result<ProofRequest, SignInError> {
@@ -472,7 +475,8 @@ fn nonces_of_answer(body: &Value, statement: Statement, transaction: &Transactio
     let named = named.and_then(|text| U256::from_str_radix(text.strip_prefix("0x")?, 16).ok());
     match named.filter(|nonce| open.contains(nonce)) {
         Some(nonce) => vec![nonce],
-        None if statement == Statement::Legacy => open.into_iter().take(1).collect(),
+        // A legacy proof is bound to none; its request has the first one.
+        None if statement == Statement::Legacy => open.into_iter().rev().take(1).collect(),
         None => open,
     }
 }

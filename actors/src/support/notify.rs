@@ -105,8 +105,8 @@ pub enum ServiceEvent {
         client_id: String,
         /// The person's subject at the application.
         subject: String,
-        /// Whether another person's were attached before: neither sign in then, and the operator
-        /// has to choose.
+        /// Whether another person's were attached before: neither of them signs in then, and the
+        /// operator has to choose.
         is_disputed: bool,
     },
     /// The service cannot write, or an actor gives no answer. It is looked for every second, so a

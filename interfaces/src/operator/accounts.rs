@@ -91,7 +91,7 @@ fn read_subject(sub: &str) -> Result<B256, OperatorError> {
 
 fn shown(app_id: String, environment: Environment, subject: B256, account: AccountState) -> ShownAccount {
     let AccountState { identifier, generation, created_on, human_at, .. } = account;
-    let AccountState { has_legacy, attached_at, is_provisional, disputed_at, .. } = account;
+    let AccountState { has_legacy, has_current, attached_at, is_provisional, disputed_at, .. } = account;
     ShownAccount {
         app_id,
         environment,
@@ -101,6 +101,7 @@ fn shown(app_id: String, environment: Environment, subject: B256, account: Accou
         identifier,
         generation,
         has_legacy,
+        has_current,
         attached_at: attached_at.map(time_text),
         is_provisional,
         disputed_at: disputed_at.map(time_text),

@@ -56,7 +56,7 @@ const HANDLE: &str = "handle";
 /// its source.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/passkey", tag = "sign-in", operation_id = "use_passkey",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
     request_body(content = PasskeyForm, content_type = "application/x-www-form-urlencoded"),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(

@@ -263,7 +263,13 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
         let frame = sign_in.frame(request);
         let path = frame.path(request.path());
         let onward = |query: &str| format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' });
-        let has_seen_attached = request.query_parameter(ATTACHED)?.is_some();
+        // A link of another site hides nothing from the person.
+        let has_seen_attached = request.query_parameter(ATTACHED)?.is_some() && is_same_origin(sign_in, request);
+        // It goes into links.
+        let is_secret = |text: &&str| {
+            text.len() == 43 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        };
+        let returned = returned.as_deref().filter(is_secret).unwrap_or_default();
         let before = sign_in.handle.before_completion(id, &secret, shown, &cookies.pointers, has_seen_attached).await?;
         match before {
             Some(BeforeCompletion::AnotherProof) => {
@@ -277,7 +283,7 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                 request.audit().outcome(AuditOutcome::Asked);
                 let action = frame.path(&format!("/authorize/{id}/go-on"));
                 let typed = digits.filter(|digits| DigitCheck::is_try(digits)).unwrap_or_default();
-                let shown = page::ShownSecrets { returned: returned.as_deref().unwrap_or_default(), digits: typed };
+                let shown = page::ShownSecrets { returned, digits: typed };
                 let query = shown.query();
                 let onward = onward(&format!("{query}{ATTACHED}=seen"));
                 return Ok(page::about_attached(&frame, &about, &action, &onward, &shown));
@@ -293,7 +299,9 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                 let code = seen.takes_codes().then(|| at("code"));
                 let (new_code, passkey) = (&at("new-code"), seen.passkey_form(sign_in, &frame));
                 let older = seen.view.asked.may_be_older.then(|| at("older"));
-                let again = page::Again { new_code, another_person, has_accounts, is_lost, code, passkey, older };
+                let signs_in = seen.view.attaches;
+                let again =
+                    page::Again { new_code, another_person, has_accounts, is_lost, code, passkey, older, signs_in };
                 let (application, onward) = (&seen.view.asked.app_name, onward(&format!("{ONWARD}=1")));
                 return Ok(page::no_proof(&frame, failure, application, &onward, &again));
             }
@@ -307,9 +315,8 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
             }
             Some(BeforeCompletion::AccountFound { application }) if remember.is_none() => {
                 request.audit().outcome(AuditOutcome::Asked);
-                // It is that of the return URL, in the alphabet of base64url.
-                let returned = returned.as_deref().unwrap_or_default();
-                let onward = onward(&format!("{RETURN}={returned}&{REMEMBER}="));
+                let seen = if has_seen_attached { format!("{ATTACHED}=seen&") } else { String::new() };
+                let onward = onward(&format!("{RETURN}={returned}&{seen}{REMEMBER}="));
                 return Ok(page::account_found(&frame, &application, &onward));
             }
             _ => {}

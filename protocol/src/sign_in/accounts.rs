@@ -171,7 +171,7 @@ pub struct SignInAccount {
     /// The current proofs of the person; `None` for an account of legacy proofs alone.
     pub current: Option<CurrentProofs>,
     /// Current proofs of another person, which were given for the account after `current`
-    /// ([`super::attaching`]). Neither sign in then.
+    /// ([`super::attaching`]). Neither of them signs in then.
     pub disputed_by: Option<CurrentProofs>,
     /// The credential of the last proof of uniqueness.
     pub identifier: String,

@@ -8,7 +8,7 @@
 //! - For 30 days the attachment is provisional: legacy proofs sign in as well, and each such
 //!   sign-in tells the person of it.
 //! - Who says that it was somebody else attaches their own current proofs, under the same
-//!   condition. Then neither sign in, legacy proofs do, and nothing more is attached until an
+//!   condition. Then neither of them signs in, legacy proofs do, and nothing more is attached until an
 //!   operator has chosen.
 
 use schemars::JsonSchema;
@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 
 use super::accounts::{CurrentProofs, FirstProof, Pointer, SignInAccount};
 use crate::time::UnixSeconds;
+use crate::{B256, encode_fields};
 
 /// How long a browser has to have known the account, in seconds: a day.
 pub const KNOWN_FOR: u64 = 24 * 3600;
@@ -36,6 +37,24 @@ pub enum LegacyEffect {
     LeadsToAccount,
 }
 
+/// An account to which current proofs may be attached in a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attachable {
+    /// The subject of the account.
+    pub subject: B256,
+    /// The generation of the pointer that led to it.
+    pub generation: u32,
+}
+
+encode_fields!(Attachable { subject, generation });
+
+impl Attachable {
+    /// Whether they still may be attached to the account at `now`.
+    pub fn is_open(&self, account: &SignInAccount, now: UnixSeconds) -> bool {
+        (self.subject, self.generation) == (account.subject, account.generation) && account.takes_current_proofs(now)
+    }
+}
+
 /// An account after current proofs were given for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attachment {
@@ -43,7 +62,7 @@ pub enum Attachment {
     Attached(SignInAccount),
     /// The same person's were attached before.
     Again(SignInAccount),
-    /// Another person's were attached before. Both are kept, and neither sign in.
+    /// Another person's were attached before. Both are kept, and neither of them signs in.
     Disputed(SignInAccount),
 }
 
@@ -95,6 +114,12 @@ impl SignInAccount {
         attached_at.is_some_and(|attached_at| now < attached_at.plus(PROVISIONAL))
     }
 
+    /// Whether another person may have attached current proofs. All others cannot be made to forget
+    /// the account then: a thief could shut the person out of the browsers that can undo it.
+    pub fn is_contested(&self, now: UnixSeconds) -> bool {
+        self.disputed_by.is_some() || self.is_provisional(now)
+    }
+
     /// What a legacy proof of the account does that is accepted at `now`.
     pub fn effect_of_legacy_proof(&self, now: UnixSeconds) -> LegacyEffect {
         match self.undisputed().is_none() || self.is_provisional(now) {
@@ -103,12 +128,17 @@ impl SignInAccount {
         }
     }
 
-    /// Whether a person whose legacy proof signs in to it at `now`, in a browser with this pointer,
-    /// may attach current proofs, or say that the attached ones are not theirs.
+    /// Whether a browser with this pointer has known the account for long enough, at `now`, so that
+    /// its person may attach current proofs, or say that the attached ones are not theirs.
     pub fn may_be_attached_to(&self, pointer: &Pointer, now: UnixSeconds) -> bool {
         let is_known = pointer.legacy_since.is_some_and(|since| now >= since.plus(KNOWN_FOR));
+        is_known && pointer.leads_to(self) && self.takes_current_proofs(now)
+    }
+
+    /// Whether current proofs can be attached to it at `now`, or a dispute about them begin.
+    pub fn takes_current_proofs(&self, now: UnixSeconds) -> bool {
         let is_open = self.current.is_none() || self.is_provisional(now);
-        self.legacy.is_some() && self.disputed_by.is_none() && is_known && is_open && pointer.leads_to(self)
+        self.legacy.is_some() && self.disputed_by.is_none() && is_open
     }
 
     /// The account after a first proof was accepted for it at `now`, whose nullifier no other
@@ -144,7 +174,8 @@ impl SignInAccount {
             KeptProofs::Second => (Some(second?), first),
             KeptProofs::None => {
                 let dropped = first.into_iter().chain(second).collect();
-                let account = Self { current: None, disputed_by: None, ..self.clone() };
+                // The browser that attached them does not do it again at once.
+                let account = Self { current: None, disputed_by: None, ..self.without_pointers() };
                 return self.current.is_some().then_some(Chosen { account, dropped });
             }
         };

@@ -40,7 +40,7 @@ impl Transaction {
     pub fn effect_of_proof(&self, now: UnixSeconds) -> ProofEffect {
         match self.is_waiting(now) {
             true => ProofEffect::Answers,
-            false if self.asks_first() && !self.has_proof() && now < self.answers_until() => ProofEffect::MakesAccount,
+            false if self.takes_late() && !self.has_proof() && now < self.answers_until() => ProofEffect::MakesAccount,
             false => ProofEffect::None,
         }
     }
@@ -58,6 +58,13 @@ impl Transaction {
     pub fn may_have_lost_first(&self) -> bool {
         let says_none = matches!(self.answer, Some(Answer::Failed(failure)) if failure != WalletFailure::UnboundProof);
         self.asks_first() && self.opened_at.is_some() && !self.has_proof() && !says_none
+    }
+
+    /// Whether it takes a first proof after its end. One that is attached to the account of a legacy
+    /// proof is taken only while the person has not gone on without it.
+    fn takes_late(&self) -> bool {
+        let has_gone_on = self.response.is_some() || matches!(self.answer, Some(Answer::Refused));
+        self.asks_first() && (self.ask.attaches_to().is_none() || !has_gone_on)
     }
 
     fn has_proof(&self) -> bool {

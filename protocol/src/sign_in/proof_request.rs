@@ -533,7 +533,7 @@ mod tests {
             let names: std::collections::HashSet<_> = WalletFailure::ALL.iter().map(|failure| failure.name()).collect();
             let descriptions: std::collections::HashSet<_> =
                 WalletFailure::ALL.iter().map(|failure| failure.description()).collect();
-            assert_eq!((names.len(), descriptions.len()), (6, 6));
+            assert_eq!((names.len(), descriptions.len()), (WalletFailure::ALL.len(), WalletFailure::ALL.len()));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::accounts::{AskedAccount, Pointer};
 use super::asks::Ask;
+use super::attaching::Attachable;
 use super::authorize::KeptRequest;
 use super::claims::Person;
 use super::openings::{AskedElsewhere, OpeningId, ShortId};
@@ -53,7 +54,7 @@ pub struct Transaction {
     /// The accounts of legacy proofs to which their persons may attach current ones, or say that
     /// attached ones are not theirs: the browser in which it began has known them for long enough
     /// ([`super::attaching`]). At most [`MOST_ATTACHABLE`](super::attaching::MOST_ATTACHABLE).
-    pub attachable: Vec<B256>,
+    pub attachable: Vec<Attachable>,
     /// Whether it follows an accepted proof, or one that the wallet could not make.
     pub is_continued: bool,
     /// Whether the person to ask was chosen: by the application, by a hint or
@@ -364,8 +365,9 @@ impl DigitCheck {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::asks::FirstPurpose;
     use super::super::attaching::MOST_ATTACHABLE;
-    use super::super::claims::Scopes;
+    use super::super::claims::{Scopes, VerificationLevel};
     use super::super::openings::{MOST_CHALLENGES, MOST_ELSEWHERE};
     use super::super::proof_request::{CrossDevice, LONGEST_USER_AGENT, ProofType};
     use super::super::response::{ResponseMode, ResponseType, Target};
@@ -403,8 +405,15 @@ pub(super) mod tests {
             challenge_seed: B256::repeat_byte(3),
             challenges: Vec::new(),
             account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session(), generation: 0 }),
-            ask: Ask::FIRST,
-            attachable: vec![B256::repeat_byte(6); MOST_ATTACHABLE],
+            ask: Ask::First {
+                issued_since: Some(UnixSeconds(1_800_000_000)),
+                purpose: FirstPurpose::AttachesTo(Person {
+                    subject: B256::repeat_byte(6),
+                    level: VerificationLevel::Orb,
+                    auth_time: UnixSeconds(1_800_000_000),
+                }),
+            },
+            attachable: vec![Attachable { subject: B256::repeat_byte(6), generation: 0 }; MOST_ATTACHABLE],
             is_continued: false,
             is_chosen: false,
             elsewhere: Vec::new(),

@@ -32,6 +32,7 @@ use selfsame_protocol::registry::{
 };
 use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, CurrentProofs, Pointer, SignInAccount};
 use selfsame_protocol::sign_in::asks::{Ask, FirstPurpose};
+use selfsame_protocol::sign_in::attaching::Attachable;
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::openings::{AskedElsewhere, OpeningId, ShortId};
@@ -226,7 +227,7 @@ mapped! {
     ShortId = any::<[u8; 10]>().prop_map(Self),
     OpeningId = (any_text(), ShortId::any()).prop_map(|(secret, id)| Self::of(&secret, id)),
     Transaction = ((ShortId::any(), KeptRequest::any(), [(); 3].map(|()| B256::any()), Initiator::any(), Option::<AskedAccount>::any()),
-        (any::<[u8; 2]>(), Ask::any(), Vec::<B256>::any(), any::<[bool; 2]>()), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
+        (any::<[u8; 2]>(), Ask::any(), Vec::<Attachable>::any(), any::<[bool; 2]>()), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
         (Vec::<Option<OpeningId>>::any(), Vec::<AskedElsewhere>::any(), Option::<OpeningId>::any(), Option::<Pointer>::any()),
         (Option::<Answer>::any(), Option::<B256>::any(), Option::<DigitCheck>::any(), Option::<SealedResponse>::any()))
         .prop_map(|(first, ([extensions, refused], ask, attachable, [is_continued, is_chosen]), (ends_at, opened_at, opened), openings, last)| {
@@ -382,6 +383,7 @@ fields! {
     CurrentProofs { nullifier, session, attached_at }
     AskedAccount { subject, session, generation }
     AskedElsewhere { opening, account }
+    Attachable { subject, generation }
     Pointer { client_id, environment, subject, generation, legacy_since }
     BrowserPointers { pointers }
     SealedPointers { nonce, ciphertext }

@@ -76,6 +76,8 @@ pub struct Again<'a> {
     pub passkey: Option<PasskeyForm>,
     /// To the question about an older credential, if one can find an account.
     pub older: Option<String>,
+    /// Whether the person goes on without the proof, which was to be attached to the account.
+    pub signs_in: bool,
 }
 
 /// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
@@ -99,14 +101,24 @@ pub fn no_proof(
         WalletFailure::Disputed => ("no-proof-disputed", "no-proof-operator-advice"),
         WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
     };
-    let title = words.say("no-proof-title");
+    let gave_one = matches!(
+        failure,
+        WalletFailure::UnboundProof | WalletFailure::NoAccount | WalletFailure::OtherAccount | WalletFailure::Disputed
+    );
+    let title = words.say(if gave_one { "cannot-continue-title" } else { "no-proof-title" });
     let body = html! {
         main {
             h1 { (title) }
             p { (words.say(reason)) }
+            @if again.signs_in {
+                p { (words.say("attach-without")) }
+                p.action { a.button href=(onward) { (words.say("continue")) } }
+            }
             @if again.is_lost { p { (words.say("no-proof-lost")) } }
-            p { (words.say(advice)) }
-            form method="post" action=(again.new_code) { button type="submit" { (words.say("new-code")) } }
+            @if !again.signs_in { p { (words.say(advice)) } }
+            form method="post" action=(again.new_code) {
+                button type="submit" class=[again.signs_in.then_some("plain")] { (words.say("new-code")) }
+            }
             @if let Some(action) = &again.another_person {
                 form method="post" action=(action) { button.plain type="submit" { (words.say("another-person")) } }
             }
@@ -117,7 +129,7 @@ pub fn no_proof(
                 p.onward { a.plain href=(code) { (words.say("have-code")) } }
             }
             @if let Some(passkey) = &again.passkey { (passkey.render(frame, application)) }
-            p.onward { a.plain href=(onward) { (words.say("return-title")) } }
+            @if !again.signs_in { p.onward { a.plain href=(onward) { (words.say("return-title")) } } }
             section.details {
                 h2 { (words.say("details")) }
                 dl {

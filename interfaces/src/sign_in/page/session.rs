@@ -98,11 +98,13 @@ fn account(frame: &Frame<'_>, page: &SessionPage<'_>, known: &SessionSignIn) -> 
             }
             p { (words.say("make-link-effect")) }
             (form("/session/link", &words.say("make-link")))
-            p { (words.say("forget-others-effect")) }
-            @if SignInAccount::may_lose_pointers(known.auth_time, page.now) {
-                (form("/session/forget-others", &words.say("forget-others")))
-            } @else {
-                p.quiet { (words.say("forget-others-later")) }
+            @if known.can_be_forgotten {
+                p { (words.say("forget-others-effect")) }
+                @if SignInAccount::may_lose_pointers(known.auth_time, page.now) {
+                    (form("/session/forget-others", &words.say("forget-others")))
+                } @else {
+                    p.quiet { (words.say("forget-others-later")) }
+                }
             }
         }
     }
