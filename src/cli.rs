@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use selfsame_protocol::events::record::EventPosition;
 use selfsame_protocol::sign_in::accounts::SubjectKind;
+use selfsame_protocol::sign_in::attaching::KeptProofs;
 use selfsame_protocol::verification::LegacyIdentifier;
 
 use crate::backup::restore::SeenBlock;
@@ -476,6 +477,27 @@ pub enum Account {
         app: String,
         /// The person's `sub`, as the application has it
         sub: String,
+        /// The environment of the account, if it is not that of the application's sign-ins
+        #[arg(long, value_parser = ["production", "staging"])]
+        environment: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Choose which current proofs belong to an account of legacy proofs, for good: of two persons
+    /// who both gave theirs, or none, so that those that somebody else has attached sign in no more
+    Link {
+        /// The application
+        app: String,
+        /// The person's `sub`, as the application has it
+        sub: String,
+        /// The proofs that were given first, those of the person who said that the first ones are
+        /// not theirs, or none: then the account has its legacy proofs alone
+        #[arg(long, value_parser = KeptProofs::ALL.map(KeptProofs::name))]
+        keep: String,
         /// The environment of the account, if it is not that of the application's sign-ins
         #[arg(long, value_parser = ["production", "staging"])]
         environment: Option<String>,

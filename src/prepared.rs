@@ -21,7 +21,7 @@ use crate::config::{Config, ConfigError, Loaded, StagingKey, settings_of_this_pr
 use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
 use crate::logging::{self, InvalidFilter};
 use crate::setup;
-use crate::setup::sign_in::{legacy_sign_ins, unprotected_clients};
+use crate::setup::sign_in::{doubled_people, legacy_sign_ins, unprotected_clients};
 use crate::setup::verification::LoadedKeys;
 use crate::webhooks::{WebhookSetupError, Webhooks};
 
@@ -227,6 +227,9 @@ pub enum Warning {
     UnprotectedClients(Vec<String>),
     /// These applications ask for legacy proofs at sign-in.
     LegacySignIn(Vec<String>),
+    /// These applications with accounts have a legacy history, and accept other legacy credentials
+    /// than `orb`.
+    DoubledPeople(Vec<String>),
     /// Proofs of production are checked with a key from a file.
     ProductionKeyFile {
         /// The kind of the proofs.
@@ -250,6 +253,10 @@ impl Warning {
         if !legacy.is_empty() {
             warnings.push(Self::LegacySignIn(legacy));
         }
+        let doubled: Vec<_> = doubled_people(config).into_iter().map(str::to_owned).collect();
+        if !doubled.is_empty() {
+            warnings.push(Self::DoubledPeople(doubled));
+        }
         warnings
     }
 
@@ -264,6 +271,10 @@ impl Warning {
                 let applications = applications.join(", ");
                 tracing::warn!(applications, "{LEGACY_SIGN_IN}");
             }
+            Self::DoubledPeople(applications) => {
+                let applications = applications.join(", ");
+                tracing::warn!(applications, "{DOUBLED_PEOPLE}");
+            }
             Self::ProductionKeyFile { kind, path } => {
                 tracing::warn!(kind = kind.name(), path = %path.display(), "{PRODUCTION_KEY_FILE}");
             }
@@ -274,8 +285,11 @@ impl Warning {
 const UNPROTECTED_CLIENTS: &str = "these applications may ask for codes without code_challenge and nonce; set \
                                    require_pkce = true where they use PKCE";
 const LEGACY_SIGN_IN: &str = "these applications ask for legacy proofs at sign-in, which accounts made from 2026-06-01 \
-                              on cannot make, and nobody from 2027-04-01 on; set proof = \"current\", which gives \
-                              each person another sub";
+                              on cannot make, and nobody from 2027-04-01 on; set proof = \"account\" and subject = \
+                              \"nullifier\", with which people keep their sub when they attach current proofs in time";
+const DOUBLED_PEOPLE: &str = "these applications have a legacy history with other credentials than orb, so somebody with \
+                              a changed authenticator can have two accounts; set accepted_identifiers = [\"orb\", \
+                              \"proof_of_human\"] where no others have signed in";
 const PRODUCTION_KEY_FILE: &str = "proofs of production are checked with a key from a file";
 
 impl Display for Warning {
@@ -283,6 +297,7 @@ impl Display for Warning {
         match self {
             Self::UnprotectedClients(applications) => write!(f, "{UNPROTECTED_CLIENTS}: {}", applications.join(", ")),
             Self::LegacySignIn(applications) => write!(f, "{LEGACY_SIGN_IN}: {}", applications.join(", ")),
+            Self::DoubledPeople(applications) => write!(f, "{DOUBLED_PEOPLE}: {}", applications.join(", ")),
             Self::ProductionKeyFile { kind, path } => {
                 write!(f, "{PRODUCTION_KEY_FILE}: {} proofs, {}", kind.name(), path.display())
             }

@@ -101,12 +101,13 @@ pub use registry::head_signer::HeadSigningError;
 pub use registry::request_tracker::AdmissionLimits;
 pub use registry::submit::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_protocol as protocol;
-pub use selfsame_protocol::sign_in::openings::OpeningId;
+pub use selfsame_protocol::sign_in::openings::{OpeningId, ShortId};
 pub use selfsame_protocol::sign_in::pointers::{LinkEnd, SignInCode};
-pub use selfsame_protocol::sign_in::transaction::{NextPerson, Progress, ShortId, TransactionState};
+pub use selfsame_protocol::sign_in::transaction::{NextPerson, Progress, TransactionState};
 pub use selfsame_storage as storage;
 pub use selfsame_storage::{CollectedMetrics, Counter, Histogram, HistogramSnapshot, Metrics, Samples};
 pub use sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn};
+pub use sign_in::beginning::{KnownAccount, NewTransaction, NextProof};
 pub use sign_in::completion::{BeforeCompletion, CompletedTransaction, CompletionSecrets};
 pub use sign_in::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings, SignInStatistics};
 pub use sign_in::keys::revoke_stored_keys;
@@ -119,7 +120,7 @@ pub use sign_in::subjects::{
     AccountState, SubjectConflict, SubjectConflicts, UndecidedSubjects, change_stored_subjects,
 };
 pub use sign_in::tokens::{LiveToken, TokenResponse};
-pub use sign_in::transactions::{AnswerBinding, LEGACY_ROOT_AGE, NewTransaction, ProofRequest, TransactionView};
+pub use sign_in::transactions::{AnswerBinding, LEGACY_ROOT_AGE, ProofRequest, TransactionView};
 pub use supervision::health::ActorHealth;
 pub use supervision::leadership::{Election, ElectionError, Leadership};
 pub use supervision::messages::{RegistryMessage, ServiceMessage, SignInMessage, VerificationMessage};

@@ -8,6 +8,7 @@ use crate::commitment::PublicKey;
 use crate::events::EventKind;
 use crate::number::{self, AddressText};
 use crate::sign_in::accounts::SubjectKind;
+use crate::sign_in::attaching::KeptProofs;
 use crate::tree::Root;
 use crate::verification::roots::{RootKey, TrustedRoot};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
@@ -310,6 +311,37 @@ pub struct ShownAccount {
     /// How often all pointers to the account were ended: a browser remembers it with the number of
     /// that time.
     pub generation: u32,
+    /// Whether the account is one of legacy proofs.
+    pub has_legacy: bool,
+    /// The hour in which the current proofs of the account were attached (RFC 3339); absent when
+    /// they made the account, when an operator has chosen them, and when there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached_at: Option<String>,
+    /// Whether they were attached so lately that legacy proofs sign in as well.
+    pub is_provisional: bool,
+    /// The hour in which another person's were given for the account (RFC 3339): neither sign in
+    /// until the operator has chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disputed_at: Option<String>,
+}
+
+/// The body of `POST /accounts/link`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AccountChoice {
+    /// The application.
+    #[schema(example = "app_5e1f5a3e0000000000000000000000ff")]
+    pub app_id: String,
+    /// The environment of its sign-ins; that of the configuration when it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// The claim `sub` of the person: `0x` and 64 hex digits.
+    #[schema(
+        pattern = "^0x[0-9a-fA-F]{64}$",
+        example = "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e"
+    )]
+    pub sub: String,
+    /// The current proofs that the account has from now on, for good.
+    pub keep: KeptProofs,
 }
 
 /// The body of `POST /accounts/subjects`.

@@ -278,12 +278,16 @@ pub async fn run_account(command: Account, out: &mut Output) -> Result<ExitCode,
                 out.print_json(&account)?;
                 return Ok(ExitCode::SUCCESS);
             }
-            let ShownAccount { app_id, environment, sub, created_on, human_at, identifier, generation } = account;
-            writeln!(out, "{sub} at {app_id} in {}", environment.name())?;
-            writeln!(out, "  made on                 {created_on}")?;
-            writeln!(out, "  last proof in the hour  {human_at}")?;
-            writeln!(out, "  credential              {identifier}")?;
-            writeln!(out, "  generation              {generation}")?;
+            write_account(&account, out)?;
+        }
+        Account::Link { app, sub, keep, environment, json, options } => {
+            let choice = json!({"app_id": app, "environment": environment, "sub": sub, "keep": keep});
+            let account: ShownAccount = options.post("/accounts/link", &choice).await?;
+            if json {
+                out.print_json(&account)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            write_account(&account, out)?;
         }
         Account::Subjects { app, to, environment, stopped, options } => {
             let new = json!({"app_id": app, "environment": environment, "subject": to});
@@ -307,6 +311,31 @@ pub async fn run_account(command: Account, out: &mut Output) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
+fn write_account(account: &ShownAccount, out: &mut Output) -> Result<(), CommandError> {
+    let ShownAccount { app_id, environment, sub, created_on, human_at, identifier, generation, .. } = account;
+    writeln!(out, "{sub} at {app_id} in {}", environment.name())?;
+    writeln!(out, "  made on                 {created_on}")?;
+    writeln!(out, "  last proof in the hour  {human_at}")?;
+    writeln!(out, "  credential              {identifier}")?;
+    writeln!(out, "  generation              {generation}")?;
+    let ShownAccount { has_legacy, attached_at, is_provisional, disputed_at, .. } = account;
+    if *has_legacy {
+        writeln!(out, "  legacy proofs           sign in, or lead to the account")?;
+    }
+    match (attached_at, disputed_at) {
+        (Some(first), Some(second)) => {
+            writeln!(out, "  current proofs          of two persons: first {first}, second {second}; neither sign in")?;
+            writeln!(out, "choose with: selfsame account link {app_id} {sub} --keep first (or second, or none)")?;
+        }
+        (Some(first), None) => {
+            let state = if *is_provisional { "lately, and legacy proofs sign in as well" } else { "for good" };
+            writeln!(out, "  current proofs          attached {first}, {state}")?;
+        }
+        (None, _) => {}
+    }
+    Ok(())
+}
+
 /// The same as a running daemon does, in the store of a stopped one.
 fn change_stored(new: NewSubjects, data: &Path) -> Result<ChangedSubjects, CommandError> {
     let NewSubjects { app_id, environment, subject } = new;
@@ -321,7 +350,7 @@ fn change_stored(new: NewSubjects, data: &Path) -> Result<ChangedSubjects, Comma
         );
     }
     let changed = change_stored_subjects(&store, &app_id, environment, subject, SystemClock.unix_seconds())?;
-    let DecidedSubjects { kind: before, decided_on } = changed?;
+    let DecidedSubjects { kind: before, decided_on, .. } = changed?;
     Ok(ChangedSubjects { app_id, environment, subject, before, before_since: time_text(decided_on) })
 }
 

@@ -63,6 +63,18 @@ pub struct App {
     /// continues the subjects of sign-ins that asked for the same nullifier each time. Set it
     /// before the first sign-in. Without accounts the subject is the nullifier.
     pub(super) subject: Option<SubjectKind>,
+    /// Whether people have a subject here that is the nullifier of a legacy proof, of this service
+    /// or of another one: then sign-ins to accounts find it. The first accepted legacy proof says
+    /// so as well, for good.
+    #[serde(default)]
+    pub history: History,
+    /// Whether people can attach current proofs to an account of legacy proofs.
+    #[serde(default)]
+    pub link: Link,
+    /// Whether a person with an older credential, of whom no account is found, gets one when legacy
+    /// proofs have ended. With `allow` a person of legacy proofs can have two.
+    #[serde(default)]
+    pub old_credentials: OldCredentials,
     /// Whether the verification interface accepts legacy proofs; by default while the relying party
     /// has no OPRF public key.
     pub accept_legacy: Option<bool>,
@@ -104,6 +116,39 @@ pub struct App {
     /// Whether the application is served.
     #[serde(default)]
     pub status: Status,
+}
+
+/// What is known of the people of an application from before it had accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum History {
+    /// What the store knows.
+    #[default]
+    None,
+    /// They have subjects of legacy proofs.
+    Legacy,
+}
+
+/// Whether current proofs can be attached to accounts of legacy proofs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// People can.
+    #[default]
+    On,
+    /// Nobody can.
+    Off,
+}
+
+/// Whether people with older credentials get accounts when legacy proofs have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OldCredentials {
+    /// None that they do not have already.
+    #[default]
+    Refuse,
+    /// As others do.
+    Allow,
 }
 
 impl App {

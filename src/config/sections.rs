@@ -9,6 +9,7 @@ use selfsame_interfaces::http;
 use selfsame_protocol::bridge::entries::EntryLimits;
 use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
+use selfsame_protocol::sign_in::asks::{CURRENT_ALONE_SINCE, LEGACY_ENDS};
 use selfsame_storage::Resources;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use super::addresses::Origin;
 use super::pages::{ConnectorBase, SignInPage, WalletLink};
 use super::values::{
     self, ContractAddress, InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey, TimeSpan,
+    UtcTime,
 };
 
 pub use crate::logging::LogFormat;
@@ -296,6 +298,11 @@ pub struct SignIn {
     /// The base of the connector URIs that sign-in offers to authenticators on the message bridge;
     /// by default `/connect` behind `urls.id_url`.
     pub connector_base: Option<ConnectorBase>,
+    /// When legacy proofs end: from then on sign-ins to accounts ask for none any more.
+    pub legacy_ends_at: UtcTime,
+    /// Since when new people can make no legacy proofs. A credential that was first issued at this
+    /// time or later is of a person without a legacy account.
+    pub current_alone_since: UtcTime,
     /// Whose pages end users see.
     pub page: SignInPage,
 }
@@ -316,6 +323,8 @@ impl Default for SignIn {
             family_name: defaults.provider.family_name,
             wallet_link: None,
             connector_base: None,
+            legacy_ends_at: UtcTime::at(LEGACY_ENDS),
+            current_alone_since: UtcTime::at(CURRENT_ALONE_SINCE),
             page: SignInPage::default(),
         }
     }

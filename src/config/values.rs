@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::{Address, U256, hex};
 use ipnet::{IpNet, Ipv4Net};
@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
 use selfsame_protocol::sign_in::ResponseType;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Root, is_below_field};
 pub use selfsame_protocol::verification::RelyingPartyId;
 use selfsame_protocol::{address, number};
@@ -146,6 +147,18 @@ text_of_other_types! {
     /// The address of a key: `0x` and 40 hex digits.
     #[schemars(extend("pattern" = "^(0x)?[0-9A-Fa-f]{40}$"))]
     AccountAddress(Address): "an address: 0x and 40 hex digits", |text| text.parse().ok(), address::text;
+}
+
+impl UtcTime {
+    /// A time.
+    pub fn at(time: UnixSeconds) -> Self {
+        Self(UNIX_EPOCH + Duration::from_secs(time.0))
+    }
+
+    /// The time, in whole seconds; a time before 1970 is 0.
+    pub fn unix_seconds(self) -> UnixSeconds {
+        UnixSeconds(self.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+    }
 }
 
 impl TimeSpan {

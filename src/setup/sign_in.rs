@@ -9,13 +9,17 @@ use selfsame_interfaces::sign_in::appearance::{
     AppAppearance, AppLinks, Appearance, AuthenticatorApp, Logo, LogoProblem, PageSettings,
 };
 use selfsame_interfaces::sign_in::wallet_links::WalletLinks;
+use selfsame_protocol::sign_in::asks::LegacyRules;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::{Client, ResponseType};
-use selfsame_protocol::verification::ProofKind;
+use selfsame_protocol::verification::{LegacyIdentifier, ProofKind};
 use zeroize::Zeroizing;
 
 use super::wallet_links::{self, WalletLinkError};
-use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, RedirectUri, SecretHash, SignInPage};
+use crate::config::{
+    App, Config, CrossDevice, History, InactiveStatus, Link, OldCredentials, RateLimit, RedirectUri, SecretHash,
+    SignInPage, SignInProof,
+};
 use crate::data_files::{SecretFileError, read_secret};
 
 /// Why sign-in cannot be set up.
@@ -160,7 +164,7 @@ pub fn limits(config: &Config) -> SignInLimits {
 
 /// The applications that use sign-in: active ones with a redirect URI.
 pub fn clients(config: &Config) -> Vec<SignInClient> {
-    signing_in(config).map(client).collect()
+    signing_in(config).map(|app| client(config, app)).collect()
 }
 
 /// The ids of the applications with a secret that may ask for a code with neither `code_challenge`
@@ -182,6 +186,17 @@ pub fn legacy_sign_ins(config: &Config) -> Vec<&str> {
     signing_in(config).filter(is_legacy).map(|app| app.id.as_str()).collect()
 }
 
+/// The applications with accounts that are configured with a legacy history, and accept other
+/// legacy credentials than `orb`.
+pub fn doubled_people(config: &Config) -> Vec<&str> {
+    let accepts_others = |app: &&App| {
+        let others = LegacyIdentifier::ALL.into_iter().filter(|identifier| *identifier != LegacyIdentifier::Orb);
+        others.into_iter().any(|identifier| wallet_links::accepts(app, identifier.name()))
+    };
+    let has_history = |app: &&App| app.proof == SignInProof::Account && app.history == History::Legacy;
+    signing_in(config).filter(has_history).filter(accepts_others).map(|app| app.id.as_str()).collect()
+}
+
 fn signing_in(config: &Config) -> impl Iterator<Item = &App> {
     config.apps.iter().filter(|app| app.signs_in())
 }
@@ -190,7 +205,7 @@ fn texts(uris: &[RedirectUri]) -> Vec<String> {
     uris.iter().map(RedirectUri::to_string).collect()
 }
 
-fn client(app: &App) -> SignInClient {
+fn client(config: &Config, app: &App) -> SignInClient {
     SignInClient {
         client: Client {
             id: app.id.clone(),
@@ -205,6 +220,14 @@ fn client(app: &App) -> SignInClient {
         environment: app.sign_in_environment(),
         proof: app.proof,
         subject: app.subject(),
+        has_legacy_history: app.history == History::Legacy,
+        legacy: LegacyRules {
+            ends_at: config.sign_in.legacy_ends_at.unix_seconds(),
+            current_alone_since: config.sign_in.current_alone_since.unix_seconds(),
+            allows_old_credentials: app.old_credentials == OldCredentials::Allow,
+            may_attach: app.link == Link::On,
+        },
+        first_credential: wallet_links::first_credential(config, app),
         allows_cross_device: app.cross_device == CrossDevice::Allow,
     }
 }

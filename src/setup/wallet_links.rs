@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, hex};
-use selfsame_interfaces::sign_in::wallet_links::{AppLink, BridgedProof, WalletLinks};
+use selfsame_interfaces::sign_in::wallet_links::{AppLink, WalletLinks};
 use selfsame_protocol::address;
 use selfsame_protocol::bridge::request::{Level, MOST_CREDENTIALS};
 use selfsame_protocol::bridge::sign_in::{RequestedCredential, SigningParty};
@@ -14,7 +14,7 @@ use selfsame_protocol::signature::{SecretKey, SecretKeyError};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use zeroize::Zeroizing;
 
-use crate::config::{App, Config, CrossDevice, WalletLink};
+use crate::config::{App, Config, CrossDevice, SignInProof, WalletLink};
 use crate::data_files::{SecretFileError, read_secret};
 
 /// A setting that sign-in over the message bridge cannot be set up with.
@@ -85,9 +85,10 @@ pub fn read(config: &Config) -> Result<WalletLinks, Vec<WalletLinkError>> {
                 errors.push(WalletLinkError { key: format!("apps[{index}].{setting}"), problem });
             }
         });
+        let Bridged { legacy, current } = bridged.unwrap_or_default();
         apps.insert(
             app.id.clone(),
-            Arc::new(AppLink { link: link.as_ref().map(WalletLink::to_link), bridged: bridged.ok() }),
+            Arc::new(AppLink { link: link.as_ref().map(WalletLink::to_link), legacy, current }),
         );
     }
     let service = config.sign_in.wallet_link.as_ref().map(WalletLink::to_link);
@@ -110,24 +111,26 @@ fn signing_key(path: &Path, expected: Option<Address>) -> Result<SecretKey, Wall
     }
 }
 
-/// The proof that sign-in asks for on the message bridge.
+/// What sign-in can ask for on the message bridge.
+#[derive(Default)]
+struct Bridged {
+    legacy: Option<Level>,
+    current: Option<Arc<SigningParty>>,
+}
+
+/// What sign-in can ask for on the message bridge. An application with accounts may ask for legacy
+/// proofs as well, as one with a legacy history.
 ///
 /// # Errors
 /// The setting with which no authenticator could answer.
-fn bridged(
-    config: &Config,
-    app: &App,
-    key: Option<&SecretKey>,
-) -> Result<BridgedProof, (&'static str, WalletLinkProblem)> {
+fn bridged(config: &Config, app: &App, key: Option<&SecretKey>) -> Result<Bridged, (&'static str, WalletLinkProblem)> {
     if app.cross_device == CrossDevice::Deny {
         return Err(("cross_device", WalletLinkProblem::CrossDevice));
     }
-    let accepted = app.accepted_identifiers.as_deref();
-    let counts = |name: &str| accepted.is_none_or(|accepted| accepted.iter().any(|accepted| accepted == name));
+    let counts = |name: &str| accepts(app, name);
+    let level = Level::weakest(|identifier: LegacyIdentifier| counts(identifier.name()));
     match app.proof.kind() {
-        ProofKind::Legacy => {
-            Ok(BridgedProof::Legacy(Level::weakest(|identifier: LegacyIdentifier| counts(identifier.name()))))
-        }
+        ProofKind::Legacy => Ok(Bridged { legacy: Some(level), current: None }),
         ProofKind::Current => {
             let app_id = || app.id.clone();
             let key = key.ok_or_else(|| ("proof", WalletLinkProblem::Unsigned { app_id: app_id() }))?.clone();
@@ -140,10 +143,29 @@ fn bridged(
                 return Err(("proof", WalletLinkProblem::TooManyCredentials { count: credentials.len() }));
             }
             let party = SigningParty { rp_id: config.relying_party_id(&app.id), key, credentials };
-            Ok(BridgedProof::Current(Arc::new(party)))
+            let legacy = (app.proof == SignInProof::Account).then_some(level);
+            Ok(Bridged { legacy, current: Some(Arc::new(party)) })
         }
     }
 }
+
+/// Whether a credential counts for an application.
+pub fn accepts(app: &App, identifier: &str) -> bool {
+    let accepted = app.accepted_identifiers.as_deref();
+    accepted.is_none_or(|accepted| accepted.iter().any(|accepted| accepted == identifier))
+}
+
+/// The credential of people who have no legacy account: a proof of human, or the first one that
+/// counts; `None` when no issuer is configured whose credentials count.
+pub fn first_credential(config: &Config, app: &App) -> Option<String> {
+    let credentials = credentials(config, app.sign_in_environment(), |identifier| accepts(app, identifier));
+    let is_human = |credential: &&RequestedCredential| credential.identifier == PROOF_OF_HUMAN;
+    let found = credentials.iter().find(is_human).or(credentials.first());
+    found.map(|credential| credential.identifier.clone())
+}
+
+/// The credential that most people have.
+const PROOF_OF_HUMAN: &str = "proof_of_human";
 
 /// The credentials that a current proof may be of: one of each issuer. A request names each
 /// credential once, so an issuer has none in it whose credentials are those of issuers before it.
@@ -181,13 +203,13 @@ mod tests {
     fn the_link_of_an_application_comes_before_that_of_the_service() {
         let two = format!("{APPS}wallet_link = 'a:{{request}}'\n{}", APPS.replace("app_a", "app_b"));
         let links = read(&format!("sign_in.wallet_link = 'service:{{request}}'\n{two}")).ok().unwrap();
-        assert_eq!(links.link("app_a", "https://x"), "a:https%3A%2F%2Fx");
-        assert_eq!(links.link("app_b", "https://x"), "service:https%3A%2F%2Fx");
-        assert_eq!(read(&two).ok().unwrap().link("app_b", "https://x"), "https://x");
+        assert_eq!(links.link("app_a", ProofKind::Legacy, "https://x"), "a:https%3A%2F%2Fx");
+        assert_eq!(links.link("app_b", ProofKind::Legacy, "https://x"), "service:https%3A%2F%2Fx");
+        assert_eq!(read(&two).ok().unwrap().link("app_b", ProofKind::Legacy, "https://x"), "https://x");
         let other = format!("{}wallet_link = 'b:{{request}}'\n", APPS.replace("app_a", "app_b"));
         links.replace_apps(&read(&other).ok().unwrap());
-        assert_eq!(links.link("app_a", "https://x"), "service:https%3A%2F%2Fx");
-        assert_eq!(links.link("app_b", "https://x"), "b:https%3A%2F%2Fx");
+        assert_eq!(links.link("app_a", ProofKind::Legacy, "https://x"), "service:https%3A%2F%2Fx");
+        assert_eq!(links.link("app_b", ProofKind::Legacy, "https://x"), "b:https%3A%2F%2Fx");
     }
 
     #[test]
@@ -198,8 +220,12 @@ mod tests {
             ("accepted_identifiers = ['document', 'secure_document', 'orb']", "Legacy(Document)"),
         ] {
             let links = read(&format!("sign_in.wallet_link = 'bridge'\n{APPS}{settings}")).ok().unwrap();
-            assert_eq!(shown(links.way("app_a", "https://x")), format!("Bridge({expected})"));
-            assert_eq!(links.link("app_a", "https://x"), "https://x", "the address of the request itself");
+            assert_eq!(shown(links.way("app_a", ProofKind::Legacy, "https://x")), format!("Bridge({expected})"));
+            assert_eq!(
+                links.link("app_a", ProofKind::Legacy, "https://x"),
+                "https://x",
+                "the address of the request itself"
+            );
         }
     }
 
@@ -215,7 +241,7 @@ mod tests {
         let issuers = "[[issuers]]\nid = 1\n[[issuers]]\nid = 9303\n[[issuers]]\nid = 128\n";
         write_secret(&path, format!("0x{}\n", "07".repeat(32)));
         let links = read(&current(party, issuers)).ok().unwrap();
-        let way = shown(links.way("app_a", "https://x"));
+        let way = shown(links.way("app_a", ProofKind::Current, "https://x"));
         // Issuer 128 issues for staging alone.
         for part in ["rp_id: RelyingPartyId(7)", "proof_of_human", "passport", "issuer_schema_id: 9303"] {
             assert!(way.contains(part) && !way.contains("128"), "{way}");
@@ -223,7 +249,7 @@ mod tests {
         assert!(!way.contains("0707"), "the key is not shown: {way}");
         // In staging it does; its only credential is that of issuer 1, and a request names it once.
         let staging = current(party, issuers).replace("app_a", "app_staging_a");
-        let way = shown(read(&staging).ok().unwrap().way("app_staging_a", "https://x"));
+        let way = shown(read(&staging).ok().unwrap().way("app_staging_a", ProofKind::Current, "https://x"));
         assert_eq!(way.matches("proof_of_human").count(), 1, "{way}");
         assert!(way.contains("issuer_schema_id: 1 ") && way.contains("9303") && !way.contains("128"), "{way}");
         let many = |count: u64| -> String {

@@ -6,6 +6,7 @@ use alloy_primitives::{Address, U256};
 use alloy_sol_types::SolValue;
 use selfsame::config::{Chain, Config};
 use selfsame_protocol::chain::deployment::IMPLEMENTATION_SLOT;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use selfsame_wallet::prove::SimulatedParty;
@@ -73,6 +74,7 @@ fn current_proof() -> Value {
         identifier: "proof_of_human".to_owned(),
         issuer_public_key: GENERATOR,
         root: Root::from_number(U256::from(ROOT)),
+        genesis_issued_at_min: UnixSeconds(0),
     };
     uniqueness("alice", "vote", &party)
 }

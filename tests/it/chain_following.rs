@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
 use selfsame::config::{Chain, Config};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::prove::{self, LegacyRequest, ProofParameters, SimulatedParty};
 use serde_json::{Value, json};
@@ -253,6 +254,7 @@ async fn a_current_proof_verifies_with_a_followed_root_and_followed_keys() {
         identifier: "proof_of_human".to_owned(),
         issuer_public_key: GENERATOR,
         root: selfsame_protocol::tree::Root::from_number(root),
+        genesis_issued_at_min: UnixSeconds(0),
     };
     let proof = uniqueness("alice", "vote", &party);
     let code = |answer: &VerificationAnswer| answer.code().to_owned();

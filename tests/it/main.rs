@@ -77,6 +77,7 @@ mod sign_in_foreign_proofs;
 mod sign_in_held;
 mod sign_in_hints;
 mod sign_in_late;
+mod sign_in_legacy;
 mod sign_in_openings;
 mod sign_in_pages;
 mod sign_in_pointers;

@@ -7,6 +7,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::operator::{ListedRoot, SimulatedIssuer, SimulatedRoot, Simulation, TOKEN_FILE};
 use selfsame_protocol::operator_call::{CHALLENGE_PATH, Call, CallNonce, Challenge, OperatorKey, SCHEME, hash_of_body};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use zeroize::Zeroizing;
@@ -145,6 +146,11 @@ impl Operator {
 }
 
 impl SimulatedParty {
+    /// The same for proofs that show this bound of the credential's first issue.
+    pub fn issued_since(self, bound: Option<UnixSeconds>) -> Self {
+        Self { genesis_issued_at_min: bound.unwrap_or_default(), ..self }
+    }
+
     /// The values for proofs to an application, with the daemon's first issuer.
     ///
     /// # Errors
@@ -188,6 +194,7 @@ impl SimulatedParty {
             identifier,
             issuer_public_key: [issuer.public_key.x, issuer.public_key.y],
             root,
+            genesis_issued_at_min: UnixSeconds(0),
         })
     }
 }

@@ -177,6 +177,8 @@ pub struct SimulatedParty {
     pub issuer_public_key: [U256; 2],
     /// A valid root of the registry.
     pub root: Root,
+    /// The bound of the credential's first issue that its proofs show at least; 0 for none.
+    pub genesis_issued_at_min: UnixSeconds,
 }
 
 /// What a current proof states besides its relying party, issuer and root. The signal, the action
@@ -262,7 +264,7 @@ fn simulate(
         issuer_schema_id: party.issuer_schema_id,
         issuer_public_key: party.issuer_public_key,
         expires_at_min: statement.expires_at_min,
-        credential_genesis_issued_at_min: statement.credential_genesis_issued_at_min,
+        credential_genesis_issued_at_min: statement.credential_genesis_issued_at_min.max(party.genesis_issued_at_min),
         root: party.root,
         rp_id: party.rp_id.0,
         action,

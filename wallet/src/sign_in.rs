@@ -605,6 +605,8 @@ mod tests {
             cross_device: CrossDevice::Allow,
             proof_type,
             session_id: session_id.map(str::to_owned),
+            genesis_issued_at_min: None,
+            identifier: None,
         };
         let unknown = |found: &str| Err(found.to_owned());
         #[rustfmt::skip]

@@ -10,6 +10,7 @@ use selfsame_actors::protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_actors::protocol::groth16::simulator::Simulator;
 use selfsame_actors::protocol::sign_in::Client;
 use selfsame_actors::protocol::sign_in::accounts::SubjectKind;
+use selfsame_actors::protocol::sign_in::asks::LegacyRules;
 use selfsame_actors::protocol::sign_in::proof_request::SignInProof;
 use selfsame_actors::protocol::sign_in::response::ResponseType;
 use selfsame_actors::protocol::time::UnixSeconds;
@@ -96,6 +97,9 @@ pub fn settings(instance: &str) -> Settings {
         environment: ENVIRONMENT,
         proof: SignInProof::Legacy,
         subject: SubjectKind::Nullifier,
+        has_legacy_history: false,
+        legacy: LegacyRules::default(),
+        first_credential: None,
         allows_cross_device: true,
     };
     let sign_in = SignInSettings { clients: vec![client], ..SignInSettings::default() };

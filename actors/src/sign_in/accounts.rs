@@ -2,25 +2,21 @@
 //! which accounts were used in it ([`selfsame_protocol::sign_in::accounts`]).
 
 use selfsame_protocol::B256;
-use selfsame_protocol::sign_in::accounts::{
-    AskedAccount, BrowserPointers, FirstProof, Pointer, Realm, SignInAccount, SubjectKey, SubjectKind,
-};
-use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof};
-use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointer, Realm, SignInAccount, SubjectKey};
+use selfsame_protocol::sign_in::attaching::MOST_ATTACHABLE;
+use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::sealed::SealedPointers;
 use selfsame_protocol::sign_in::transaction::Transaction;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::verification::request::{BoundRequest, Statement};
 use selfsame_storage::{RecordKey, RecordKind, RecordWrite, StoreError};
-use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::authorization::check_secret;
+use super::beginning::KnownAccount;
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, pointers_key, write};
 use super::sessions::BrowserCookie;
 use super::signing_keys::SigningError;
-use super::subjects::decide;
 use super::transactions::MOST_LOOKED_AT;
 
 /// The record of the key that subjects are derived with.
@@ -41,162 +37,9 @@ pub(super) struct BrowserWishes {
     pub forgets_others: bool,
 }
 
-/// An accepted proof, as far as it says who the person is.
-#[derive(Clone, Debug)]
-pub(super) enum AcceptedProof {
-    /// The nullifier is the subject: the application has no accounts.
-    Nullifier(B256),
-    /// A proof of uniqueness that is bound to a session.
-    First(FirstProof),
-    /// A proof in the session that the transaction asked for.
-    Return(AskedAccount),
-}
-
-// What is asked for, and what an answer says.
-
-/// The session that the proof has to do with, where this account is asked for, or any person.
-pub(super) fn asked_session(client: &SignInClient, account: Option<&AskedAccount>) -> AskedSession {
-    match (client.proof, account) {
-        (SignInProof::Account, Some(asked)) => AskedSession::Existing(asked.session.clone()),
-        (SignInProof::Account, None) => AskedSession::New,
-        (SignInProof::Legacy | SignInProof::Current, _) => AskedSession::None,
-    }
-}
-
-/// The statement that an answer makes. Where accounts are asked for, the entry shows which: one in
-/// a session, or one of uniqueness.
-pub(super) fn statement_of(body: &Value, client: &SignInClient, transaction: &Transaction) -> Statement {
-    match client.proof {
-        SignInProof::Legacy => Statement::Legacy,
-        SignInProof::Current => Statement::Uniqueness,
-        SignInProof::Account if transaction.account.is_some() => Statement::Session,
-        SignInProof::Account if !transaction.elsewhere.is_empty() && is_in_session(body) => Statement::Session,
-        SignInProof::Account if body.get("session_id").is_none_or(Value::is_null) => Statement::Uniqueness,
-        SignInProof::Account => Statement::BoundUniqueness,
-    }
-}
-
-/// Whether the entry of an answer says that it is a proof in a session.
-fn is_in_session(body: &Value) -> bool {
-    body.pointer("/responses/0/session_nullifier").is_some_and(|nullifier| !nullifier.is_null())
-}
-
-/// What an answer says about who the person is, if its proof holds; `None` for a proof of
-/// uniqueness that is bound to no session, where one was asked for that is.
-///
-/// # Errors
-/// It is a proof in another session than the one that was asked for.
-pub(super) fn accepted_proof(
-    statement: Statement,
-    answer: &BoundRequest,
-    client: &SignInClient,
-    transaction: &Transaction,
-) -> Result<Option<AcceptedProof>, SignInError> {
-    let BoundRequest { request, identifier, nullifier } = answer;
-    let session = request.proofs.session_id();
-    let is_asked = |asked: &&AskedAccount| Some(asked.session.commitment) == session.map(|session| session.commitment);
-    Ok(match (statement, session, transaction.asked_accounts().find(is_asked)) {
-        (Statement::Session, _, Some(asked)) => Some(AcceptedProof::Return(asked.clone())),
-        (Statement::Session, ..) => {
-            let detail = "the proof is in another session than the one that was asked for";
-            return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());
-        }
-        (Statement::BoundUniqueness, Some(session), _) => Some(AcceptedProof::First(FirstProof {
-            nullifier: *nullifier,
-            session: session.in_lower_case(),
-            identifier: identifier.clone(),
-        })),
-        (Statement::Uniqueness, ..) if client.proof == SignInProof::Account => None,
-        (Statement::BoundUniqueness | Statement::Uniqueness | Statement::Legacy, ..) => {
-            Some(AcceptedProof::Nullifier(B256::from(nullifier.0)))
-        }
-    })
-}
+// The records of accounts, and the key of their subjects.
 
 impl SignInHandle {
-    /// The person's subject at a client with a pointer to the account, if the client has accounts,
-    /// and the writes of the account. They are made in one step with the answer of the transaction,
-    /// so that no proof is taken without an account.
-    ///
-    /// # Errors
-    /// The session of the proof is another account's, or the account is no longer there; or the
-    /// store or the subject key cannot be read.
-    pub(super) async fn account_of(
-        &self,
-        client: &SignInClient,
-        proof: &AcceptedProof,
-        writes: &mut Vec<RecordWrite>,
-    ) -> Result<(B256, Option<Pointer>), SignInError> {
-        let realm = realm(client);
-        let now = self.state.clock.unix_seconds();
-        match proof {
-            AcceptedProof::Nullifier(subject) => {
-                decide(&self.state, client, writes)?;
-                Ok((*subject, None))
-            }
-            AcceptedProof::Return(asked) => {
-                let missing = || SignInError::no_transaction("the account that it asked for is no longer there");
-                let ReadRecord { value, stored } = self.account(&realm, asked.subject)?.ok_or_else(missing)?;
-                let after = value.after_return(now);
-                if after != value {
-                    writes.push(write(account_key(&realm, asked.subject), Some(&stored), &after, UnixSeconds::NEVER));
-                }
-                Ok((asked.subject, Some(after.pointer(realm))))
-            }
-            AcceptedProof::First(first) => {
-                let by_nullifier =
-                    RecordKey { kind: RecordKind::AccountByNullifier, id: realm.by_nullifier(first.nullifier) };
-                let known = self.state.get::<B256>(&by_nullifier)?;
-                let subject = match &known {
-                    Some(known) => known.value,
-                    None => match decide(&self.state, client, writes)? {
-                        SubjectKind::Derived => self.subject_key().await?.subject(&realm, first.nullifier),
-                        SubjectKind::Nullifier => B256::from(first.nullifier.0),
-                    },
-                };
-                let before = self.account(&realm, subject)?;
-                let after = match &before {
-                    Some(read) => read.value.after_first(first.clone(), now),
-                    None => SignInAccount::new(subject, first.clone(), now),
-                };
-                self.write_session(&realm, before.as_ref().map(|read| &read.value), &after, writes)?;
-                let known = known.map(|known| known.stored);
-                writes.push(write(by_nullifier, known.as_ref(), &subject, UnixSeconds::NEVER));
-                let before = before.map(|read| read.stored);
-                writes.push(write(account_key(&realm, subject), before.as_ref(), &after, UnixSeconds::NEVER));
-                Ok((subject, Some(after.pointer(realm))))
-            }
-        }
-    }
-
-    /// Adds the writes that make a session one of an account, in place of an earlier one.
-    fn write_session(
-        &self,
-        realm: &Realm<'_>,
-        before: Option<&SignInAccount>,
-        after: &SignInAccount,
-        writes: &mut Vec<RecordWrite>,
-    ) -> Result<(), SignInError> {
-        let key = |account: &SignInAccount| RecordKey {
-            kind: RecordKind::AccountBySession,
-            id: realm.by_session(&account.session),
-        };
-        let known = self.state.get::<B256>(&key(after))?;
-        if known.as_ref().is_some_and(|known| known.value != after.subject) {
-            let detail =
-                "the session of the proof is one of another account; answer with a proof that is bound to a new one";
-            return Err(SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail).into());
-        }
-        if let Some(before) = before.filter(|before| key(before) != key(after))
-            && let Some(old) = self.state.get::<B256>(&key(before))?
-        {
-            writes.push(RecordWrite { key: key(before), before: Some(old.stored), after: None });
-        }
-        let known = known.map(|known| known.stored);
-        writes.push(write(key(after), known.as_ref(), &after.subject, UnixSeconds::NEVER));
-        Ok(())
-    }
-
     pub(super) fn account(
         &self,
         realm: &Realm<'_>,
@@ -215,7 +58,7 @@ impl SignInHandle {
     }
 
     /// The key that subjects are derived with.
-    async fn subject_key(&self) -> Result<SubjectKey, SignInError> {
+    pub(super) async fn subject_key(&self) -> Result<SubjectKey, SignInError> {
         let stored = loop {
             match first_subject_key(&self.state)? {
                 // When another writer was first, that one's key is read.
@@ -258,53 +101,57 @@ pub(super) fn first_subject_key(state: &SignInState) -> Result<Option<RecordWrit
 // Pointers: which accounts a browser has used.
 
 impl SignInHandle {
-    /// The account that a sign-in at a client asks for: of those that the browser's pointers lead
-    /// to, the one that was used last; `None` when they lead to none, and for a client without
-    /// accounts. When the client expects the person with the subject `expected`, it is that
-    /// person's account, which needs no pointer, or none.
-    pub(super) async fn pointed_account(
+    /// What the browser's pointers lead to, for a sign-in at a client: the account that was used
+    /// last; nothing for a client without accounts. When the client expects the person with the
+    /// subject `expected`, it is that person's account, which needs no pointer, or none.
+    pub(super) async fn known_account(
         &self,
         client: &SignInClient,
         pointers: &[String],
         expected: Option<&str>,
-    ) -> Result<Option<AskedAccount>, SignInError> {
+    ) -> Result<KnownAccount, SignInError> {
         if client.proof != SignInProof::Account {
-            return Ok(None);
+            return Ok(KnownAccount::default());
         }
         for secret in pointers {
             self.await_given(IssuedItem::Pointers(secret), None).await?;
         }
-        let found = self.find_pointed_account(client, pointers, expected)?;
-        if found.is_some() || (pointers.is_empty() && expected.is_none()) {
-            return Ok(found);
+        if let Some(known) = self.find_known_account(client, pointers, expected)? {
+            return Ok(known);
+        }
+        if pointers.is_empty() && expected.is_none() {
+            return Ok(KnownAccount::default());
         }
         // Another replica may have the account, or what the browser has remembered since. A person
         // who is asked for a proof of uniqueness in place of one in a session spends it.
         self.state.catching_up.find().await.map_err(StoreError::from)?;
-        Ok(self.find_pointed_account(client, pointers, expected)?)
+        Ok(self.find_known_account(client, pointers, expected)?.unwrap_or_default())
     }
 
-    fn find_pointed_account(
+    fn find_known_account(
         &self,
         client: &SignInClient,
         pointers: &[String],
         expected: Option<&str>,
-    ) -> Result<Option<AskedAccount>, StoreError> {
-        let realm = realm(client);
+    ) -> Result<Option<KnownAccount>, StoreError> {
+        let (realm, now) = (realm(client), self.state.clock.unix_seconds());
+        let (mut found, mut attachable) = (None, Vec::new());
         for secret in pointers {
             let Some(ReadRecord { value, .. }) = self.pointers(secret)? else { continue };
             for pointer in value.of(realm) {
-                let is_expected =
-                    |account: &SignInAccount| expected.is_none_or(|text| text == subject_text(account.subject));
-                if let Some(account) = self.pointed(client, pointer)?.filter(is_expected) {
-                    return Ok(Some(account.asked()));
+                let Some(account) = self.pointed(client, pointer)? else { continue };
+                if account.may_be_attached_to(pointer, now) && attachable.len() < MOST_ATTACHABLE {
+                    attachable.push(account.subject);
+                }
+                if expected.is_none_or(|text| text == subject_text(account.subject)) {
+                    found = found.or(Some(account));
                 }
             }
         }
-        match expected.and_then(|text| text.parse::<B256>().ok()) {
-            Some(subject) => Ok(self.account(&realm, subject)?.map(|read| read.value.asked())),
-            None => Ok(None),
+        if let (None, Some(subject)) = (&found, expected.and_then(|text| text.parse::<B256>().ok())) {
+            found = self.account(&realm, subject)?.map(|read| read.value);
         }
+        Ok(found.map(|account| KnownAccount { asked: account.asked(), attachable }))
     }
 
     /// The account of one of these transactions of a browser, each with its secret, that the
@@ -335,8 +182,8 @@ impl SignInHandle {
         for (transaction, secret) in own {
             let Some(pointer) = &transaction.pointer else { continue };
             let is_untold = transaction.untold_account().is_some() || self.was_to_remember(transaction, secret)?;
-            if is_untold && let Some(account) = self.pointed(client, pointer)? {
-                return Ok(Some(account.asked()));
+            if is_untold && let Some(asked) = self.pointed(client, pointer)?.and_then(|account| account.asked()) {
+                return Ok(Some(asked));
             }
         }
         Ok(None)
@@ -397,7 +244,7 @@ impl SignInHandle {
         asked: &AskedAccount,
         is_expected: bool,
     ) -> Result<Option<AskedAccount>, StoreError> {
-        let account = self.account(&realm(client), asked.subject)?.map(|read| read.value.asked());
+        let account = self.account(&realm(client), asked.subject)?.and_then(|read| read.value.asked());
         Ok(account.filter(|now| is_expected || now.generation == asked.generation))
     }
 
@@ -437,8 +284,10 @@ impl SignInHandle {
             account = account.without_pointers();
             writes.push(write(account_key(&realm, account.subject), Some(&stored), &account, UnixSeconds::NEVER));
         }
+        let legacy_since = proved.legacy_since.map(|_| self.state.clock.unix_seconds());
+        let pointer = Pointer { legacy_since, ..account.pointer(realm) };
         match knows || is_wanted {
-            true => self.point(account.pointer(realm), cookie, knows, writes),
+            true => self.point(pointer, cookie, knows, writes),
             false => Ok(None),
         }
     }

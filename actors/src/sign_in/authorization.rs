@@ -5,19 +5,19 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::accounts::AskedAccount;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, SignInProof};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection, Target};
-use selfsame_protocol::sign_in::transaction::{KeepsPlace, NextPerson, Progress, Transaction, TransactionState};
+use selfsame_protocol::sign_in::transaction::{Progress, Transaction};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::beginning::{KnownAccount, NewTransaction};
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, SignInState, TransactionId, hash_of};
 use super::session_registry::SessionRegistryMessage;
-use super::transactions::{NewTransaction, ProofRequest, WhoIsAsked};
+use super::transactions::ProofRequest;
 use crate::support::slot::RESTART_PATIENCE;
 
 /// What comes of a valid authorization request.
@@ -137,124 +137,30 @@ impl SignInHandle {
         if let Some(id) = self.find_open(&request, expected.as_deref(), transactions)? {
             return Ok(Authorization::UnderWay(id));
         }
-        let account = match self.client(&request.client_id) {
-            Some(client) if expected.is_some() || !request.selects_account => {
+        let known = match self.client(&request.client_id) {
+            Some(client) => {
                 let pointers = &pointers[..pointers.len().min(MOST_SESSIONS)];
-                let mut account = self.pointed_account(&client, pointers, expected.as_deref()).await?;
-                if account.is_none() && expected.is_none() {
-                    account = self.untold_account(&client, transactions).await?;
+                let mut known = self.known_account(&client, pointers, expected.as_deref()).await?;
+                if expected.is_none() && request.selects_account {
+                    known.asked = None;
+                } else if expected.is_none() && known.asked.is_none() {
+                    known.asked = self.untold_account(&client, transactions).await?;
                 }
-                // Another person's proof of uniqueness would be spent for nothing.
-                if account.is_none() && expected.is_some() && client.proof == SignInProof::Account {
+                // Another person's proof of uniqueness would be spent for nothing. A legacy proof
+                // is not.
+                let is_missing = known.asked.is_none() && expected.is_some() && client.proof == SignInProof::Account;
+                let now = self.state.clock.unix_seconds();
+                if is_missing && self.legacy_history(&client)?.is_none_or(|history| !history.is_open(now)) {
                     let detail = "the person whom id_token_hint names has no account here; leave the hint out";
                     return Err(SignInRejection::of("id_token_hint", ErrorKind::LoginRequired, detail).into());
                 }
-                account
+                known
             }
-            _ => None,
+            None => KnownAccount::default(),
         };
-        let transaction = self.begin(request, expected, account, *source, user_agent.as_deref()).await?;
+        let transaction = self.begin(request, expected, known, *source, user_agent.as_deref()).await?;
         let asked = self.proof_request(transaction.id, None)?;
         Ok(Authorization::ProofRequested(Box::new(BegunSignIn { transaction, asked, target: target.clone() })))
-    }
-}
-
-// A transaction takes the place of one that ended, or that asked for another person.
-
-/// What a transaction asks for that takes the place of another one.
-pub(super) enum NextAsk<'a> {
-    /// The person of the same account, or of one that the browser was not told of, which one of its
-    /// transactions, each with its secret, leads to; otherwise any person.
-    SamePerson {
-        /// The transactions of the browser.
-        transactions: &'a [(TransactionId, String)],
-    },
-    /// Any person.
-    AnyPerson,
-    /// The person of this account.
-    Account(AskedAccount),
-}
-
-impl NextAsk<'_> {
-    fn person(&self) -> NextPerson {
-        match self {
-            Self::SamePerson { .. } => NextPerson::Same,
-            Self::AnyPerson | Self::Account(_) => NextPerson::Another,
-        }
-    }
-}
-
-impl SignInHandle {
-    /// Begins anew with the request of a transaction that ended without an answer, or whose wallet
-    /// gave no proof, or, for another person, that waits for an answer; for the caller that has its
-    /// secret. The new sign-in counts as one that is begun, and the former one is over. The same
-    /// person is asked for the same account, or for one of a first proof that came late for one of
-    /// the browser's `transactions`.
-    ///
-    /// # Errors
-    /// The transaction does not give way ([`Transaction::check_gives_way`]), or there is no such
-    /// transaction for this caller, or too many sign-ins are open.
-    pub async fn begin_anew(
-        &self,
-        id: TransactionId,
-        secret: &str,
-        next: NextPerson,
-        transactions: &[(TransactionId, String)],
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        self.await_given(IssuedItem::Transaction(id), None).await?;
-        let next = match next {
-            NextPerson::Same => NextAsk::SamePerson { transactions },
-            NextPerson::Another => NextAsk::AnyPerson,
-        };
-        self.replace(id, secret, next, source, user_agent).await
-    }
-
-    /// Checks that a transaction gives way to another one with its request.
-    pub(super) fn check_gives_way(&self, transaction: &Transaction, next: NextPerson) -> Result<(), SignInError> {
-        let now = self.state.clock.unix_seconds();
-        transaction.check_gives_way(next, now).map_err(|reason| match reason {
-            KeepsPlace::Completed => SignInError::no_transaction("it was completed before"),
-            reason => SignInRejection::new(ErrorKind::InvalidRequest, reason.to_string()).into(),
-        })
-    }
-
-    /// Puts another transaction in the place of one, for the caller that has its secret.
-    pub(super) async fn replace(
-        &self,
-        id: TransactionId,
-        secret: &str,
-        next: NextAsk<'_>,
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        loop {
-            let ReadRecord { value, stored } = self.kept(id)?;
-            check_secret(&value, secret)?;
-            self.check_redirect_uri(&value)?;
-            self.check_gives_way(&value, next.person())?;
-            let now = self.state.clock.unix_seconds();
-            // One request of the application gets one response, so the former one ends first.
-            if value.progress(now).state != TransactionState::Over {
-                if !self.write_transaction(id, Some(&stored), &value.ended(now)).await? {
-                    continue;
-                }
-                self.state.unanswered.remove(id, value.ends_at);
-                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-            }
-            let client = self.client_of(&value)?;
-            let is_chosen = value.is_chosen || next.person() == NextPerson::Another;
-            let account = match (next, &value.account) {
-                (NextAsk::Account(account), _) => Some(account),
-                (NextAsk::AnyPerson, _) => None,
-                (NextAsk::SamePerson { .. }, Some(asked)) => {
-                    self.asked_again(&client, asked, value.request.expected_subject.is_some())?
-                }
-                (NextAsk::SamePerson { transactions }, None) => self.untold_account(&client, transactions).await?,
-            };
-            return self.begin_kept(value.request, WhoIsAsked { account, is_chosen }, source, user_agent).await;
-        }
     }
 }
 

@@ -4,16 +4,19 @@
 use std::fmt;
 
 use selfsame_protocol::sign_in::accounts::SignInAccount;
+use selfsame_protocol::sign_in::attaching::PROVISIONAL;
 use selfsame_protocol::sign_in::proof_request::{Initiator, SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::records::AuthorizationCode;
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::sealed::{GivenResponse, SealedResponse};
 use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, KEPT_AFTER_END, Transaction};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError};
 
 use super::accounts::{BrowserWishes, realm};
 use super::authorization::{check_digits, check_return, check_secret};
-use super::handle::{SignInError, SignInHandle};
+use super::beginning::NextProof;
+use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, write};
 use super::session_registry::SessionRegistryMessage;
 use super::sessions::{BrowserCookie, BrowserCookies};
@@ -46,6 +49,28 @@ pub enum BeforeCompletion {
         /// The name of the application.
         application: String,
     },
+    /// Nothing: another proof is needed, and the front-end goes on with it
+    /// ([`SignInHandle::go_on`]).
+    AnotherProof,
+    /// The question whether current proofs are to be attached to the account, whose legacy proof
+    /// was accepted. The person can sign in without.
+    AskToAttach {
+        /// The name of the application.
+        application: String,
+        /// When legacy proofs end.
+        legacy_ends_at: UnixSeconds,
+    },
+    /// That current proofs were attached to the account lately, whose legacy proof was accepted.
+    Attached {
+        /// The name of the application.
+        application: String,
+        /// The hour in which they were attached.
+        attached_at: UnixSeconds,
+        /// Until when legacy proofs sign in beside them.
+        provisional_until: UnixSeconds,
+        /// Whether the person can say here that it was somebody else.
+        may_dispute: bool,
+    },
 }
 
 /// A completed transaction.
@@ -74,7 +99,8 @@ impl fmt::Debug for CompletedTransaction {
 impl SignInHandle {
     /// What a person is shown before a transaction is completed, for a caller that has its secret,
     /// while its response was not given out; `None` when there is nothing to show. `pointers` is
-    /// the cookie of the caller's browser.
+    /// the cookie of the caller's browser; `has_seen_attached` says that the person has seen what
+    /// there is to say about attached proofs.
     ///
     /// # Errors
     /// There is no such transaction for this caller, or the store cannot be read.
@@ -84,27 +110,36 @@ impl SignInHandle {
         secret: &str,
         shown: CompletionSecrets<'_>,
         pointers: &BrowserCookie,
+        has_seen_attached: bool,
     ) -> Result<Option<BeforeCompletion>, SignInError> {
         let ReadRecord { value, .. } = self.with_answer(id).await?;
         check_secret(&value, secret)?;
         let expected = value.request.expected_subject.as_deref();
+        let now = self.state.clock.unix_seconds();
+        let is_shown =
+            || check_return(&value, shown.return_secret).is_ok() && check_digits(&value, shown.digits).is_ok();
+        let goes_on = || -> Result<bool, SignInError> {
+            let client = self.client_of(&value)?;
+            Ok(is_shown() && self.asked_next(&client, &value, NextProof::Needed, now)?.is_some())
+        };
         match value.answer {
             _ if value.response.is_some() => Ok(None),
+            Some(Answer::Pointed | Answer::Failed(_)) if goes_on()? => Ok(Some(BeforeCompletion::AnotherProof)),
             Some(Answer::Failed(failure)) => Ok(Some(BeforeCompletion::NoProof(failure))),
             Some(Answer::Proved(person)) if expected.is_none_or(|expected| expected == person.subject()) => {
                 let client = self.client_of(&value)?;
-                let may_complete = check_return(&value, shown.return_secret).is_ok()
-                    && check_digits(&value, shown.digits).is_ok()
-                    && client.proof == SignInProof::Account;
-                let account = match may_complete {
+                let account = match is_shown() && client.proof == SignInProof::Account {
                     true => self.account(&realm(&client), person.subject)?.map(|read| read.value),
                     false => None,
                 };
                 let Some(account) = account.filter(|_| *pointers != BrowserCookie::Unwanted) else { return Ok(None) };
+                if !has_seen_attached && let Some(about) = self.about_attached(&client, &value, &account, now)? {
+                    return Ok(Some(about));
+                }
                 if self.remembers(&client, &account, pointers)? {
                     return Ok(None);
                 }
-                let was_found = value.account.is_none() && account.firsts > 1;
+                let was_found = value.asks_first() && value.ask.attaches_to().is_none() && account.firsts > 1;
                 let application = client.name.clone();
                 // An answer from the browser's own device shows whose it is.
                 Ok(match value.return_hash {
@@ -114,6 +149,35 @@ impl SignInHandle {
             }
             _ => Ok(None),
         }
+    }
+
+    /// What a person is shown about current proofs and the account, whose legacy proof was
+    /// accepted.
+    fn about_attached(
+        &self,
+        client: &SignInClient,
+        value: &Transaction,
+        account: &SignInAccount,
+        now: UnixSeconds,
+    ) -> Result<Option<BeforeCompletion>, SignInError> {
+        if value.pointer.as_ref().is_none_or(|pointer| pointer.legacy_since.is_none()) {
+            return Ok(None);
+        }
+        let may_attach = self.asked_next(client, value, NextProof::Attached, now)?.is_some();
+        let application = client.name.clone();
+        let attached_at = account.undisputed().and_then(|current| current.attached_at);
+        Ok(match attached_at.filter(|_| account.is_provisional(now)) {
+            Some(attached_at) => Some(BeforeCompletion::Attached {
+                application,
+                attached_at,
+                provisional_until: attached_at.plus(PROVISIONAL),
+                may_dispute: may_attach,
+            }),
+            None if may_attach && account.current.is_none() => {
+                Some(BeforeCompletion::AskToAttach { application, legacy_ends_at: client.legacy.ends_at })
+            }
+            None => None,
+        })
     }
 
     /// A transaction, also one whose time is over, with its answer when another replica has that.
@@ -192,7 +256,13 @@ impl SignInHandle {
         check_secret(&value, secret)?;
         self.check_redirect_uri(&value)?;
         let now = self.state.clock.unix_seconds();
-        let answer = match value.answer {
+        // Without the proof that was to be attached, the legacy proof of before signs in.
+        let without = value.ask.attaches_to().map(Answer::Proved);
+        let answer = match (value.answer, without) {
+            (Some(Answer::Failed(_) | Answer::Refused), Some(proved)) => Some(proved),
+            (answer, _) => answer,
+        };
+        let answer = match answer {
             Some(Answer::Proved(person)) if self.state.has_ended(&person) => {
                 return Err(SignInError::no_transaction("the sign-in was ended by the operator"));
             }
@@ -220,6 +290,10 @@ impl SignInHandle {
         let expected = value.request.expected_subject.as_deref();
         let fields = match answer {
             Answer::Refused => error_fields("access_denied", "the person refused"),
+            Answer::Pointed => {
+                let detail = "the legacy proof leads to an account; go on with a proof in its session";
+                return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+            }
             Answer::Failed(failure) => error_fields(failure.error(), failure.description()),
             Answer::Proved(person) if expected.is_some_and(|expected| person.subject() != expected) => {
                 error_fields("login_required", "the person who signed in is not the one that id_token_hint names")
@@ -308,7 +382,7 @@ impl SignInHandle {
 
     /// Counts digits that are not those of the wallet; the last try ends the transaction. A text
     /// that is not three digits is a slip, and not counted.
-    async fn count_wrong_digits(&self, id: TransactionId, typed: &str) -> Result<(), SignInError> {
+    pub(super) async fn count_wrong_digits(&self, id: TransactionId, typed: &str) -> Result<(), SignInError> {
         while DigitCheck::is_try(typed) {
             let ReadRecord { value, stored } = self.kept(id)?;
             let counted = value.with_wrong_digits(typed, self.state.clock.unix_seconds());

@@ -11,6 +11,7 @@ use std::time::Duration;
 use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::sign_in::accounts::SubjectKind;
+use selfsame_protocol::sign_in::asks::LegacyRules;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::records::{SigningKey, UnknownKey};
@@ -128,6 +129,15 @@ pub struct SignInClient {
     /// store, which says it from then on: a service does not start with clients that contradict
     /// the store, and [`SignInHandle::check_subjects`] finds them before they are replaced.
     pub subject: SubjectKind,
+    /// Whether the client has a legacy history: people whose subject is the nullifier of a legacy
+    /// proof. The first accepted legacy proof makes it so as well, for good.
+    pub has_legacy_history: bool,
+    /// How a client with a legacy history and accounts takes legacy proofs.
+    pub legacy: LegacyRules,
+    /// The only credential of a first proof that has to be of a newer credential
+    /// ([`LegacyRules::current_alone_since`]), because the bound of the proof is that of one
+    /// credential; `None` lets each accepted one count.
+    pub first_credential: Option<String>,
     /// Whether a person may answer with an authenticator on another device than the browser.
     pub allows_cross_device: bool,
 }

@@ -8,10 +8,12 @@
 //! |---|---|
 //! | [`handle`] | settings; why a step fails; the handle, and what concerns the provider as a whole |
 //! | [`authorization`] | the beginning of a sign-in, its binding to a browser, and its progress |
-//! | [`transactions`] | transactions: begun, given more time, answered |
+//! | [`beginning`] | how a transaction begins: for a request, in place of another one, after another proof |
+//! | [`transactions`] | transactions: shown, given more time, answered |
 //! | [`openings`] | what authenticators get of them, in each browser that opens the short page |
 //! | [`completion`] | their end: the response that is given out, and cancelling |
 //! | [`accounts`] | accounts of persons, and which of them a browser remembers |
+//! | [`proofs`] | what an accepted proof says, and what it does to the person's account |
 //! | [`subjects`] | which subjects new accounts get, and what an operator sees of an account |
 //! | [`pointers`] | what else leads to an account, and the end of all that does |
 //! | [`sessions`] | browser sessions |
@@ -24,6 +26,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod authorization;
+pub(crate) mod beginning;
 pub(crate) mod completion;
 pub(crate) mod handle;
 pub(crate) mod keys;
@@ -32,6 +35,7 @@ pub(crate) mod memory_records;
 pub(crate) mod open_sign_ins;
 pub(crate) mod openings;
 pub(crate) mod pointers;
+pub(crate) mod proofs;
 pub(crate) mod records;
 pub(crate) mod session_registry;
 pub(crate) mod sessions;

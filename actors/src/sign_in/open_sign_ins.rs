@@ -172,11 +172,13 @@ mod tests {
 
     mod unanswered {
         use selfsame_protocol::B256;
+        use selfsame_protocol::sign_in::asks::Ask;
         use selfsame_protocol::sign_in::authorize::KeptRequest;
         use selfsame_protocol::sign_in::claims::Scopes;
+        use selfsame_protocol::sign_in::openings::ShortId;
         use selfsame_protocol::sign_in::proof_request::Initiator;
         use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
-        use selfsame_protocol::sign_in::transaction::{Answer, ShortId};
+        use selfsame_protocol::sign_in::transaction::Answer;
         use selfsame_storage::Decision;
 
         use super::super::super::records::write;
@@ -203,7 +205,9 @@ mod tests {
                 signal: B256::ZERO,
                 challenge_seed: B256::ZERO,
                 challenges: Vec::new(),
-                asks_first: false,
+                ask: Ask::Legacy,
+                attachable: Vec::new(),
+                is_continued: false,
                 is_chosen: false,
                 elsewhere: Vec::new(),
                 answered_at: None,

@@ -81,7 +81,7 @@ impl SignInHandle {
             }
             let account = match knows_asked || value.is_chosen {
                 true => None,
-                false => self.pointed_account(&client, pointers, None).await?,
+                false => self.known_account(&client, pointers, None).await?.asked,
             };
             let Some(account) = account.filter(|account| value.asked_at(Some(opening)) != Some(account)) else {
                 return Ok(Elsewhere { browser, opening, asked: self.asked(value, Some(opening))? });
@@ -115,7 +115,7 @@ impl SignInHandle {
         loop {
             let ReadRecord { value, stored } = self.answerable(id)?;
             check_unanswered(&value)?;
-            let challenge = value.next_challenge(self.client_of(&value)?.proof.kind());
+            let challenge = value.next_challenge(value.kind_at(opening));
             let given = value.clone().with_given(challenge, opening, self.state.clock.unix_seconds());
             if given == value {
                 return Ok(challenge);
@@ -172,7 +172,7 @@ impl SignInHandle {
             let challenge = match answered {
                 // It gives no more challenges out.
                 true => value.open_challenges().next().unwrap_or_else(|| value.challenge(0)),
-                false => value.next_challenge(self.client_of(&value)?.proof.kind()),
+                false => value.next_challenge(value.kind_at(opening)),
             };
             let given = match answered {
                 true => value.clone(),

@@ -14,11 +14,11 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError, StoredRecord};
 
 use super::accounts::{account_key, realm};
-use super::authorization::{NextAsk, check_secret};
+use super::authorization::check_secret;
+use super::beginning::{NewTransaction, NextAsk};
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, write};
 use super::sessions::{BrowserCookie, SignedInAccount};
-use super::transactions::NewTransaction;
 
 // Everything that was made before is forgotten.
 
@@ -172,7 +172,8 @@ impl SignInHandle {
             return Err(wrong("the sign-in code is of another application"));
         }
         let account = self.pointed(client, &pointer)?;
-        Ok(account.ok_or_else(|| wrong("all others were made to forget the account of the sign-in code"))?.asked())
+        let account = account.ok_or_else(|| wrong("all others were made to forget the account of the sign-in code"))?;
+        account.asked().ok_or_else(|| wrong("the account of the sign-in code has no session"))
     }
 }
 

@@ -16,8 +16,8 @@ use ractor::RpcReplyPort;
 use selfsame_protocol::B256;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 use selfsame_protocol::sign_in::claims::Person;
+use selfsame_protocol::sign_in::openings::ShortId;
 use selfsame_protocol::sign_in::pointers::SignInCode;
-use selfsame_protocol::sign_in::transaction::ShortId;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{
     Counter, Decision, FaultScope, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord,

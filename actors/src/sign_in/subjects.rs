@@ -1,4 +1,4 @@
-//! Which subjects new accounts get, and what an operator sees of an account.
+//! Which subjects new accounts get; what an operator sees of an account, and chooses for one.
 //!
 //! An application's first account writes the kind of its subjects into the store, in the same step,
 //! so that two replicas never decide it differently. From then on the store decides, and a
@@ -11,7 +11,8 @@ use std::sync::mpsc::channel;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::encoding::decode;
-use selfsame_protocol::sign_in::accounts::{DecidedSubjects, Realm, SignInAccount, SubjectKind};
+use selfsame_protocol::sign_in::accounts::{CurrentProofs, DecidedSubjects, Realm, SignInAccount, SubjectKind};
+use selfsame_protocol::sign_in::attaching::{Chosen, KeptProofs};
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::verification::Environment;
@@ -20,9 +21,10 @@ use selfsame_storage::{
     StoredRecord,
 };
 
-use super::accounts::realm;
+use super::accounts::{account_key, realm};
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{SignInState, write};
+use super::proofs::{nullifier_key, session_key};
+use super::records::{ReadRecord, SignInState, write};
 
 // The store decides from the first account on.
 
@@ -118,19 +120,29 @@ pub(crate) fn find_conflicts<'a>(
 }
 
 /// The kind of a new person's subject: what the store says, and before the first one what the
-/// client says, which is then added to `writes`.
+/// client says, which is then added to `writes`; with the first legacy proof also that the client
+/// has a legacy history.
 pub(super) fn decide(
     state: &SignInState,
     client: &SignInClient,
+    is_legacy: bool,
     writes: &mut Vec<RecordWrite>,
 ) -> Result<SubjectKind, StoreError> {
-    let realm = realm(client);
-    if let Some(decided) = decided(state, &realm)? {
-        return Ok(decided.kind);
+    let key = key(&realm(client));
+    let (known, before) = match state.get::<DecidedSubjects>(&key)? {
+        Some(ReadRecord { value, stored }) => (Some(stored), value),
+        None => (None, DecidedSubjects::new(configured(client), state.clock.unix_seconds())),
+    };
+    let after = DecidedSubjects { has_legacy: before.has_legacy || is_legacy, ..before };
+    if known.is_none() || after != before {
+        writes.push(write(key, known.as_ref(), &after, UnixSeconds::NEVER));
     }
-    let new = DecidedSubjects::new(configured(client), state.clock.unix_seconds());
-    writes.push(write(key(&realm), None, &new, UnixSeconds::NEVER));
-    Ok(new.kind)
+    Ok(after.kind)
+}
+
+/// Whether an application has accepted a legacy proof.
+pub(super) fn has_legacy(state: &SignInState, realm: &Realm<'_>) -> Result<bool, StoreError> {
+    Ok(decided(state, realm)?.is_some_and(|decided| decided.has_legacy))
 }
 
 impl SignInHandle {
@@ -198,6 +210,32 @@ pub struct AccountState {
     pub created_on: UnixSeconds,
     /// The hour in which the person last gave a proof.
     pub human_at: UnixSeconds,
+    /// Whether it is an account of legacy proofs.
+    pub has_legacy: bool,
+    /// The hour in which its current proofs were attached; `None` when they made the account, when
+    /// an operator has chosen them, and when there are none.
+    pub attached_at: Option<UnixSeconds>,
+    /// Whether they were attached so lately that legacy proofs sign in as well.
+    pub is_provisional: bool,
+    /// The hour in which another person's were given for it: neither sign in until an operator has
+    /// chosen.
+    pub disputed_at: Option<UnixSeconds>,
+}
+
+impl AccountState {
+    fn of(account: SignInAccount, now: UnixSeconds) -> Self {
+        let attached_at = |proofs: &CurrentProofs| proofs.attached_at;
+        Self {
+            has_legacy: account.legacy.is_some(),
+            attached_at: account.current.as_ref().and_then(attached_at),
+            is_provisional: account.is_provisional(now),
+            disputed_at: account.disputed_by.as_ref().and_then(attached_at),
+            identifier: account.identifier,
+            generation: account.generation,
+            created_on: account.created_on,
+            human_at: account.human_at,
+        }
+    }
 }
 
 impl SignInHandle {
@@ -215,12 +253,41 @@ impl SignInHandle {
         // Another replica may have made it, or seen the person since.
         self.state.catching_up.find().await.map_err(StoreError::from)?;
         let account = self.account(&Realm { client_id: app_id, environment }, subject)?.map(|read| read.value);
-        Ok(account.map(|SignInAccount { identifier, generation, created_on, human_at, .. }| AccountState {
-            identifier,
-            generation,
-            created_on,
-            human_at,
-        }))
+        Ok(account.map(|account| AccountState::of(account, self.state.clock.unix_seconds())))
+    }
+
+    /// Chooses which current proofs belong to an account of legacy proofs, for good. Those that are
+    /// not kept sign nobody in any more, and their nullifier is free for another account. Returns
+    /// the account as it is then; the outer `None` when the application has no account with that
+    /// subject, the inner one when the account has no such proofs.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn choose_proofs(
+        &self,
+        app_id: &str,
+        environment: Environment,
+        subject: B256,
+        keep: KeptProofs,
+    ) -> Result<Option<Option<AccountState>>, SignInError> {
+        let realm = Realm { client_id: app_id, environment };
+        // Another replica may have attached them.
+        self.state.catching_up.find().await.map_err(StoreError::from)?;
+        loop {
+            let Some(ReadRecord { value, stored }) = self.account(&realm, subject)? else { return Ok(None) };
+            let Some(Chosen { account, dropped }) = value.with_chosen(keep) else { return Ok(Some(None)) };
+            let mut writes = vec![write(account_key(&realm, subject), Some(&stored), &account, UnixSeconds::NEVER)];
+            for CurrentProofs { nullifier, session, .. } in &dropped {
+                for key in [nullifier_key(&realm, *nullifier), session_key(&realm, session)] {
+                    let known = self.state.get::<B256>(&key)?.filter(|known| known.value == subject);
+                    writes.extend(known.map(|known| RecordWrite { key, before: Some(known.stored), after: None }));
+                }
+            }
+            if self.state.write(writes).await? == Decision::Written {
+                return Ok(Some(Some(AccountState::of(account, self.state.clock.unix_seconds()))));
+            }
+            // The person signed in meanwhile.
+        }
     }
 }
 
@@ -279,7 +346,7 @@ fn change(
     };
     let before: DecidedSubjects =
         decode(&stored.value).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
-    let after = DecidedSubjects::new(kind, now);
+    let after = DecidedSubjects { has_legacy: before.has_legacy, ..DecidedSubjects::new(kind, now) };
     let is_other = before.kind != kind;
     Ok(Ok((before, is_other.then(|| write(key(realm), Some(&stored), &after, UnixSeconds::NEVER)))))
 }
@@ -308,6 +375,7 @@ fn day_text(day: UnixSeconds) -> String {
 
 #[cfg(test)]
 mod tests {
+    use selfsame_protocol::sign_in::asks::LegacyRules;
     use selfsame_protocol::sign_in::{Client, ResponseType};
 
     use super::super::handle::SignInSettings;
@@ -326,7 +394,18 @@ mod tests {
             require_pkce: false,
         };
         let (name, secrets, allows_cross_device) = (id.to_owned(), Vec::new(), true);
-        SignInClient { client, name, secrets, environment, proof, subject, allows_cross_device }
+        SignInClient {
+            client,
+            name,
+            secrets,
+            environment,
+            proof,
+            subject,
+            has_legacy_history: false,
+            legacy: LegacyRules::default(),
+            first_credential: None,
+            allows_cross_device,
+        }
     }
 
     fn replica(records: &Arc<MemoryRecords>) -> SignInState {
@@ -343,12 +422,12 @@ mod tests {
         let (one, other) = (replica(&records), replica(&records));
         let of = |kind| client("app_a", Environment::Staging, SignInProof::Account, kind);
         let (mut first, mut second) = (Vec::new(), Vec::new());
-        assert_eq!(decide(&one, &of(Nullifier), &mut first).expect("read"), Nullifier);
-        assert_eq!(decide(&other, &of(Derived), &mut second).expect("read"), Derived);
+        assert_eq!(decide(&one, &of(Nullifier), false, &mut first).expect("read"), Nullifier);
+        assert_eq!(decide(&other, &of(Derived), false, &mut second).expect("read"), Derived);
         assert_eq!(one.write(first).await.expect("written"), Decision::Written);
         assert_eq!(other.write(second).await.expect("no failure"), Decision::Changed, "the account is not made");
         let mut again = Vec::new();
-        assert_eq!(decide(&other, &of(Derived), &mut again).expect("read"), Nullifier);
+        assert_eq!(decide(&other, &of(Derived), false, &mut again).expect("read"), Nullifier);
         assert!(again.is_empty(), "it is written once");
     }
 
@@ -362,7 +441,7 @@ mod tests {
         let mut writes = Vec::new();
         // What an embedder says of a client without accounts does not count.
         for client in [client("app_b", here, legacy, Derived), client("app_a", here, account, Derived)] {
-            decide(&state, &client, &mut writes).expect("read");
+            decide(&state, &client, client.proof == legacy, &mut writes).expect("read");
         }
         state.write(writes).await.expect("written");
         let conflicts = |client: SignInClient| match find_conflicts(&state, [&client]).expect("read") {

@@ -9,12 +9,13 @@ use selfsame_protocol::sign_in::claims::{IdToken, Person, Scopes};
 use selfsame_protocol::sign_in::logout::IdTokenHint;
 use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode, CodeUse, RedemptionError};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, ResponseType, SignInRejection};
+use selfsame_protocol::sign_in::transaction::Answer;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordWrite, StoreError};
 use serde::Serialize;
 use subtle::ConstantTimeEq;
 
-use super::handle::{SignInError, SignInHandle};
+use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TOKEN_LIFETIME, code_key, hash_of, token_key, write};
 use super::sessions::SessionPerson;
 use super::signing_keys::SigningError;
@@ -71,6 +72,21 @@ impl SignInHandle {
             subject: person.subject(),
             from_session,
         });
+    }
+
+    /// Tells embedders that current proofs were attached to an account, when they were. A dispute
+    /// needs the operator, so it is logged as well.
+    pub(super) fn announce_attached(&self, client: &SignInClient, answer: &Answer, attached: Option<bool>) {
+        let (Answer::Proved(person), Some(is_disputed)) = (answer, attached) else { return };
+        let (client_id, subject) = (client.client.id.clone(), person.subject());
+        if is_disputed {
+            tracing::warn!(
+                client_id,
+                "two persons' current proofs were given for an account, whose subject the event account.linked has; \
+                 choose with: selfsame account link"
+            );
+        }
+        self.state.announcer.announce(|| ServiceEvent::AccountLinked { client_id, subject, is_disputed });
     }
 
     /// Returns the parameters of a successful response, and adds the writes of their records to

@@ -1,22 +1,19 @@
-//! Transactions: an authorization request is kept until a person has answered it. The completion is
-//! in `completion`.
+//! Transactions: an authorization request is kept until a person has answered it. How one begins is
+//! in `beginning`, the completion in `completion`.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use selfsame_protocol::sign_in::accounts::AskedAccount;
-use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
-use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::asks::Ask;
+use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::sign_in::late::ProofEffect;
-use selfsame_protocol::sign_in::openings::OpeningId;
+use selfsame_protocol::sign_in::openings::{OpeningId, ShortId};
 use selfsame_protocol::sign_in::proof_request::{
     AnswerMode, AskedSession, Initiator, NoProof, SignInProof, WalletFailure,
 };
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::transaction::{
-    Answer, DigitCheck, MOST_EXTENSIONS, Progress, ShortId, Transaction, TransactionState,
-};
+use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, Progress, Transaction};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::identity::hash_text;
 use selfsame_protocol::verification::items::ItemError;
@@ -28,12 +25,11 @@ use selfsame_protocol::{B256, U256};
 use selfsame_storage::{Decision, RecordWrite, StoredRecord};
 use serde_json::Value;
 
-use super::accounts::{AcceptedProof, accepted_proof, asked_session, statement_of};
 use super::authorization::{check_mode, check_secret};
 use super::handle::{SignInClient, SignInError, SignInHandle};
+use super::proofs::{AcceptedProof, Outcome, accepted_proof, asked_session, statement_of};
 use super::records::{IssuedItem, ReadRecord, TransactionId, hash_of, write};
 use super::session_registry::SessionRegistryMessage;
-use crate::support::slot::RESTART_PATIENCE;
 
 /// The most cookies of transactions of one request that are looked at, the newest first.
 pub(super) const MOST_LOOKED_AT: usize = 16;
@@ -41,30 +37,6 @@ pub(super) const MOST_LOOKED_AT: usize = 16;
 /// Greatest age of the root of a legacy proof for sign-in, in seconds, inclusive. The newest root
 /// may be older.
 pub const LEGACY_ROOT_AGE: u64 = 3600;
-
-/// A transaction that was begun.
-#[derive(Clone)]
-pub struct NewTransaction {
-    /// The transaction's public id, a part of its URLs. It gives no right to complete the sign-in.
-    pub id: TransactionId,
-    /// What the short address of the sign-in has in place of the id.
-    pub short_id: ShortId,
-    /// The secret that the browser or program presents in later requests. Only its hash is stored.
-    pub secret: String,
-    /// When the transaction expires: [`crate::SignInSettings::transaction_lifetime`] after it was
-    /// begun.
-    pub expires_at: UnixSeconds,
-    /// Whether it asks any person for a first proof: it is then kept for longer.
-    pub asks_first: bool,
-}
-
-/// Who a transaction asks for a proof.
-pub(super) struct WhoIsAsked {
-    /// The person of this account, or any person.
-    pub account: Option<AskedAccount>,
-    /// Whether the application or the person chose it.
-    pub is_chosen: bool,
-}
 
 /// The proof that a transaction asks an authenticator for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +53,17 @@ pub struct ProofRequest {
     /// The nonce of a current proof: that of the transaction's newest challenge. An authenticator
     /// gets a fresh one ([`SignInHandle::take_challenge`], [`SignInHandle::open_request`]).
     pub nonce: U256,
-    /// What the application's sign-in asks for.
+    /// What the application's sign-ins ask for.
     pub proof: SignInProof,
+    /// The kind of the proof.
+    pub kind: ProofKind,
+    /// The bound of the credential's first issue that the proof has to show.
+    pub issued_since: Option<UnixSeconds>,
+    /// The only credential that the proof may be of; `None` where each accepted one counts.
+    pub identifier: Option<String>,
+    /// Whether the person may say that the credential is an older one
+    /// ([`SignInHandle::go_on`](crate::SignInHandle::go_on)).
+    pub may_be_older: bool,
     /// The session that the proof has to do with.
     pub session: AskedSession,
     /// The only environment whose proofs the application accepts.
@@ -114,6 +95,8 @@ pub struct TransactionView {
     pub expects_person: bool,
     /// Whether an account is asked for somewhere, here or in another browser.
     pub asks_for_account: bool,
+    /// Whether it follows another proof of the same sign-in.
+    pub is_continued: bool,
 }
 
 /// What ties an accepted answer to the browser that began the sign-in.
@@ -127,22 +110,7 @@ pub enum AnswerBinding {
     Digits(String),
 }
 
-impl NewTransaction {
-    /// Its progress until an authenticator opens the request: what the first call of
-    /// [`SignInHandle::follow`] has seen.
-    pub fn progress(&self) -> Progress {
-        Progress { state: TransactionState::Waiting, ends_at: self.expires_at, extensions_left: MOST_EXTENSIONS }
-    }
-}
-
-// The secrets of these are not in their debug form, because embedders write it to logs.
-impl fmt::Debug for NewTransaction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, expires_at, .. } = self;
-        f.debug_struct("NewTransaction").field("id", id).field("expires_at", expires_at).finish_non_exhaustive()
-    }
-}
-
+// The secrets are not in its debug form, because embedders write it to logs.
 impl fmt::Debug for AnswerBinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -154,105 +122,6 @@ impl fmt::Debug for AnswerBinding {
 }
 
 impl SignInHandle {
-    /// Keeps an authorization request until a person has answered it: the one whose `account` a
-    /// pointer led to, or any person. If `source` is known, the
-    /// sign-in counts against that address, which may begin a quarter of
-    /// [`crate::SignInLimits::open_sign_ins`] (rounded up). The authenticator shows the network of
-    /// `source` and the browser's header `User-Agent`.
-    pub async fn begin(
-        &self,
-        request: AuthorizationRequest,
-        expected_subject: Option<String>,
-        account: Option<AskedAccount>,
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        self.count_unprotected(&request);
-        let is_chosen = request.selects_account || expected_subject.is_some();
-        let asked = WhoIsAsked { account, is_chosen };
-        self.begin_kept(request.into_kept(expected_subject), asked, source, user_agent).await
-    }
-
-    pub(super) async fn begin_kept(
-        &self,
-        request: KeptRequest,
-        WhoIsAsked { account, is_chosen }: WhoIsAsked,
-        source: Option<IpAddr>,
-        user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
-        let state = &self.state;
-        let client = self.client(&request.client_id);
-        let asks_first = account.is_none() && client.is_some_and(|client| client.proof == SignInProof::Account);
-        if asks_first {
-            self.check_subject_key().await?;
-        }
-        state.call(|reply| SessionRegistryMessage::OpenSignIn(source, reply), RESTART_PATIENCE).await??;
-        let mut short_id = ShortId([0; 10]);
-        state.random.fill(&mut short_id.0);
-        let id = TransactionId::from(short_id);
-        let mut signal = B256::ZERO;
-        state.random.fill(&mut signal.0);
-        let mut challenge_seed = B256::ZERO;
-        state.random.fill(&mut challenge_seed.0);
-        let (secret, now) = (state.new_secret(), state.clock.unix_seconds());
-        let expires_at = now.plus(state.settings.transaction_lifetime.as_secs());
-        let transaction = Transaction {
-            short_id,
-            request,
-            secret_hash: hash_of(&secret),
-            signal,
-            challenge_seed,
-            challenges: Vec::new(),
-            account,
-            asks_first,
-            is_chosen,
-            elsewhere: Vec::new(),
-            initiator: Initiator::new(source, user_agent, now),
-            ends_at: expires_at,
-            extensions: 0,
-            opened_at: None,
-            opened: None,
-            refused: 0,
-            answer: None,
-            answered_at: None,
-            pointer: None,
-            return_hash: None,
-            digits: None,
-            response: None,
-        };
-        match self.write_transaction(id, None, &transaction).await {
-            Ok(true) => {
-                state.unanswered.add(id, expires_at);
-                Ok(NewTransaction { id, short_id, secret, expires_at, asks_first })
-            }
-            Ok(false) => Err(SignInError::unavailable("the random source returned an id or secret that is in use")),
-            Err(error) => {
-                state.session_registry.cast(SessionRegistryMessage::GiveBackSignIn(source));
-                Err(error)
-            }
-        }
-    }
-
-    /// Of these transactions, each with its secret, the one that a browser with this request goes
-    /// on with ([`Transaction::goes_on_with`]); `None` when the request begins a new one.
-    pub fn find_open(
-        &self,
-        request: &AuthorizationRequest,
-        expected_subject: Option<&str>,
-        transactions: &[(TransactionId, String)],
-    ) -> Result<Option<TransactionId>, SignInError> {
-        let wanted = request.clone().into_kept(expected_subject.map(str::to_owned));
-        let now = self.state.clock.unix_seconds();
-        for (id, secret) in transactions.iter().rev().take(MOST_LOOKED_AT) {
-            let Some(ReadRecord { value, .. }) = self.state.get::<Transaction>(&id.key())? else { continue };
-            let has_ended = matches!(value.answer, Some(Answer::Proved(person)) if self.state.has_ended(&person));
-            if value.goes_on_with(&wanted, now) && !has_ended && check_secret(&value, secret).is_ok() {
-                return Ok(Some(*id));
-            }
-        }
-        Ok(None)
-    }
-
     /// Gives a transaction more time, for the caller that has its secret.
     ///
     /// # Errors
@@ -296,17 +165,29 @@ impl SignInHandle {
         let (progress, short_id) = (value.progress(self.state.clock.unix_seconds()), value.short_id);
         let expects_person = value.request.expected_subject.is_some();
         let asks_for_account = value.asked_accounts().next().is_some();
-        Ok(TransactionView { asked: self.asked(value, None)?, progress, short_id, expects_person, asks_for_account })
+        let is_continued = value.is_continued;
+        let asked = self.asked(value, None)?;
+        Ok(TransactionView { asked, progress, short_id, expects_person, asks_for_account, is_continued })
     }
 
     pub(super) fn asked(&self, value: Transaction, opening: Option<OpeningId>) -> Result<ProofRequest, SignInError> {
         let client = self.client_of(&value)?;
         let nonce = value.open_challenges().next().map_or(U256::ZERO, |challenge| challenge.nonce);
-        let session = asked_session(&client, value.asked_at(opening));
+        let account = value.asked_at(opening);
+        let session = asked_session(value.ask, account);
+        let issued_since = value.ask.issued_since().filter(|_| account.is_none());
+        let may_be_older = value.account.is_none()
+            && self.legacy_history(&client)?.is_some_and(|history| {
+                value.ask.of_older_credential(history, self.state.clock.unix_seconds()).is_some()
+            });
         Ok(ProofRequest {
             app_id: client.client.id.clone(),
             app_name: client.name.clone(),
-            action: action_of(&client, &session),
+            action: action_of(value.ask, &session),
+            kind: value.kind_at(opening),
+            identifier: client.first_credential.clone().filter(|_| issued_since.is_some()),
+            issued_since,
+            may_be_older,
             session,
             signal: signal_text(&value.signal),
             nonce,
@@ -346,9 +227,9 @@ impl SignInHandle {
         let ReadRecord { value, .. } = self.answerable(id)?;
         let client = self.client_of(&value)?;
         check_mode(&client, mode)?;
-        let nonces = nonces_of_answer(body, &client, &value);
-        let statement = statement_of(body, &client, &value);
-        let answer = read_answer(body, &client, statement, &value.signal, nonces[0])?;
+        let statement = statement_of(body, &value);
+        let nonces = nonces_of_answer(body, statement, &value);
+        let answer = read_answer(body, &client, statement, &value, nonces[0])?;
         if value.effect_of_proof(self.state.clock.unix_seconds()) == ProofEffect::None {
             return Err(no_effect(&value));
         }
@@ -370,7 +251,6 @@ impl SignInHandle {
             let rejection = SignInRejection::of("session_id", ErrorKind::InvalidRequest, detail);
             return Err(rejection.with_reason(WalletFailure::UnboundProof.name()).into());
         };
-        let level = VerificationLevel::of_identifier(&identifier);
         let binding = match mode {
             AnswerMode::SameDevice => AnswerBinding::ReturnUrl(self.state.new_secret()),
             AnswerMode::CrossDevice => AnswerBinding::Secret,
@@ -380,7 +260,7 @@ impl SignInHandle {
                 AnswerBinding::Digits(DigitCheck::new(random).expected)
             }
         };
-        self.settle_proved(id, &accepted, level, nonce, &binding).await?;
+        self.settle_proved(id, &accepted, &identifier, nonce, &binding).await?;
         Ok(binding)
     }
 
@@ -456,7 +336,7 @@ impl SignInHandle {
         &self,
         id: TransactionId,
         proof: &AcceptedProof,
-        level: VerificationLevel,
+        identifier: &str,
         nonce: U256,
         binding: &AnswerBinding,
     ) -> Result<(), SignInError> {
@@ -470,18 +350,27 @@ impl SignInHandle {
             };
             let client = self.client_of(&value)?;
             let mut writes = Vec::new();
-            let (subject, pointer) = self.account_of(&client, proof, &mut writes).await?;
+            let Outcome { answer, pointer, attached } =
+                self.outcome_of(&client, value.ask, proof, identifier, now, &mut writes).await?;
             let answered_at = value.opening_with(nonce);
+            let failure = match answer {
+                Answer::Failed(failure) => Some(failure),
+                _ => None,
+            };
             if answers {
                 let value = Transaction { answered_at, pointer, ..value };
-                let answer = Answer::Proved(Person { subject, level, auth_time: now });
+                let binding = if failure.is_some() { &AnswerBinding::Secret } else { binding };
                 if self.write_answer(id, value, &stored, answer, binding, writes).await? {
-                    return Ok(());
+                    self.announce_attached(&client, &answer, attached);
+                    return failure.map_or(Ok(()), |failure| Err(no_sign_in(failure)));
                 }
+            } else if let Some(failure) = failure {
+                return Err(no_sign_in(failure));
             } else {
                 let late = Transaction { pointer, ..value };
                 writes.push(write(id.key(), Some(&stored), &late, late.kept_until()));
                 if self.state.write(writes).await? == Decision::Written {
+                    self.announce_attached(&client, &answer, attached);
                     return Err(SignInError::no_transaction("the sign-in has ended; the account was kept"));
                 }
             }
@@ -558,6 +447,11 @@ impl SignInHandle {
     }
 }
 
+/// Why an accepted proof signs nobody in.
+fn no_sign_in(failure: WalletFailure) -> SignInError {
+    SignInRejection::new(ErrorKind::InvalidRequest, failure.description()).with_reason(failure.name()).into()
+}
+
 /// Why a proof has no effect on a transaction.
 fn no_effect(transaction: &Transaction) -> SignInError {
     match check_unanswered(transaction) {
@@ -572,13 +466,13 @@ pub(super) fn check_unanswered(transaction: &Transaction) -> Result<(), SignInEr
 
 /// The nonces that an answer is checked with, at least one: the one that it names when that is one
 /// of the sign-in's, otherwise all that were given out, the newest first.
-fn nonces_of_answer(body: &Value, client: &SignInClient, transaction: &Transaction) -> Vec<U256> {
+fn nonces_of_answer(body: &Value, statement: Statement, transaction: &Transaction) -> Vec<U256> {
     let open: Vec<U256> = transaction.open_challenges().map(|challenge| challenge.nonce).collect();
     let named = body.get("nonce").and_then(Value::as_str);
     let named = named.and_then(|text| U256::from_str_radix(text.strip_prefix("0x")?, 16).ok());
     match named.filter(|nonce| open.contains(nonce)) {
         Some(nonce) => vec![nonce],
-        None if client.proof == SignInProof::Legacy => open.into_iter().take(1).collect(),
+        None if statement == Statement::Legacy => open.into_iter().take(1).collect(),
         None => open,
     }
 }
@@ -588,16 +482,19 @@ fn read_answer(
     body: &Value,
     client: &SignInClient,
     statement: Statement,
-    signal: &B256,
+    transaction: &Transaction,
     nonce: U256,
 ) -> Result<BoundRequest, SignInRejection> {
+    let issued_since = transaction.ask.issued_since().filter(|_| statement != Statement::Session);
     let bound = Bound {
         statement,
         environment: client.environment,
         action: if statement.kind() == ProofKind::Legacy { "" } else { SIGN_IN_ACTION },
         nonce,
-        signal_hash: hash_text(&signal_text(signal)),
+        signal_hash: hash_text(&signal_text(&transaction.signal)),
         max_age: LEGACY_ROOT_AGE,
+        genesis_issued_at_min: issued_since,
+        identifier: client.first_credential.as_deref().filter(|_| issued_since.is_some()),
     };
     VerificationRequest::read_bound(body, &bound).map_err(|ValidationError { attribute, detail, .. }| {
         let path = attribute.unwrap_or_else(|| "body".to_owned());
@@ -611,8 +508,8 @@ fn read_answer(
 }
 
 /// The action of the proof that is asked for.
-fn action_of(client: &SignInClient, session: &AskedSession) -> &'static str {
-    match (client.proof.kind(), session) {
+fn action_of(ask: Ask, session: &AskedSession) -> &'static str {
+    match (ask.kind(), session) {
         (ProofKind::Legacy, _) | (_, AskedSession::Existing(_)) => "",
         (ProofKind::Current, _) => SIGN_IN_ACTION,
     }
@@ -629,6 +526,7 @@ mod tests {
     use selfsame_protocol::sign_in::response::Delivery;
 
     use super::*;
+    use crate::sign_in::beginning::NewTransaction;
     use crate::sign_in::completion::CompletedTransaction;
     use crate::sign_in::sessions::BrowserCookie;
     use crate::sign_in::tokens::TokenResponse;

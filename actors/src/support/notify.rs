@@ -98,6 +98,17 @@ pub enum ServiceEvent {
         /// Whether the browser's session answered for the person, without a proof.
         from_session: bool,
     },
+    /// Current proofs were attached to a person's account of legacy proofs. For 30 days legacy
+    /// proofs sign in as well.
+    AccountLinked {
+        /// Id of the application.
+        client_id: String,
+        /// The person's subject at the application.
+        subject: String,
+        /// Whether another person's were attached before: neither sign in then, and the operator
+        /// has to choose.
+        is_disputed: bool,
+    },
     /// The service cannot write, or an actor gives no answer. It is looked for every second, so a
     /// shorter failure may not be told.
     TroubleBegan {

@@ -143,6 +143,8 @@ outcomes! {
     AlreadyUnderWay = "already_under_way",
     /// A person was asked for a confirmation.
     Asked = "asked",
+    /// The sign-in goes on with another proof.
+    AnotherProofAsked = "another_proof_asked",
     /// The browser has forgotten its accounts.
     AccountsForgotten = "accounts_forgotten",
     /// All others have forgotten an account.

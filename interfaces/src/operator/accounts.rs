@@ -1,6 +1,7 @@
 //! Accounts of sign-in: `POST /accounts/show` says what the store knows of one, for a person who
-//! asks; `POST /accounts/subjects` decides which subjects new ones get. An application and a
-//! subject are in the body, because paths are in the logs of proxies.
+//! asks; `POST /accounts/link` chooses the current proofs of one; `POST /accounts/subjects` decides
+//! which subjects new ones get. An application and a subject are in the body, because paths are in
+//! the logs of proxies.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use selfsame_actors::AccountState;
 use selfsame_protocol::B256;
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
-use selfsame_protocol::operator::{AccountQuery, ChangedSubjects, NewSubjects, ShownAccount};
+use selfsame_protocol::operator::{AccountChoice, AccountQuery, ChangedSubjects, NewSubjects, ShownAccount};
 use selfsame_protocol::verification::Environment;
 
 use super::setup::Operator;
@@ -37,18 +38,73 @@ pub async fn show_account(operator: Arc<Operator>, mut request: Request) -> Resu
     let body = request.read_json(BODY_LIMIT).await?;
     let AccountQuery { app_id, environment, sub } = from_object(&body)?;
     let environment = environment_of(&operator, &app_id, environment);
-    let problem = || "it is not 0x and 64 hex digits, as the sub of an account is".to_owned();
-    let subject: B256 = sub.parse().map_err(|_| OperatorError::Field { name: "sub", problem: problem() })?;
+    let subject = read_subject(&sub)?;
     let found = operator.service.sign_in().find_account(&app_id, environment, subject).await?;
     let audit = request.audit();
     let Some(account) = found else { return Err(OperatorError::UnknownAccount { app_id, environment }) };
     // Only now are the texts known to be an application and a person.
     audit.client(&app_id);
     audit.person(subject.0);
-    let AccountState { identifier, generation, created_on, human_at } = account;
-    let (created_on, human_at) = (day_text(time_text(created_on)), time_text(human_at));
-    let sub = format!("{subject:#x}");
-    Ok(json(StatusCode::OK, &ShownAccount { app_id, environment, sub, created_on, human_at, identifier, generation }))
+    Ok(json(StatusCode::OK, &shown(app_id, environment, subject, account)))
+}
+
+/// Choose the current proofs of an account
+///
+/// Says which current proofs belong to an account of legacy proofs, for good: of two persons who
+/// both gave theirs, or none. Those that are not kept sign nobody in any more.
+#[utoipa::path(
+    post, path = "/accounts/link", tag = "operator", operation_id = "choose_account_proofs", security(("operatorToken" = [])),
+    request_body = AccountChoice,
+    responses(
+        (status = 200, description = "The account as it is now", body = ShownAccount),
+        (status = 404, description = "No account of the application has this `sub`: `not_found`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed, or the account has no such proofs: `bad_request`", body = ServiceApiError<String>),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
+pub async fn choose_proofs(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
+    let body = request.read_json(BODY_LIMIT).await?;
+    let AccountChoice { app_id, environment, sub, keep } = from_object(&body)?;
+    let environment = environment_of(&operator, &app_id, environment);
+    let subject = read_subject(&sub)?;
+    let sign_in = operator.service.sign_in();
+    let Some(chosen) = sign_in.choose_proofs(&app_id, environment, subject, keep).await? else {
+        return Err(OperatorError::UnknownAccount { app_id, environment });
+    };
+    let audit = request.audit();
+    audit.client(&app_id);
+    audit.person(subject.0);
+    audit.concerns(format!("keep {}", keep.name()));
+    let Some(account) = chosen else {
+        let problem = "the account has no such current proofs beside legacy ones; look with: selfsame account show";
+        return Err(OperatorError::Field { name: "keep", problem: problem.to_owned() });
+    };
+    Ok(json(StatusCode::OK, &shown(app_id, environment, subject, account)))
+}
+
+fn read_subject(sub: &str) -> Result<B256, OperatorError> {
+    let problem = || "it is not 0x and 64 hex digits, as the sub of an account is".to_owned();
+    sub.parse().map_err(|_| OperatorError::Field { name: "sub", problem: problem() })
+}
+
+fn shown(app_id: String, environment: Environment, subject: B256, account: AccountState) -> ShownAccount {
+    let AccountState { identifier, generation, created_on, human_at, .. } = account;
+    let AccountState { has_legacy, attached_at, is_provisional, disputed_at, .. } = account;
+    ShownAccount {
+        app_id,
+        environment,
+        sub: format!("{subject:#x}"),
+        created_on: day_text(time_text(created_on)),
+        human_at: time_text(human_at),
+        identifier,
+        generation,
+        has_legacy,
+        attached_at: attached_at.map(time_text),
+        is_provisional,
+        disputed_at: disputed_at.map(time_text),
+    }
 }
 
 /// Change the subjects of new accounts

@@ -12,7 +12,7 @@
 //! | [`history`] | `GET /history`, `/blocks` and `/events`: what happened lately |
 //! | [`metrics`] | `GET /metrics` |
 //! | [`trust`] | `/roots`, `/simulator` and `/keys`: what is trusted, and what is signed with |
-//! | [`accounts`] | `POST /accounts/show` and `/accounts/subjects`: accounts of sign-in |
+//! | [`accounts`] | `POST /accounts/show`, `/accounts/link` and `/accounts/subjects`: accounts of sign-in |
 //! | [`maintenance`] | `POST /reload`, `/backups`, and `/webhooks` with what they have not accepted |
 //! | [`page`] | `GET /`: a page that shows the status |
 
@@ -83,6 +83,8 @@ pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
         .audited("key_revoked")
         .route(Method::POST, "/accounts/show", with_token(accounts::show_account))
         .audited("account_shown")
+        .route(Method::POST, "/accounts/link", with_token(accounts::choose_proofs))
+        .audited("account_proofs_chosen")
         .route(Method::POST, "/accounts/subjects", with_token(accounts::change_subjects))
         .audited("subjects_changed")
         .route(Method::POST, "/reload", with_token(maintenance::reload))
@@ -359,6 +361,7 @@ impl InterfaceError for OperatorError {
         trust::rotate_keys,
         trust::revoke_key,
         accounts::show_account,
+        accounts::choose_proofs,
         accounts::change_subjects,
         maintenance::reload,
         maintenance::list_backups,

@@ -228,6 +228,8 @@ impl BridgedSignIn {
                     party,
                     nonce: challenge.nonce,
                     session: &asked.session,
+                    genesis_issued_at_min: asked.issued_since,
+                    identifier: asked.identifier.as_deref(),
                     created_at: bridge.clock.unix_seconds(),
                     expires_at: self.ends_at(),
                 }),
@@ -361,7 +363,7 @@ impl BridgedSignIn {
         // A client that knows the id can hand a message in; only the key shows that it saw the
         // code.
         let Ok(text) = self.connector.key.open(&message) else { return Judged::WithoutKey };
-        let read = BridgeAnswer::read(&text, self.asked.proof.kind(), &self.asked.session);
+        let read = BridgeAnswer::read(&text, self.asked.kind, &self.asked.session);
         // The proof may wait for the verifier, and then takes as little memory as it can.
         drop((message, text));
         match read {

@@ -6,6 +6,7 @@
 //! | [`authorize`] | `GET` and `POST /authorize` |
 //! | [`transaction`] | `/authorize/{transaction}/…` for authenticators and those that wait: the proof request, its answer, progress, also as a stream |
 //! | [`person`] | what a person's browser does with a sign-in: its page, the short page, completion, cancelling, more time, a new code |
+//! | [`another_proof`] | `/authorize/{transaction}/go-on` and `…/older`: another proof for the same sign-in |
 //! | [`token`] | what applications call: discovery and keys, `POST /token`, `/introspect` and `/revoke`, `/userinfo`, `GET /application/events` |
 //! | [`logout`] | `GET` and `POST /logout`, `GET` and `POST /session` |
 //! | [`pointers`] | `POST /session/…` and `/authorize/{transaction}/code`: what leads to an account, and the end of it |
@@ -18,6 +19,7 @@
 //! | [`error`] | the errors, as status, headers and body; the sources that guess secrets are slowed down |
 //! | [`schema`] | forms and answers, as the description has them |
 
+mod another_proof;
 pub mod appearance;
 mod authorize;
 pub mod bridged;
@@ -137,6 +139,9 @@ pub fn routes(state: Arc<SignIn>, has_front_page: bool, openapi: openapi::Docume
         .route(get.clone(), "/session", logout::session)
         .route(post.clone(), "/session", logout::end_session)
         .audited("session_ended")
+        .route(get.clone(), "/authorize/{transaction}/older", another_proof::older_page)
+        .route(post.clone(), "/authorize/{transaction}/go-on", another_proof::go_on)
+        .audited("sign_in_begun")
         .route(get.clone(), "/authorize/{transaction}/code", pointers::code_page)
         .route(post.clone(), "/authorize/{transaction}/code", pointers::use_code)
         .audited("sign_in_begun")
@@ -272,6 +277,8 @@ impl SignIn {
         logout::end_session,
         pointers::forget_others,
         pointers::make_code,
+        another_proof::older_page,
+        another_proof::go_on,
         pointers::code_page,
         pointers::use_code,
         pointers::make_link,

@@ -8,11 +8,13 @@
 //! | [`sign_in`] | the page of a sign-in in each of its states |
 //! | [`short`] | the page behind the code and the button, and the page for another browser |
 //! | [`pointers`] | sign-in codes, shown once, and typed; links for another device |
+//! | [`attaching`] | current proofs for an account of legacy proofs, and the question about an older credential |
 //! | [`problems`] | what went wrong |
 //! | [`others`] | the pages at the address for authenticators, of a connector URI, of a response by form, about signing out |
 //! | [`session`] | where the browser is signed in, and what leads to the accounts there |
 //! | [`words`] | the texts in their languages |
 
+mod attaching;
 mod frame;
 mod others;
 mod pointers;
@@ -22,6 +24,7 @@ mod short;
 mod sign_in;
 mod words;
 
+pub use attaching::{ShownSecrets, about_attached, older_credential};
 #[cfg(test)]
 pub(super) use frame::STYLE;
 pub use frame::{Frame, address_script, front, logo, script, style};
@@ -191,6 +194,8 @@ mod tests {
             scans_in_app: true,
             may_be_another_person: false,
             takes_codes: false,
+            may_be_older: false,
+            is_continued: false,
         }
     }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use selfsame_actors::{
     BeforeCompletion, BrowserCookies, CompletedTransaction, CompletionSecrets, IssuedItem, NewTransaction, NextPerson,
-    ProofRequest, SignInError, TransactionId, TransactionState, TransactionView,
+    NextProof, ProofRequest, SignInError, TransactionId, TransactionState, TransactionView,
 };
-use selfsame_protocol::sign_in::proof_request::{AskedSession, SignInProof, WalletFailure};
+use selfsame_protocol::sign_in::proof_request::{SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::DigitCheck;
 use serde_json::Value;
@@ -42,8 +42,11 @@ const REMEMBER: &str = "remember";
 /// The answer with which this browser is to remember the account, and all others are to forget it.
 const ONLY_THIS: &str = "only";
 
+/// The parameter with which the person goes on from the page about attached proofs.
+const ATTACHED: &str = "attached";
+
 /// The parameter with the digits that the authenticator shows.
-const DIGITS: &str = "digits";
+pub(super) const DIGITS: &str = "digits";
 
 /// What a page shows of a sign-in: the transaction, and the application's addresses.
 pub(super) struct BrowserSignIn {
@@ -72,7 +75,7 @@ impl BrowserSignIn {
     /// Whether a sign-in code can say which account it asks for. Where the application expects one
     /// person, it asks for that account already.
     pub(super) fn takes_codes(&self) -> bool {
-        self.view.asked.session != AskedSession::None && !self.view.expects_person
+        self.view.asked.proof == SignInProof::Account && !self.view.expects_person
     }
 
     /// Whether it asks for a proof of an account, and another person may answer in its place.
@@ -95,8 +98,8 @@ impl BrowserSignIn {
 
     /// The page of the sign-in.
     fn page(&self, sign_in: &SignIn, frame: &Frame<'_>, was_wrong: bool) -> Response {
-        let Self { id, view: TransactionView { asked, progress, short_id, .. }, .. } = self;
-        let is_ours = matches!(sign_in.links.way(&asked.app_id, &sign_in.request_url(*id)), Way::Link(_));
+        let Self { id, view: TransactionView { asked, progress, short_id, is_continued, .. }, .. } = self;
+        let is_ours = matches!(sign_in.links.way(&asked.app_id, asked.kind, &sign_in.request_url(*id)), Way::Link(_));
         page::sign_in(
             frame,
             &SignInPage {
@@ -112,6 +115,8 @@ impl BrowserSignIn {
                 scans_in_app: is_ours,
                 may_be_another_person: self.may_be_another_person(),
                 takes_codes: self.takes_codes(),
+                may_be_older: asked.may_be_older,
+                is_continued: *is_continued,
             },
         )
     }
@@ -192,12 +197,13 @@ pub(super) fn unknown(
 /// When the authenticator gave no proof, a person is told why first, on a page that leads on with
 /// `onward`. Where the application has accounts, a person whose proof came from another device is
 /// asked whether this browser is to remember the account, and goes on with `remember`; one who had
-/// the account before is also asked after an answer from the same device, whether all others are
-/// to forget it. Only a failed completion is counted against its source: there are no more
-/// successful ones than sign-ins, which are counted.
+/// the account before is also asked after an answer from the same device, whether all others are to
+/// forget it. Where the application has a legacy history, the completion of a sign-in that needs
+/// another proof leads to the page that asks for it. Only a failed completion is counted against
+/// its source: there are no more successful ones than sign-ins, which are counted.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
-    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("remember" = Option<String>, Query, pattern = "^(yes|no|only)$", description = "Whether this browser is to remember the account; `only`: and all others are to forget it, from a page of this service alone")),
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("attached" = Option<String>, Query, description = "The person has seen what there is to say about current proofs that are attached to the account, or may be"), ("remember" = Option<String>, Query, pattern = "^(yes|no|only)$", description = "Whether this browser is to remember the account; `only`: and all others are to forget it, from a page of this service alone")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
         (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields; or a page that says why the authenticator gave no proof, or asks whether the browser is to remember the account", content((String = "text/html"), (PostedResponse = "application/json"))),
@@ -250,7 +256,25 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
         let frame = sign_in.frame(request);
         let path = frame.path(request.path());
         let onward = |query: &str| format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' });
-        match sign_in.handle.before_completion(id, &secret, shown, &cookies.pointers).await? {
+        let has_seen_attached = request.query_parameter(ATTACHED)?.is_some();
+        let before = sign_in.handle.before_completion(id, &secret, shown, &cookies.pointers, has_seen_attached).await?;
+        match before {
+            Some(BeforeCompletion::AnotherProof) => {
+                request.audit().outcome(AuditOutcome::AnotherProofAsked);
+                let (source, user_agent) = (Some(request.source()), user_agent(request));
+                let next = NextProof::Needed;
+                let begun = sign_in.handle.go_on(id, &secret, shown, next, source, user_agent.as_deref()).await?;
+                return Ok(to_new_sign_in(sign_in, request, &begun));
+            }
+            Some(about @ (BeforeCompletion::AskToAttach { .. } | BeforeCompletion::Attached { .. })) => {
+                request.audit().outcome(AuditOutcome::Asked);
+                let action = frame.path(&format!("/authorize/{id}/go-on"));
+                let typed = digits.filter(|digits| DigitCheck::is_try(digits)).unwrap_or_default();
+                let shown = page::ShownSecrets { returned: returned.as_deref().unwrap_or_default(), digits: typed };
+                let query = shown.query();
+                let onward = onward(&format!("{query}{ATTACHED}=seen"));
+                return Ok(page::about_attached(&frame, &about, &action, &onward, &shown));
+            }
             Some(BeforeCompletion::NoProof(failure)) if request.query_parameter(ONWARD)?.is_none() => {
                 request.audit().outcome(AuditOutcome::ShownWhyNoProof);
                 let seen = BrowserSignIn::look_up(sign_in, request, id).await?;
@@ -260,14 +284,17 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                     && sign_in.handle.may_have_lost_first(id, &transactions(sign_in, request))?;
                 let has_accounts = seen.view.asked.proof == SignInProof::Account;
                 let code = seen.takes_codes().then(|| at("code"));
-                let again = page::Again { new_code: &at("new-code"), another_person, has_accounts, is_lost, code };
+                let older = seen.view.asked.may_be_older.then(|| at("older"));
+                let again =
+                    page::Again { new_code: &at("new-code"), another_person, has_accounts, is_lost, code, older };
                 return Ok(page::no_proof(&frame, failure, &onward(&format!("{ONWARD}=1")), &again));
             }
             Some(BeforeCompletion::AskToRemember { application, was_found }) if remember.is_none() => {
                 request.audit().outcome(AuditOutcome::Asked);
                 let typed = digits.filter(|digits| DigitCheck::is_try(digits));
                 let with_digits = typed.map(|digits| format!("{DIGITS}={digits}&")).unwrap_or_default();
-                let onward = onward(&format!("{with_digits}{REMEMBER}="));
+                let seen = if has_seen_attached { format!("{ATTACHED}=seen&") } else { String::new() };
+                let onward = onward(&format!("{with_digits}{seen}{REMEMBER}="));
                 return Ok(page::ask_to_remember(&frame, &application, &onward, was_found));
             }
             Some(BeforeCompletion::AccountFound { application }) if remember.is_none() => {

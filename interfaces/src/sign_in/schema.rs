@@ -414,6 +414,23 @@ pub struct CodeForm {
     code: String,
 }
 
+/// The form with which a sign-in goes on with another proof.
+#[derive(ToSchema)]
+pub struct GoOnForm {
+    /// The proof: `attached` for one that is attached to the account to which a legacy proof signs
+    /// the person in, `older` for one of an older credential; without it the one without which the
+    /// sign-in cannot be completed.
+    #[schema(pattern = "^(attached|older)$")]
+    next: Option<String>,
+    /// The secret of the return URL, after a proof from the same device.
+    #[serde(rename = "return")]
+    #[schema(rename = "return", pattern = "^[A-Za-z0-9_-]{43}$")]
+    returned: Option<String>,
+    /// The digits that the authenticator shows, after a proof with `digits`.
+    #[schema(pattern = "^[0-9]{3}$")]
+    digits: Option<String>,
+}
+
 /// A form of the page that shows where the browser is signed in, about one account.
 #[derive(ToSchema)]
 pub struct AccountForm {

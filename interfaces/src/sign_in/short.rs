@@ -168,7 +168,7 @@ async fn offer(
     };
     let request_url = sign_in.request_url_at(id, opening);
     let fragment = if is_here { "#here" } else { "#there" };
-    let proof = match sign_in.links.way(&asked.app_id, &request_url) {
+    let proof = match sign_in.links.way(&asked.app_id, asked.kind, &request_url) {
         Way::Link(link) if link == request_url => return Ok(ShortPageOffer::Address(format!("{link}{fragment}"))),
         Way::Link(link) => {
             return Ok(ShortPageOffer::Wallet(WalletOffer { link: format!("{link}{fragment}"), is_ours: true }));

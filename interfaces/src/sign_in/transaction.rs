@@ -12,9 +12,9 @@ use selfsame_actors::{
 };
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::net::authority;
+use selfsame_protocol::sign_in::openings::InvalidShortId;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, NoProof, RequestForms, SignInRequest};
 use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::transaction::InvalidShortId;
 use serde_json::json as value;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -110,7 +110,7 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
         action: asked.action.to_owned(),
         signal: asked.signal,
         nonce: asked.nonce,
-        protocol_versions: vec![asked.proof.kind().protocol_version().to_owned()],
+        protocol_versions: vec![asked.kind.protocol_version().to_owned()],
         environment: asked.environment,
         scopes: asked.scopes.text(),
         expires_at: asked.expires_at,
@@ -120,6 +120,8 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
         cross_device: if asked.allows_cross_device { CrossDevice::Allow } else { CrossDevice::Deny },
         proof_type,
         session_id,
+        genesis_issued_at_min: asked.issued_since,
+        identifier: asked.identifier,
     }
 }
 

@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use selfsame_protocol::bridge::request::Level;
 use selfsame_protocol::bridge::sign_in::SigningParty;
+use selfsame_protocol::verification::ProofKind;
 
 /// How an authenticator is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +51,21 @@ pub struct WalletLinks {
 pub struct AppLink {
     /// Its own link; `None` for that of the service.
     pub link: Option<WalletLink>,
-    /// What is asked for on the message bridge; `None` when nothing could be answered there.
-    pub bridged: Option<BridgedProof>,
+    /// The level of the legacy proofs that are asked for on the message bridge; `None` when none
+    /// could be answered there.
+    pub legacy: Option<Level>,
+    /// Who signs the requests for current proofs there; `None` when none could be answered.
+    pub current: Option<Arc<SigningParty>>,
+}
+
+impl AppLink {
+    /// What is asked for on the message bridge, for a proof of this kind.
+    fn bridged(&self, kind: ProofKind) -> Option<BridgedProof> {
+        match kind {
+            ProofKind::Legacy => self.legacy.map(BridgedProof::Legacy),
+            ProofKind::Current => self.current.clone().map(BridgedProof::Current),
+        }
+    }
 }
 
 /// The proof that sign-in asks for on the message bridge.
@@ -93,13 +107,13 @@ impl WalletLinks {
         self.apps.store(new.apps.load_full());
     }
 
-    /// How an authenticator gets a proof request of an application.
-    pub fn way(&self, app_id: &str, request_url: &str) -> Way {
+    /// How an authenticator gets a request of an application for a proof of this kind.
+    pub fn way(&self, app_id: &str, kind: ProofKind, request_url: &str) -> Way {
         let apps = self.apps.load();
         let app = apps.get(app_id);
         match app.and_then(|app| app.link.as_ref()).or(self.service.as_ref()) {
             Some(WalletLink::Template(template)) => Way::Link(template.to_request(request_url)),
-            Some(WalletLink::Bridge) => match app.and_then(|app| app.bridged.clone()) {
+            Some(WalletLink::Bridge) => match app.and_then(|app| app.bridged(kind)) {
                 Some(proof) => Way::Bridge(proof),
                 None => Way::Link(request_url.to_owned()),
             },
@@ -108,8 +122,8 @@ impl WalletLinks {
     }
 
     /// The link for people who see the proof request's own address.
-    pub fn link(&self, app_id: &str, request_url: &str) -> String {
-        match self.way(app_id, request_url) {
+    pub fn link(&self, app_id: &str, kind: ProofKind, request_url: &str) -> String {
+        match self.way(app_id, kind, request_url) {
             Way::Link(link) => link,
             Way::Bridge(_) => request_url.to_owned(),
         }

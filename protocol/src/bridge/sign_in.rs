@@ -58,6 +58,10 @@ pub struct AskedCurrent<'a> {
     pub nonce: U256,
     /// The session that the proof has to do with.
     pub session: &'a AskedSession,
+    /// The bound of the credential's first issue that the proof has to show.
+    pub genesis_issued_at_min: Option<UnixSeconds>,
+    /// The only one of the party's credentials that the proof may be of; `None` for each of them.
+    pub identifier: Option<&'a str>,
     /// When the request is made.
     pub created_at: UnixSeconds,
     /// Until when it can be answered.
@@ -118,8 +122,10 @@ impl BridgeSignIn<'_> {
 
 impl AskedCurrent<'_> {
     fn to_proof_request(self, action: &str, signal: &str) -> Result<Value, SigningError> {
-        let Self { id, party, nonce, session, created_at, expires_at } = self;
+        let Self { id, party, nonce, session, genesis_issued_at_min, identifier, created_at, expires_at } = self;
         let SigningParty { rp_id, key, credentials } = party;
+        let may_be = |credential: &&RequestedCredential| identifier.is_none_or(|only| credential.identifier == only);
+        let credentials: Vec<&RequestedCredential> = credentials.iter().filter(may_be).collect();
         let (proof_type, session_id) = session.members();
         // A proof in a session is of no action, and its request is signed without one.
         let action = match session {
@@ -127,12 +133,12 @@ impl AskedCurrent<'_> {
             AskedSession::None | AskedSession::New => Some(signed_action(action)),
         };
         let signed = SignedRequest { nonce, created_at, expires_at, action };
-        let item = |RequestedCredential { identifier, issuer_schema_id }: &RequestedCredential| {
+        let item = |RequestedCredential { identifier, issuer_schema_id }: &&RequestedCredential| {
             json!({
                 "identifier": identifier,
                 "issuer_schema_id": issuer_schema_id,
                 "signal": signal,
-                "genesis_issued_at_min": null,
+                "genesis_issued_at_min": genesis_issued_at_min,
                 "expires_at_min": null,
             })
         };
@@ -416,8 +422,16 @@ mod tests {
         {
             let party = party(names);
             let (created_at, expires_at) = (UnixSeconds(1_800_000_000), UnixSeconds(1_800_000_300));
-            let asked =
-                AskedCurrent { id: "1b9f", party: &party, nonce: U256::from(42), session, created_at, expires_at };
+            let asked = AskedCurrent {
+                id: "1b9f",
+                party: &party,
+                nonce: U256::from(42),
+                session,
+                genesis_issued_at_min: None,
+                identifier: None,
+                created_at,
+                expires_at,
+            };
             let request = read(&sign_in(AskedProof::Current(asked)));
             assert_eq!(request.legacy, None);
             let current = request.current.expect("a current proof");
@@ -538,6 +552,8 @@ mod tests {
             party: &party,
             nonce: U256::from(42),
             session: &AskedSession::None,
+            genesis_issued_at_min: None,
+            identifier: None,
             created_at,
             expires_at,
         };

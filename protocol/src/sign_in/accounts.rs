@@ -110,14 +110,17 @@ pub struct DecidedSubjects {
     pub kind: SubjectKind,
     /// The day on which it was decided.
     pub decided_on: UnixSeconds,
+    /// Whether the application has a legacy history: a legacy proof was accepted. It stays so,
+    /// whatever is asked for later.
+    pub has_legacy: bool,
 }
 
-encode_fields!(DecidedSubjects { kind, decided_on } version 1 of "decided subjects");
+encode_fields!(DecidedSubjects { kind, decided_on, has_legacy } version 1 of "decided subjects");
 
 impl DecidedSubjects {
     /// The decision that is made at `now`.
     pub fn new(kind: SubjectKind, now: UnixSeconds) -> Self {
-        Self { kind, decided_on: now.rounded_down(DAY) }
+        Self { kind, decided_on: now.rounded_down(DAY), has_legacy: false }
     }
 }
 
@@ -150,16 +153,19 @@ impl SubjectKey {
 pub struct SignInAccount {
     /// The claim `sub`. It never changes.
     pub subject: B256,
-    /// The nullifier of the person's proofs of uniqueness for the action of sign-ins.
-    pub nullifier: Nullifier,
-    /// The session that the account's next proof is asked for in.
-    pub session: SessionId,
+    /// The nullifier of the person's legacy proofs; `None` for an account that a first proof made.
+    pub legacy: Option<Nullifier>,
+    /// The current proofs of the person; `None` for an account of legacy proofs alone.
+    pub current: Option<CurrentProofs>,
+    /// Current proofs of another person, which were given for the account after `current`
+    /// ([`super::attaching`]). Neither sign in then.
+    pub disputed_by: Option<CurrentProofs>,
     /// The credential of the last proof of uniqueness.
     pub identifier: String,
     /// Which pointers are good: those that have this number.
     pub generation: u32,
-    /// How many proofs of uniqueness it has had. A second one came from an authenticator, or a
-    /// browser, that did not know the account.
+    /// How many proofs of uniqueness it has had that are bound to a session. A second one came from
+    /// an authenticator, or a browser, that did not know the account.
     pub firsts: u32,
     /// How many sign-in codes were made of it in this generation.
     pub codes: u8,
@@ -169,14 +175,49 @@ pub struct SignInAccount {
     pub human_at: UnixSeconds,
 }
 
-encode_fields!(SignInAccount { subject, nullifier, session, identifier, generation, firsts, codes, created_on, human_at } version 1 of "account");
+encode_fields!(SignInAccount { subject, legacy, current, disputed_by, identifier, generation, firsts, codes, created_on, human_at } version 1 of "account");
+
+/// The current proofs of a person at an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CurrentProofs {
+    /// The nullifier of the proofs of uniqueness for the action of sign-ins.
+    pub nullifier: Nullifier,
+    /// The session that the next proof is asked for in.
+    pub session: SessionId,
+    /// The hour in which they were attached to an account of legacy proofs; `None` when they made
+    /// the account.
+    pub attached_at: Option<UnixSeconds>,
+}
+
+encode_fields!(CurrentProofs { nullifier, session, attached_at });
 
 impl SignInAccount {
     /// A new account, of a person whose proof of uniqueness was accepted at `now`.
     pub fn new(subject: B256, first: FirstProof, now: UnixSeconds) -> Self {
         let FirstProof { nullifier, session, identifier } = first;
-        let (created_on, human_at) = (now.rounded_down(DAY), now.rounded_down(HOUR));
-        Self { subject, nullifier, session, identifier, generation: 0, firsts: 1, codes: 0, created_on, human_at }
+        let current = Some(CurrentProofs { nullifier, session, attached_at: None });
+        Self { subject, current, identifier, firsts: 1, ..Self::empty(now) }
+    }
+
+    /// A new account, of a person whose legacy proof was accepted at `now`. Its nullifier is the
+    /// subject, as it was before the application had accounts.
+    pub fn of_legacy(nullifier: Nullifier, identifier: String, now: UnixSeconds) -> Self {
+        Self { subject: B256::from(nullifier.0), legacy: Some(nullifier), identifier, ..Self::empty(now) }
+    }
+
+    fn empty(now: UnixSeconds) -> Self {
+        Self {
+            subject: B256::ZERO,
+            legacy: None,
+            current: None,
+            disputed_by: None,
+            identifier: String::new(),
+            generation: 0,
+            firsts: 0,
+            codes: 0,
+            created_on: now.rounded_down(DAY),
+            human_at: now.rounded_down(HOUR),
+        }
     }
 
     /// The account after a further proof of uniqueness of the same person: the new session replaces
@@ -184,7 +225,8 @@ impl SignInAccount {
     pub fn after_first(&self, first: FirstProof, now: UnixSeconds) -> Self {
         let FirstProof { session, identifier, .. } = first;
         let firsts = self.firsts.saturating_add(1);
-        Self { session, identifier, firsts, human_at: now.rounded_down(HOUR), ..self.clone() }
+        let current = self.current.clone().map(|current| CurrentProofs { session, ..current });
+        Self { current, identifier, firsts, human_at: now.rounded_down(HOUR), ..self.clone() }
     }
 
     /// The account to which every pointer that was made before is worth nothing.
@@ -207,16 +249,23 @@ impl SignInAccount {
     pub fn pointer(&self, realm: Realm<'_>) -> Pointer {
         let Realm { client_id, environment } = realm;
         let (subject, generation) = (self.subject, self.generation);
-        Pointer { client_id: client_id.to_owned(), environment, subject, generation }
+        Pointer { client_id: client_id.to_owned(), environment, subject, generation, legacy_since: None }
     }
 
-    /// What a transaction asks for, for a proof of the account.
-    pub fn asked(&self) -> AskedAccount {
-        AskedAccount { subject: self.subject, session: self.session.clone(), generation: self.generation }
+    /// What a transaction asks for, for a proof of the account in its session; `None` when it has
+    /// none that signs in.
+    pub fn asked(&self) -> Option<AskedAccount> {
+        let session = self.undisputed()?.session.clone();
+        Some(AskedAccount { subject: self.subject, session, generation: self.generation })
     }
 
-    /// The account after a proof in its session.
-    pub fn after_return(&self, now: UnixSeconds) -> Self {
+    /// The current proofs that sign in.
+    pub fn undisputed(&self) -> Option<&CurrentProofs> {
+        self.current.as_ref().filter(|_| self.disputed_by.is_none())
+    }
+
+    /// The account after a proof of the person that changes nothing else of it.
+    pub fn after_proof(&self, now: UnixSeconds) -> Self {
         Self { human_at: now.rounded_down(HOUR), ..self.clone() }
     }
 }
@@ -259,9 +308,12 @@ pub struct Pointer {
     pub subject: B256,
     /// The account's generation when the pointer was made: it is good while it is the account's.
     pub generation: u32,
+    /// Since when it is in this browser because a legacy proof of the account signed the person in
+    /// there; `None` for a pointer that came in another way.
+    pub legacy_since: Option<UnixSeconds>,
 }
 
-encode_fields!(Pointer { client_id, environment, subject, generation });
+encode_fields!(Pointer { client_id, environment, subject, generation, legacy_since });
 
 impl Pointer {
     /// Whether it is of an application's accounts.
@@ -303,13 +355,14 @@ impl BrowserPointers {
         self.of(realm).any(|pointer| pointer.leads_to(account))
     }
 
-    /// The pointers after one was made or used.
-    pub fn with(mut self, new: Pointer) -> Self {
-        let is_other = |pointer: &Pointer| {
-            let same = |pointer: &Pointer| (pointer.client_id.clone(), pointer.environment, pointer.subject);
-            same(pointer) != same(&new)
-        };
-        self.pointers.retain(is_other);
+    /// The pointers after one was made or used. It keeps the time since which a legacy proof has
+    /// led to the account in this browser.
+    pub fn with(mut self, mut new: Pointer) -> Self {
+        let same = |pointer: &Pointer| (pointer.client_id.clone(), pointer.environment, pointer.subject);
+        let known = self.pointers.iter().find(|pointer| same(pointer) == same(&new));
+        let since = known.filter(|known| known.generation == new.generation).and_then(|known| known.legacy_since);
+        new.legacy_since = since.or(new.legacy_since);
+        self.pointers.retain(|pointer| same(pointer) != same(&new));
         self.pointers.push(new);
         let surplus = self.pointers.len().saturating_sub(MOST_POINTERS);
         self.pointers.drain(..surplus);
@@ -369,9 +422,10 @@ mod tests {
         let made = SignInAccount::new(subject, first(7, 1), UnixSeconds(90_061));
         assert_eq!((made.created_on, made.human_at), (UnixSeconds(86_400), UnixSeconds(90_000)), "a day, an hour");
         let again = made.after_first(first(7, 2), UnixSeconds(200_000));
-        assert_eq!((again.subject, again.session.clone(), again.created_on), (subject, session(2), made.created_on));
+        let session_of = |account: &SignInAccount| account.asked().expect("a session").session;
+        assert_eq!((again.subject, session_of(&again), again.created_on), (subject, session(2), made.created_on));
         assert_eq!(again.human_at, UnixSeconds(198_000));
-        assert_eq!(again.after_return(UnixSeconds(300_000)).session, session(2));
+        assert_eq!(session_of(&again.after_proof(UnixSeconds(300_000))), session(2));
     }
 
     #[test]
@@ -380,7 +434,7 @@ mod tests {
         let before = account.pointer(REALM);
         let raised = account.without_pointers();
         let after = raised.pointer(REALM);
-        let renewed = raised.after_first(first(7, 2), UnixSeconds(HOUR)).after_return(UnixSeconds(DAY));
+        let renewed = raised.after_first(first(7, 2), UnixSeconds(HOUR)).after_proof(UnixSeconds(DAY));
         #[rustfmt::skip]
         let table = [
             ("made before", &before, &account, true),
@@ -412,6 +466,7 @@ mod tests {
             environment: Environment::Staging,
             subject: B256::repeat_byte(subject),
             generation: 0,
+            legacy_since: None,
         };
         let mut known = BrowserPointers::default();
         for (subject, client) in [(1, "app_a"), (2, "app_a"), (3, "app_b"), (1, "app_a")] {

@@ -30,7 +30,7 @@ pub enum ProofEffect {
 impl Transaction {
     /// Until when authenticators get the request and answer it, exclusive.
     pub fn answers_until(&self) -> UnixSeconds {
-        match self.opened_at.filter(|_| self.asks_first) {
+        match self.opened_at.filter(|_| self.asks_first()) {
             Some(opened_at) => self.ends_at.max(opened_at.plus(FIRST_TAKEN)),
             None => self.ends_at,
         }
@@ -40,7 +40,7 @@ impl Transaction {
     pub fn effect_of_proof(&self, now: UnixSeconds) -> ProofEffect {
         match self.is_waiting(now) {
             true => ProofEffect::Answers,
-            false if self.asks_first && !self.has_proof() && now < self.answers_until() => ProofEffect::MakesAccount,
+            false if self.asks_first() && !self.has_proof() && now < self.answers_until() => ProofEffect::MakesAccount,
             false => ProofEffect::None,
         }
     }
@@ -57,7 +57,7 @@ impl Transaction {
     /// Whether a first proof may have been made for it that never arrived.
     pub fn may_have_lost_first(&self) -> bool {
         let says_none = matches!(self.answer, Some(Answer::Failed(failure)) if failure != WalletFailure::UnboundProof);
-        self.asks_first && self.opened_at.is_some() && !self.has_proof() && !says_none
+        self.asks_first() && self.opened_at.is_some() && !self.has_proof() && !says_none
     }
 
     fn has_proof(&self) -> bool {
@@ -76,6 +76,7 @@ impl Transaction {
 
 #[cfg(test)]
 mod tests {
+    use super::super::asks::Ask;
     use super::super::claims::{Person, VerificationLevel};
     use super::super::transaction::tests::{response, transaction};
     use super::*;
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_a_first_proof_does_when() {
-        let asking = Transaction { asks_first: true, account: None, return_hash: None, ..transaction() };
+        let asking = Transaction { ask: Ask::FIRST, account: None, return_hash: None, ..transaction() };
         let opened = Transaction { opened_at: Some(OPENED), ..asking.clone() };
         let person = Person { subject: B256::repeat_byte(7), level: VerificationLevel::Orb, auth_time: OPENED };
         let with = |answer| Transaction { answer: Some(answer), ..opened.clone() };
@@ -97,6 +98,7 @@ mod tests {
             environment: Environment::Staging,
             subject: B256::repeat_byte(subject),
             generation: 0,
+            legacy_since: None,
         };
         let proved = Transaction { pointer: Some(pointer(7)), ..with(Answer::Proved(person)) };
         let failed = with(Answer::Failed(WalletFailure::NullifierReplayed));
@@ -104,7 +106,7 @@ mod tests {
         let completed = Transaction { response: Some(response("code")), ..proved.clone() };
         let cancelled = Transaction { response: Some(response("error")), ..with(Answer::Refused) };
         let with_account = Transaction { pointer: Some(pointer(8)), ..opened.clone() };
-        let other = Transaction { asks_first: false, ..opened.clone() };
+        let other = Transaction { ask: Ask::Legacy, ..opened.clone() };
         let (last, after) = (UnixSeconds(OPENED.0 + FIRST_TAKEN - 1), UnixSeconds(OPENED.0 + FIRST_TAKEN));
         let before_end = UnixSeconds(END.0 - 1);
         let (one, two) = (Some(&pointer(7)), Some(&pointer(8)));
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_transaction_with_a_proved_account_is_kept_for_a_day() {
-        let asking = Transaction { asks_first: true, ..transaction() };
+        let asking = Transaction { ask: Ask::FIRST, account: None, ..transaction() };
         assert_eq!((asking.answers_until(), asking.kept_until()), (END, END.plus(KEPT_AFTER_END)));
         let opened = Transaction { opened_at: Some(OPENED), ..asking };
         assert_eq!(opened.answers_until(), OPENED.plus(FIRST_TAKEN));
@@ -147,6 +149,7 @@ mod tests {
             environment: Environment::Staging,
             subject: B256::ZERO,
             generation: 0,
+            legacy_since: None,
         };
         let proved = Transaction { pointer: Some(pointer), ..opened };
         assert_eq!(proved.kept_until(), OPENED.plus(FIRST_KEPT));

@@ -6,6 +6,8 @@
 //! | [`authorize`] | form and query parameters; which authorization requests are valid, and where rejections are sent; code challenges (RFC 7636) |
 //! | [`response`] | response types and modes, the delivery of a response to the redirect URI, and the error codes |
 //! | [`accounts`] | accounts of persons at applications, and what leads a browser to one |
+//! | [`asks`] | what any person is asked for, also at an application whose people have had legacy proofs |
+//! | [`attaching`] | how current proofs come to an account of legacy proofs |
 //! | [`pointers`] | secrets that a person carries to a browser, and that lead to an account there: sign-in codes, links |
 //! | [`logout`] | which requests may end a browser's session |
 //! | [`proof_request`] | the request that an authenticator gets, plain and signed, and why a wallet gives no proof |
@@ -18,6 +20,8 @@
 //! | [`discovery`] | the discovery document: the algorithms that the provider signs with, the languages of the pages |
 
 pub mod accounts;
+pub mod asks;
+pub mod attaching;
 pub mod authorize;
 pub mod claims;
 pub mod discovery;

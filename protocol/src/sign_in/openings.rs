@@ -12,12 +12,71 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 
 use super::accounts::AskedAccount;
-use super::transaction::{InvalidShortId, ShortId, Transaction};
+use super::transaction::Transaction;
 use crate::encoding::{DecodeError, Encoding};
 use crate::time::UnixSeconds;
 use crate::verification::ProofKind;
 use crate::verification::identity::hash_to_field;
 use crate::{U256, encode_fields};
+
+// What the short address of a sign-in has in place of its transaction's id.
+
+/// 80 random bits, written as 16 lower-case letters and digits (base32, RFC 4648): short enough for
+/// a code that every camera reads, and to be typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ShortId(pub [u8; 10]);
+
+impl Encoding for ShortId {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        Encoding::decode(input).map(Self)
+    }
+}
+
+/// A text that is not a short id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a short id is 16 characters of a to z and 2 to 7")]
+pub struct InvalidShortId;
+
+const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+impl ShortId {
+    /// The id of the transaction with this short id: the first 16 bytes of a hash. So the short
+    /// address needs no record of its own.
+    pub fn transaction_id(&self) -> [u8; 16] {
+        let hash = Sha256::new().chain_update(b"selfsame transaction ").chain_update(self.0).finalize();
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash[..16]);
+        id
+    }
+}
+
+impl fmt::Display for ShortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.0.iter().fold(0_u128, |bits, byte| bits << 8 | u128::from(*byte));
+        (0..16).rev().try_for_each(|place| {
+            let digit = (bits >> (5 * place)) & 31;
+            write!(f, "{}", char::from(BASE32[digit as usize]))
+        })
+    }
+}
+
+impl FromStr for ShortId {
+    type Err = InvalidShortId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidShortId> {
+        let digit = |byte: u8| BASE32.iter().position(|digit| *digit == byte).map(|digit| digit as u128);
+        let bits = text.bytes().try_fold(0_u128, |bits, byte| Some(bits << 5 | digit(byte)?));
+        let bits = bits.filter(|_| text.len() == 16).ok_or(InvalidShortId)?;
+        let mut id = [0; 10];
+        id.copy_from_slice(&bits.to_be_bytes()[6..]);
+        Ok(Self(id))
+    }
+}
+
+// Openings elsewhere, and challenges.
 
 /// The most accounts of other browsers that one sign-in asks for.
 pub const MOST_ELSEWHERE: usize = 4;
@@ -99,6 +158,12 @@ impl Transaction {
     pub fn asked_at(&self, opening: Option<OpeningId>) -> Option<&AskedAccount> {
         let elsewhere = self.elsewhere.iter().find(|asked| Some(asked.opening) == opening);
         elsewhere.map(|asked| &asked.account).or(self.account.as_ref())
+    }
+
+    /// The kind of the proof that is asked for in an opening, or where the sign-in began. A proof in
+    /// a session is a current one.
+    pub fn kind_at(&self, opening: Option<OpeningId>) -> ProofKind {
+        if self.asked_at(opening).is_some() { ProofKind::Current } else { self.ask.kind() }
     }
 
     /// The accounts that are asked for anywhere.
@@ -186,6 +251,24 @@ mod tests {
     fn account(number: u8) -> AskedAccount {
         let session = SessionId { text: format!("session_{number}"), commitment: U256::from(number) };
         AskedAccount { subject: B256::repeat_byte(number), session, generation: 0 }
+    }
+
+    #[test]
+    fn a_short_id_has_exactly_one_text() {
+        for (bytes, text) in [
+            ([0; 10], "aaaaaaaaaaaaaaaa"),
+            ([0xff; 10], "7777777777777777"),
+            ([0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23], "aerukz4jvpg66ajd"),
+        ] {
+            assert_eq!(ShortId(bytes).to_string(), text);
+            assert_eq!(text.parse(), Ok(ShortId(bytes)));
+        }
+        for text in
+            ["", "aaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaa", "AAAAAAAAAAAAAAAA", "aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaé"]
+        {
+            assert_eq!(text.parse::<ShortId>(), Err(InvalidShortId), "{text:?}");
+        }
+        assert_ne!(ShortId([1; 10]).transaction_id(), ShortId([2; 10]).transaction_id());
     }
 
     #[test]

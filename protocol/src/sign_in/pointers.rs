@@ -13,8 +13,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::accounts::Pointer;
+use super::openings::ShortId;
 use super::sealed::{SealError, open_padded, record_id, seal_padded};
-use super::transaction::ShortId;
 use crate::encoding::DecodeError;
 use crate::time::UnixSeconds;
 use crate::{B256, encode_fields};
@@ -203,6 +203,7 @@ mod tests {
             environment: Environment::Staging,
             subject: B256::repeat_byte(0xfe),
             generation: 3,
+            legacy_since: None,
         }
     }
 

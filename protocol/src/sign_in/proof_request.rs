@@ -71,6 +71,15 @@ pub struct SignInRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "create")]
     pub session_id: Option<String>,
+    /// The bound of the credential's first issue that the proof has to show, in Unix seconds;
+    /// absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 1780272000)]
+    pub genesis_issued_at_min: Option<UnixSeconds>,
+    /// The only credential that the proof may be of; absent where each accepted one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "proof_of_human")]
+    pub identifier: Option<String>,
 }
 
 encode_fields!(SignInRequest {
@@ -88,7 +97,9 @@ encode_fields!(SignInRequest {
     initiator,
     cross_device,
     proof_type,
-    session_id
+    session_id,
+    genesis_issued_at_min,
+    identifier,
 });
 
 /// What a sign-in of an application asks for: the setting `proof`.
@@ -312,6 +323,14 @@ pub enum WalletFailure {
     /// The wallet gave a proof of uniqueness that is bound to no session, where one was asked for
     /// that is: it does not give it again for a time, and no account could be made with it.
     UnboundProof,
+    /// The wallet gave a proof of uniqueness that was to find an account, and the person has none
+    /// here. No account was made, because the person may have one of legacy proofs.
+    NoAccount,
+    /// The wallet gave a proof of uniqueness that was to be attached to an account, and it belongs
+    /// to another account, or the account has another person's for good.
+    OtherAccount,
+    /// Two persons' current proofs were given for the account, and the operator has not chosen yet.
+    Disputed,
     /// Anything else: the wallet, or the nodes behind it, failed.
     Broken,
 }
@@ -323,16 +342,22 @@ encode_enum!(WalletFailure {
     CredentialUnavailable = 3,
     Broken = 4,
     UnboundProof = 5,
+    NoAccount = 6,
+    OtherAccount = 7,
+    Disputed = 8,
 } of "a failure of a wallet");
 
 impl WalletFailure {
     /// All failures.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::NullifierReplayed,
         Self::NoCurrentProof,
         Self::NoLegacyProof,
         Self::CredentialUnavailable,
         Self::UnboundProof,
+        Self::NoAccount,
+        Self::OtherAccount,
+        Self::Disputed,
         Self::Broken,
     ];
 
@@ -355,6 +380,9 @@ impl WalletFailure {
             Self::NoLegacyProof => "legacy_proof_not_available",
             Self::CredentialUnavailable => "credential_unavailable",
             Self::UnboundProof => "proof_not_bound_to_a_session",
+            Self::NoAccount => "no_account",
+            Self::OtherAccount => "proof_of_another_account",
+            Self::Disputed => "account_disputed",
             Self::Broken => "something_broke",
         }
     }
@@ -384,6 +412,9 @@ impl WalletFailure {
             Self::UnboundProof => {
                 "the authenticator gave a proof that is bound to no session, and gives none again for a time"
             }
+            Self::NoAccount => "no account was found, and an older credential makes none",
+            Self::OtherAccount => "the current proof belongs to another account than the legacy proof",
+            Self::Disputed => "two persons' current proofs were given for the account; the operator has to choose",
             Self::Broken => "the authenticator failed",
         }
     }
@@ -428,6 +459,8 @@ mod tests {
             cross_device: CrossDevice::Deny,
             proof_type: None,
             session_id: None,
+            genesis_issued_at_min: None,
+            identifier: None,
         };
         let members = json!({
             "app_id": "app_a", "app_name": "An application", "action": "", "signal": "0x01", "nonce": "0xff",

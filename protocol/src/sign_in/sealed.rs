@@ -332,6 +332,7 @@ mod tests {
     #[test]
     fn remembered_accounts_are_read_with_their_secret_alone() {
         let pointer = Pointer {
+            legacy_since: None,
             client_id: "app_a".to_owned(),
             environment: Environment::Staging,
             subject: B256::repeat_byte(1),

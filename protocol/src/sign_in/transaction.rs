@@ -2,14 +2,12 @@
 //! The caller passes time and random bytes.
 
 use std::fmt;
-use std::str::FromStr;
-
-use sha2::{Digest, Sha256};
 
 use super::accounts::{AskedAccount, Pointer};
+use super::asks::Ask;
 use super::authorize::KeptRequest;
 use super::claims::Person;
-use super::openings::{AskedElsewhere, OpeningId};
+use super::openings::{AskedElsewhere, OpeningId, ShortId};
 use super::proof_request::{Initiator, SignInRequest, WalletFailure};
 use super::sealed::SealedResponse;
 use crate::encoding::{DecodeError, Encoding};
@@ -50,9 +48,14 @@ pub struct Transaction {
     /// The account that the person is asked to prove, where a pointer of the browser in which it
     /// began led to one; `None` where any person may answer.
     pub account: Option<AskedAccount>,
-    /// Whether it asks any person for a first proof, which authenticators give once and then not
-    /// again for a year.
-    pub asks_first: bool,
+    /// What any person is asked for, where no account is.
+    pub ask: Ask,
+    /// The accounts of legacy proofs to which their persons may attach current ones, or say that
+    /// attached ones are not theirs: the browser in which it began has known them for long enough
+    /// ([`super::attaching`]). At most [`MOST_ATTACHABLE`](super::attaching::MOST_ATTACHABLE).
+    pub attachable: Vec<B256>,
+    /// Whether it follows an accepted proof, or one that the wallet could not make.
+    pub is_continued: bool,
     /// Whether the person to ask was chosen: by the application, by a hint or
     /// `prompt=select_account`, or the person, by "Another person" or a sign-in code. Other
     /// browsers then ask for the same.
@@ -91,7 +94,7 @@ pub struct Transaction {
     pub response: Option<SealedResponse>,
 }
 
-encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, is_chosen, elsewhere, initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, pointer, return_hash, digits, response } version 4 of "transaction");
+encode_fields!(Transaction { short_id, request, secret_hash, signal, challenge_seed, challenges, account, ask, attachable, is_continued, is_chosen, elsewhere, initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, pointer, return_hash, digits, response } version 5 of "transaction");
 
 /// The longest record of a transaction, in bytes, for an application whose redirect URI, name and
 /// host have at most 512 bytes together: `state` and `nonce` are as long as they may be, an
@@ -122,12 +125,16 @@ pub enum Answer {
     Refused,
     /// The person's wallet gave no proof.
     Failed(WalletFailure),
+    /// The person sent a legacy proof, which was accepted, and only leads to the account: its
+    /// session is asked for next.
+    Pointed,
 }
 
 impl Encoding for Answer {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Refused => out.push(0),
+            Self::Pointed => out.push(3),
             Self::Failed(failure) => {
                 out.push(2);
                 failure.encode(out);
@@ -143,65 +150,9 @@ impl Encoding for Answer {
             0 => Ok(Self::Refused),
             1 => Person::decode(input).map(Self::Proved),
             2 => WalletFailure::decode(input).map(Self::Failed),
+            3 => Ok(Self::Pointed),
             tag => Err(DecodeError::UnknownTag { kind: "an answer", tag }),
         }
-    }
-}
-
-// What the short address of a sign-in has in place of its transaction's id.
-
-/// 80 random bits, written as 16 lower-case letters and digits (base32, RFC 4648): short enough for
-/// a code that every camera reads, and to be typed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ShortId(pub [u8; 10]);
-
-impl Encoding for ShortId {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.0.encode(out);
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        Encoding::decode(input).map(Self)
-    }
-}
-
-/// A text that is not a short id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a short id is 16 characters of a to z and 2 to 7")]
-pub struct InvalidShortId;
-
-const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-
-impl ShortId {
-    /// The id of the transaction with this short id: the first 16 bytes of a hash. So the short
-    /// address needs no record of its own.
-    pub fn transaction_id(&self) -> [u8; 16] {
-        let hash = Sha256::new().chain_update(b"selfsame transaction ").chain_update(self.0).finalize();
-        let mut id = [0; 16];
-        id.copy_from_slice(&hash[..16]);
-        id
-    }
-}
-
-impl fmt::Display for ShortId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = self.0.iter().fold(0_u128, |bits, byte| bits << 8 | u128::from(*byte));
-        (0..16).rev().try_for_each(|place| {
-            let digit = (bits >> (5 * place)) & 31;
-            write!(f, "{}", char::from(BASE32[digit as usize]))
-        })
-    }
-}
-
-impl FromStr for ShortId {
-    type Err = InvalidShortId;
-
-    fn from_str(text: &str) -> Result<Self, InvalidShortId> {
-        let digit = |byte: u8| BASE32.iter().position(|digit| *digit == byte).map(|digit| digit as u128);
-        let bits = text.bytes().try_fold(0_u128, |bits, byte| Some(bits << 5 | digit(byte)?));
-        let bits = bits.filter(|_| text.len() == 16).ok_or(InvalidShortId)?;
-        let mut id = [0; 10];
-        id.copy_from_slice(&bits.to_be_bytes()[6..]);
-        Ok(Self(id))
     }
 }
 
@@ -283,6 +234,12 @@ impl Progress {
 }
 
 impl Transaction {
+    /// Whether it asks any person for a first proof, which authenticators give once and then not
+    /// again for a year.
+    pub fn asks_first(&self) -> bool {
+        self.account.is_none() && self.ask.is_first()
+    }
+
     /// Whether it waits for an answer at `now`.
     pub fn is_waiting(&self, now: UnixSeconds) -> bool {
         self.answer.is_none() && self.response.is_none() && now < self.ends_at
@@ -407,6 +364,7 @@ impl DigitCheck {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::attaching::MOST_ATTACHABLE;
     use super::super::claims::Scopes;
     use super::super::openings::{MOST_CHALLENGES, MOST_ELSEWHERE};
     use super::super::proof_request::{CrossDevice, LONGEST_USER_AGENT, ProofType};
@@ -445,7 +403,9 @@ pub(super) mod tests {
             challenge_seed: B256::repeat_byte(3),
             challenges: Vec::new(),
             account: Some(AskedAccount { subject: B256::repeat_byte(6), session: session(), generation: 0 }),
-            asks_first: false,
+            ask: Ask::FIRST,
+            attachable: vec![B256::repeat_byte(6); MOST_ATTACHABLE],
+            is_continued: false,
             is_chosen: false,
             elsewhere: Vec::new(),
             initiator,
@@ -482,6 +442,8 @@ pub(super) mod tests {
             initiator: transaction.initiator.clone(),
             proof_type: Some(ProofType::Session),
             session_id: Some(session().text),
+            genesis_issued_at_min: Some(UnixSeconds(1_800_000_000)),
+            identifier: Some("i".repeat(64)),
             cross_device: CrossDevice::Allow,
         };
         let claims = serde_json::to_string(&plain).expect("JSON");
@@ -499,6 +461,7 @@ pub(super) mod tests {
             environment: Environment::Production,
             subject: B256::repeat_byte(7),
             generation: u32::MAX,
+            legacy_since: Some(NOW),
         });
         let wrong = vec!["000".to_owned(); MOST_WRONG_DIGITS];
         transaction.digits = Some(DigitCheck { expected: "000".to_owned(), wrong });
@@ -522,24 +485,6 @@ pub(super) mod tests {
 
     fn session() -> SessionId {
         SessionId { text: format!("session_{}", "0".repeat(128)), commitment: U256::ZERO }
-    }
-
-    #[test]
-    fn a_short_id_has_exactly_one_text() {
-        for (bytes, text) in [
-            ([0; 10], "aaaaaaaaaaaaaaaa"),
-            ([0xff; 10], "7777777777777777"),
-            ([0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23], "aerukz4jvpg66ajd"),
-        ] {
-            assert_eq!(ShortId(bytes).to_string(), text);
-            assert_eq!(text.parse(), Ok(ShortId(bytes)));
-        }
-        for text in
-            ["", "aaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaa", "AAAAAAAAAAAAAAAA", "aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaé"]
-        {
-            assert_eq!(text.parse::<ShortId>(), Err(InvalidShortId), "{text:?}");
-        }
-        assert_ne!(ShortId([1; 10]).transaction_id(), ShortId([2; 10]).transaction_id());
     }
 
     #[test]

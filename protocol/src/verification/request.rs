@@ -266,6 +266,11 @@ pub struct Bound<'a> {
     pub signal_hash: U256,
     /// The greatest age of a legacy root, in seconds, inclusive.
     pub max_age: u64,
+    /// The bound of the credential's first issue that a current proof has to show at least; a proof
+    /// that names none has this one.
+    pub genesis_issued_at_min: Option<UnixSeconds>,
+    /// The only credential that a current proof may be of.
+    pub identifier: Option<&'a str>,
 }
 
 /// The answer to a sign-in, as a request with one proof for the bound values.
@@ -451,8 +456,20 @@ fn current_item(
         Some(_) => None,
         None => item.optional_text("signal_hash")?,
     };
+    let identifier = item.required("identifier").and(item.bounded_text("identifier"))?.unwrap_or_default();
+    if let Some(only) = bound.and_then(|bound| bound.identifier).filter(|only| *only != identifier) {
+        return Err(item.wrong("identifier", format!("must be {only:?}, the credential that was asked for")));
+    }
+    let genesis = "credential_genesis_issued_at_min";
+    let credential_genesis_issued_at_min = match (item.optional_seconds(genesis)?, bound) {
+        (None, Some(bound)) => bound.genesis_issued_at_min,
+        (Some(given), Some(Bound { genesis_issued_at_min: Some(least), .. })) if given < *least => {
+            return Err(item.wrong(genesis, format!("must be {least} or later, as was asked for")));
+        }
+        (given, _) => given,
+    };
     Ok(CurrentItem {
-        identifier: item.required("identifier").and(item.bounded_text("identifier"))?.unwrap_or_default().to_owned(),
+        identifier: identifier.to_owned(),
         issuer_schema_id: item.issuer_schema_id("issuer_schema_id")?,
         nullifier,
         action,
@@ -460,7 +477,7 @@ fn current_item(
             .required("expires_at_min")
             .and(item.optional_seconds("expires_at_min"))?
             .unwrap_or_default(),
-        credential_genesis_issued_at_min: item.optional_seconds("credential_genesis_issued_at_min")?,
+        credential_genesis_issued_at_min,
         signal_hash: match signal_hash {
             Some(text) => item.as_number("signal_hash", text)?,
             None => bound.map_or(U256::ZERO, |bound| bound.signal_hash),

@@ -30,10 +30,11 @@ use selfsame_protocol::registry::{
     InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
-use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, Pointer, SignInAccount};
+use selfsame_protocol::sign_in::accounts::{AskedAccount, BrowserPointers, CurrentProofs, Pointer, SignInAccount};
+use selfsame_protocol::sign_in::asks::{Ask, FirstPurpose};
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::openings::{AskedElsewhere, OpeningId};
+use selfsame_protocol::sign_in::openings::{AskedElsewhere, OpeningId, ShortId};
 use selfsame_protocol::sign_in::pointers::{SealedPointer, StoredLink};
 use selfsame_protocol::sign_in::proof_request::{
     CrossDevice, Initiator, ProofType, SignInProof, SignInRequest, WalletFailure,
@@ -43,7 +44,7 @@ use selfsame_protocol::sign_in::records::{
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
 use selfsame_protocol::sign_in::sealed::{SealedPointers, SealedResponse, SealedSession};
-use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, OpenedRequest, ShortId, Transaction};
+use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, OpenedRequest, Transaction};
 use selfsame_protocol::signature::Signature;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
@@ -205,6 +206,18 @@ mapped! {
         Person::any().prop_map(Self::Proved),
         Just(Self::Refused),
         prop::sample::select(WalletFailure::ALL.to_vec()).prop_map(Self::Failed),
+        Just(Self::Pointed),
+    ],
+    Ask = prop_oneof![
+        Just(Self::Legacy),
+        Just(Self::Uniqueness),
+        (Option::<UnixSeconds>::any(), FirstPurpose::any())
+            .prop_map(|(issued_since, purpose)| Self::First { issued_since, purpose }),
+    ],
+    FirstPurpose = prop_oneof![
+        Just(Self::MakesAccount),
+        Just(Self::FindsAccount),
+        Person::any().prop_map(Self::AttachesTo),
     ],
     CodeUse = prop_oneof![
         any::<[u8; 32]>().prop_map(|hash| Self::Token(B256::from(hash))),
@@ -213,16 +226,16 @@ mapped! {
     ShortId = any::<[u8; 10]>().prop_map(Self),
     OpeningId = (any_text(), ShortId::any()).prop_map(|(secret, id)| Self::of(&secret, id)),
     Transaction = ((ShortId::any(), KeptRequest::any(), [(); 3].map(|()| B256::any()), Initiator::any(), Option::<AskedAccount>::any()),
-        (any::<[u8; 2]>(), bool::any(), bool::any()), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
+        (any::<[u8; 2]>(), Ask::any(), Vec::<B256>::any(), any::<[bool; 2]>()), (UnixSeconds::any(), Option::<UnixSeconds>::any(), Option::<OpenedRequest>::any()),
         (Vec::<Option<OpeningId>>::any(), Vec::<AskedElsewhere>::any(), Option::<OpeningId>::any(), Option::<Pointer>::any()),
         (Option::<Answer>::any(), Option::<B256>::any(), Option::<DigitCheck>::any(), Option::<SealedResponse>::any()))
-        .prop_map(|(first, ([extensions, refused], asks_first, is_chosen), (ends_at, opened_at, opened), openings, last)| {
+        .prop_map(|(first, ([extensions, refused], ask, attachable, [is_continued, is_chosen]), (ends_at, opened_at, opened), openings, last)| {
             let (challenges, elsewhere, answered_at, pointer) = openings;
             let (short_id, request, [secret_hash, signal, challenge_seed], initiator, account) = first;
             let (answer, return_hash, digits, response) = last;
             Self {
-                short_id, request, secret_hash, signal, challenge_seed, challenges, account, asks_first, is_chosen, elsewhere, initiator, ends_at,
-                extensions, opened_at, opened, refused, answer, answered_at, pointer, return_hash, digits, response,
+                short_id, request, secret_hash, signal, challenge_seed, challenges, account, ask, attachable, is_continued, is_chosen, elsewhere,
+                initiator, ends_at, extensions, opened_at, opened, refused, answer, answered_at, pointer, return_hash, digits, response,
             }
         }),
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
@@ -231,14 +244,15 @@ mapped! {
     // A tuple has at most twelve strategies.
     SignInRequest = ([(); 5].map(|()| String::any()), U256::any(), Vec::<String>::any(), Environment::any(),
         UnixSeconds::any(), [(); 2].map(|()| String::any()), Initiator::any(), CrossDevice::any(),
-        (Option::<ProofType>::any(), Option::<String>::any())).prop_map(
+        (Option::<ProofType>::any(), [(); 2].map(|()| Option::<String>::any()), Option::<UnixSeconds>::any())).prop_map(
         |(texts, nonce, protocol_versions, environment, expires_at, places, initiator, cross_device, session)| {
             let [app_id, app_name, action, signal, scopes] = texts;
             let [answer_url, redirect_host] = places;
-            let (proof_type, session_id) = session;
+            let (proof_type, [session_id, identifier], genesis_issued_at_min) = session;
             Self {
                 app_id, app_name, action, signal, nonce, protocol_versions, environment, scopes, expires_at,
                 answer_url, redirect_host, initiator, cross_device, proof_type, session_id,
+                genesis_issued_at_min, identifier,
             }
         }
     ),
@@ -362,10 +376,13 @@ fields! {
     BrowserSession { clients }
     SealedSession { nonce, ciphertext }
     SessionId { text, commitment }
-    SignInAccount { subject, nullifier, session, identifier, generation, firsts, codes, created_on, human_at }
+    SignInAccount {
+        subject, legacy, current, disputed_by, identifier, generation, firsts, codes, created_on, human_at
+    }
+    CurrentProofs { nullifier, session, attached_at }
     AskedAccount { subject, session, generation }
     AskedElsewhere { opening, account }
-    Pointer { client_id, environment, subject, generation }
+    Pointer { client_id, environment, subject, generation, legacy_since }
     BrowserPointers { pointers }
     SealedPointers { nonce, ciphertext }
     SealedPointer { nonce, ciphertext }

@@ -95,6 +95,8 @@ pub struct Prover {
     data: PathBuf,
     /// `None` without a guard.
     guard: Option<Guard>,
+    /// The bound of the credential's first issue that current proofs have to show.
+    pub issued_since: Option<UnixSeconds>,
 }
 
 impl Prover {
@@ -126,7 +128,7 @@ impl Prover {
         let seed = simulation.as_ref().map_or("", |simulation| &simulation.seed);
         let (person, root) = Person::of_account(seed, &proof, &wallet.key).map_err(ProveError::from)?;
         let guard = guard.open(wallet)?;
-        Ok(Self { person, root, simulation, operator, operator_url, data, guard })
+        Ok(Self { person, root, simulation, operator, operator_url, data, guard, issued_since: None })
     }
 
     /// A verification request with a proof. For a legacy proof, a daemon with `--dev` trusts its
@@ -174,7 +176,8 @@ impl Prover {
     fn party(&self, app_id: &str) -> Result<SimulatedParty, CommandError> {
         let no_simulator = || CommandError::NoSimulator { operator: self.operator_url.clone() };
         let simulation = self.simulation.clone().ok_or_else(no_simulator)?;
-        SimulatedParty::of(simulation, app_id, self.root).map_err(|error| self.name_daemon(error))
+        let party = SimulatedParty::of(simulation, app_id, self.root).map_err(|error| self.name_daemon(error))?;
+        Ok(party.issued_since(self.issued_since))
     }
 
     /// The nullifier of a proof of uniqueness, which the guard lets pass.
@@ -321,6 +324,7 @@ pub async fn sign_in(
         environment: request.environment,
         nonce: Some(request.nonce),
     };
+    prover.issued_since = request.genesis_issued_at_min;
     let proved = match asked {
         AskedProof::Legacy => prover.prove(ProofKind::Legacy, &parameters, random, now()).await,
         AskedProof::Uniqueness => prover.prove(ProofKind::Uniqueness, &parameters, random, now()).await,

@@ -82,6 +82,9 @@ fn settings() -> Settings {
         secrets: Vec::new(),
         environment: HERE.0,
         proof: SignInProof::Legacy,
+        has_legacy_history: false,
+        legacy: Default::default(),
+        first_credential: None,
         subject: SubjectKind::Nullifier,
         allows_cross_device: true,
     };
@@ -194,7 +197,9 @@ impl Caller {
     /// Signs in from the begin of a transaction to the revocation of its token, each step several
     /// times at the same time; stops wherever a step does not succeed.
     async fn sign_in(&self) {
-        let Ok(begun) = self.sign_in.begin(authorization_request(), None, None, None, None).await else { return };
+        let Ok(begun) = self.sign_in.begin(authorization_request(), None, Default::default(), None, None).await else {
+            return;
+        };
         let number = {
             let mut all = self.known.all();
             all.push(KnownSignIn {
@@ -258,6 +263,8 @@ impl Caller {
             cross_device: CrossDevice::Allow,
             proof_type: None,
             session_id: None,
+            genesis_issued_at_min: None,
+            identifier: None,
         };
         match self.sign_in.open_request(id, None, request).await {
             Ok(forms) => {

@@ -131,6 +131,9 @@ fn configure(settings: &mut Settings) {
         secrets: Vec::new(),
         environment: HERE.0,
         proof: SignInProof::Legacy,
+        has_legacy_history: false,
+        legacy: Default::default(),
+        first_credential: None,
         subject: SubjectKind::Nullifier,
         allows_cross_device: true,
     }];
@@ -178,7 +181,7 @@ async fn complete(service: &Service, session: BrowserCookie) -> CompletedTransac
         max_age: None,
         id_token_hint: None,
     };
-    let begun = sign_in.begin(request, None, None, None, None).await.expect("it begins");
+    let begun = sign_in.begin(request, None, Default::default(), None, None).await.expect("it begins");
     let asked = sign_in.proof_request(begun.id, None).expect("there is a request");
     sign_in.answer(begun.id, &answer(&asked.signal), AnswerMode::CrossDevice, None).await.expect("the proof holds");
     let cookies = BrowserCookies { session, ..BrowserCookies::NONE };

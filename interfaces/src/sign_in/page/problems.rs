@@ -71,6 +71,8 @@ pub struct Again<'a> {
     pub is_lost: bool,
     /// To the form for a sign-in code, if one can say which account is asked for.
     pub code: Option<String>,
+    /// To the question about an older credential, if one can find an account.
+    pub older: Option<String>,
 }
 
 /// The page for a person whose authenticator gave no proof: why, and what to do. `onward` is the
@@ -83,6 +85,9 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: 
         WalletFailure::NoCurrentProof | WalletFailure::NoLegacyProof => ("no-proof-kind", "no-proof-kind-advice"),
         WalletFailure::CredentialUnavailable => ("no-proof-credential", "no-proof-credential-advice"),
         WalletFailure::UnboundProof => ("no-proof-unbound", "no-proof-unbound-advice"),
+        WalletFailure::NoAccount => ("no-proof-no-account", "no-proof-no-account-advice"),
+        WalletFailure::OtherAccount => ("no-proof-other-account", "no-proof-operator-advice"),
+        WalletFailure::Disputed => ("no-proof-disputed", "no-proof-operator-advice"),
         WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
     };
     let title = words.say("no-proof-title");
@@ -95,6 +100,9 @@ pub fn no_proof(frame: &Frame<'_>, failure: WalletFailure, onward: &str, again: 
             form method="post" action=(again.new_code) { button type="submit" { (words.say("new-code")) } }
             @if let Some(action) = &again.another_person {
                 form method="post" action=(action) { button.plain type="submit" { (words.say("another-person")) } }
+            }
+            @if let Some(older) = &again.older {
+                p.onward { a.plain href=(older) { (words.say("older-link")) } }
             }
             @if let Some(code) = &again.code {
                 p.onward { a.plain href=(code) { (words.say("have-code")) } }

@@ -43,6 +43,10 @@ pub struct SignInPage<'a> {
     pub may_be_another_person: bool,
     /// Whether a sign-in code can say which account is asked for.
     pub takes_codes: bool,
+    /// Whether the person may say that the credential is an older one.
+    pub may_be_older: bool,
+    /// Whether it follows another proof of the same sign-in.
+    pub is_continued: bool,
 }
 
 impl SignInPage<'_> {
@@ -88,6 +92,9 @@ pub fn sign_in(frame: &Frame<'_>, page: &SignInPage<'_>) -> Response {
                     img.application src={ (root) "/sign-in-logo/" (id) } alt="";
                 }
                 h1 { (title) }
+                @if page.is_continued {
+                    p data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] { (words.say("one-more-proof")) }
+                }
                 div.receives data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] {
                     (receives(frame))
                 }
@@ -265,8 +272,10 @@ fn other_ways(frame: &Frame<'_>, page: &SignInPage<'_>) -> Option<Markup> {
     let fallback = page.application.fallback.map(|url| (url, words.say("another-way")));
     let help = authenticator.as_ref().and_then(|app| Some((app.help_url?, words.say("help"))));
     let ways: Vec<_> = [get, fallback, help].into_iter().flatten().collect();
-    (!ways.is_empty() || code.is_some()).then(|| {
+    let older = page.may_be_older.then(|| frame.path(&format!("{}/older", page.base())));
+    (!ways.is_empty() || code.is_some() || older.is_some()).then(|| {
         html! {
+            @if let Some(older) = older { li { a href=(older) { (words.say("older-link")) } } }
             @if let Some(code) = code { li { a href=(code) { (words.say("have-code")) } } }
             @for (url, text) in ways { li { a href=(url) rel="noreferrer" { (text) } } }
         }

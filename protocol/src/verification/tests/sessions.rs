@@ -92,6 +92,8 @@ fn an_answer_to_a_sign_in_makes_the_statement_that_was_asked_for() {
             nonce,
             signal_hash: U256::from(5),
             max_age: 3600,
+            genesis_issued_at_min: None,
+            identifier: None,
         };
         let read = VerificationRequest::read_bound(body, &bound).map_err(|error| error.attribute.unwrap_or_default());
         read.map(|read| {
@@ -125,5 +127,45 @@ fn an_answer_to_a_sign_in_makes_the_statement_that_was_asked_for() {
         (Session, with(session(), "/session_id", json!("session_x")), wrong("session_id")),
     ] {
         assert_eq!(read(statement, &body), expected, "{statement:?} {body}");
+    }
+}
+
+/// Where a sign-in asks for a newer credential, the proof has to show its bound.
+#[test]
+fn an_answer_to_a_sign_in_shows_the_credential_that_was_asked_for() {
+    let read = |least: Option<u64>, identifier, body: &Value| {
+        let bound = Bound {
+            statement: Statement::Uniqueness,
+            environment: Environment::Production,
+            action: "sign-in",
+            nonce: U256::from(77),
+            signal_hash: U256::from(5),
+            max_age: 3600,
+            genesis_issued_at_min: least.map(UnixSeconds),
+            identifier,
+        };
+        let read = VerificationRequest::read_bound(body, &bound).map_err(|error| error.attribute.unwrap_or_default());
+        read.map(|read| match read.request.proofs {
+            Proofs::Uniqueness { items, .. } => items[0].credential_genesis_issued_at_min.map(|time| time.0),
+            other => panic!("{other:?}"),
+        })
+    };
+    let item = |given: Value| with(uniqueness(), "/responses/0/credential_genesis_issued_at_min", given);
+    let (genesis, identifier) = ("responses[0].credential_genesis_issued_at_min", "responses[0].identifier");
+    let wrong = |path: &str| Err(path.to_owned());
+    #[rustfmt::skip]
+    let table = [
+        ("no bound", None, None, uniqueness(), Ok(None)),
+        ("a bound of the wallet's own", None, None, item(json!(7)), Ok(Some(7))),
+        ("as asked, and not repeated", Some(9), None, uniqueness(), Ok(Some(9))),
+        ("as asked", Some(9), None, item(json!(9)), Ok(Some(9))),
+        ("later", Some(9), None, item(json!(10)), Ok(Some(10))),
+        ("earlier", Some(9), None, item(json!(8)), wrong(genesis)),
+        ("none at all", Some(9), None, item(json!(0)), wrong(genesis)),
+        ("the credential", None, Some("proof_of_human"), uniqueness(), Ok(None)),
+        ("another credential", None, Some("passport"), uniqueness(), wrong(identifier)),
+    ];
+    for (what, least, only, body, expected) in table {
+        assert_eq!(read(least, only, &body), expected, "{what}");
     }
 }

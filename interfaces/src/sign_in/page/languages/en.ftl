@@ -205,6 +205,27 @@ remember-only = This is my own computer, and all others are to forget me
 found-title = You have been here before
 found-why = Your account at { $application } was found. If you have lost a device, a browser or a sign-in code that knew it, make all others forget it.
 found-only = Make all others forget it, and continue
+older-link = I had an account here before
+older-title = An account from before
+older-why = If you have signed in to { $application } with this World ID before, your authenticator can show which account is yours.
+older-warning = It may give this proof once and then not again for a year. If no account is found, you cannot sign in here with it until then.
+older-yes = Look for my account
+one-more-proof = One more proof is needed. Answer again with your authenticator.
+attach-title = Keep your account
+attach-why = You are signed in to { $application } with a kind of proof that ends on { $day }. Give a proof of the new kind now, and you keep your account after that day.
+attach-yes = Give the new proof
+attach-no = Not now
+attached-title = A new kind of proof signs you in
+attached-why = On { $day } a proof of the new kind was added to your account at { $application }. Until { $until } both kinds sign you in, and after that the new one.
+attached-mine = That was me
+attached-dispute = If it was somebody else, give your own proof of the new kind. Then neither of the two signs in until the operator has decided.
+attached-not-mine = That was not me
+attached-elsewhere = If it was somebody else, sign in to { $application } again in this browser after a day, and before { $until }; this page then has a button for it. Or tell the operator.
+no-proof-no-account = Your authenticator gave the proof, and it belongs to no account here.
+no-proof-no-account-advice = People with an older credential get no new account here. If you had one, use the authenticator, or the World ID, that you had it with.
+no-proof-other-account = The proof belongs to another account than the one that you signed in to.
+no-proof-disputed = Two people have given their proofs for this account.
+no-proof-operator-advice = Nothing was changed. Please tell the people who run this service.
 
 ## The way back, and the front page
 

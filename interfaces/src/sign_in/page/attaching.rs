@@ -1,0 +1,115 @@
+//! The pages of a sign-in at an application whose people have had legacy proofs: whether current
+//! ones are to be attached to the account, what is said when some were attached, and the question
+//! about an older credential.
+
+use hyper::StatusCode;
+use maud::{Markup, html};
+use selfsame_actors::BeforeCompletion;
+use selfsame_protocol::time::{UnixMillis, UnixSeconds};
+
+use super::frame::{Frame, LOADS, own_form};
+use crate::http::Response;
+
+/// What ties an accepted proof to the browser. The forms repeat it, because another proof needs it
+/// as well.
+pub struct ShownSecrets<'a> {
+    /// The secret of the return URL, in the alphabet of base64url, or nothing.
+    pub returned: &'a str,
+    /// The digits that the person typed, or nothing.
+    pub digits: &'a str,
+}
+
+impl ShownSecrets<'_> {
+    /// The parameters of a URL with them, each with `&` behind it.
+    pub fn query(&self) -> String {
+        self.fields().map(|(name, value)| format!("{name}={value}&")).collect()
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [("return", self.returned), ("digits", self.digits)].into_iter().filter(|(_, value)| !value.is_empty())
+    }
+}
+
+/// The page about attached proofs, before a sign-in with a legacy proof is completed. `action` is
+/// where its form leads; `onward` the path that completes the sign-in.
+pub fn about_attached(
+    frame: &Frame<'_>,
+    about: &BeforeCompletion,
+    action: &str,
+    onward: &str,
+    shown: &ShownSecrets<'_>,
+) -> Response {
+    let words = frame.words;
+    let (title, body) = match about {
+        BeforeCompletion::Attached { application, attached_at, provisional_until, may_dispute } => {
+            let (on, until) = (day(*attached_at), day(*provisional_until));
+            let values = [("application", &**application), ("day", &*on), ("until", &*until)];
+            let title = words.say("attached-title");
+            let body = html! {
+                p { (words.say_with("attached-why", &values)) }
+                p.action { a.button href=(onward) { (words.say("attached-mine")) } }
+                @if *may_dispute {
+                    p { (words.say("attached-dispute")) }
+                    (form(action, "attached", shown, html! {
+                        button.plain type="submit" { (words.say("attached-not-mine")) }
+                    }))
+                } @else {
+                    p { (words.say_with("attached-elsewhere", &values)) }
+                }
+            };
+            (title, body)
+        }
+        BeforeCompletion::AskToAttach { application, legacy_ends_at } => {
+            let ends = day(*legacy_ends_at);
+            let values = [("application", &**application), ("day", &*ends)];
+            let title = words.say("attach-title");
+            let body = html! {
+                p { (words.say_with("attach-why", &values)) }
+                (form(action, "attached", shown, html! {
+                    button type="submit" { (words.say("attach-yes")) }
+                }))
+                p.onward { a.plain href=(onward) { (words.say("attach-no")) } }
+            };
+            (title, body)
+        }
+        // There is nothing else about attached proofs.
+        _ => (words.say("attach-title"), html! { p.action { a.button href=(onward) { (words.say("continue")) } } }),
+    };
+    let body = html! { main { h1 { (title) } (body) } };
+    // No `form-action`: the page of the new sign-in can lead on to the application.
+    own_form(frame.respond(StatusCode::OK, &title, &body, LOADS))
+}
+
+fn form(action: &str, next: &str, shown: &ShownSecrets<'_>, button: Markup) -> Markup {
+    html! {
+        form method="post" action=(action) {
+            input type="hidden" name="next" value=(next);
+            @for (name, value) in shown.fields() { input type="hidden" name=(name) value=(value); }
+            (button)
+        }
+    }
+}
+
+/// The page that asks whether the person has an older credential. `action` is where its form leads.
+pub fn older_credential(frame: &Frame<'_>, application: &str, action: &str, sign_in_page: &str) -> Response {
+    let words = frame.words;
+    let title = words.say("older-title");
+    let none = ShownSecrets { returned: "", digits: "" };
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say_with("older-why", &[("application", application)])) }
+            p.warning { (words.say("older-warning")) }
+            (form(action, "older", &none, html! { button type="submit" { (words.say("older-yes")) } }))
+            p.quiet { a href=(sign_in_page) { (words.say("short-back")) } }
+        }
+    };
+    // No `form-action`: the page of the new sign-in can lead on to the application.
+    own_form(frame.respond(StatusCode::OK, &title, &body, LOADS))
+}
+
+/// A day, as `2026-12-31` in every language.
+fn day(time: UnixSeconds) -> String {
+    let text = UnixMillis(time.0.saturating_mul(1000)).to_iso_8601();
+    text.split('T').next().unwrap_or_default().to_owned()
+}
