@@ -298,12 +298,12 @@ pub async fn current_proof(operator: &str, registry: &Client, session: &SignInSe
     let root = registry.root().await.expect("an answer").root;
     let simulation = operator.simulation().await.expect("an answer");
     let simulated = SimulatedParty::of(simulation, &session.request().app_id, root).expect("a known application");
-    let simulated = simulated.issued_since(session.request().genesis_issued_at_min);
     proof_of(session, person, &simulated)
 }
 
 /// The same with the simulator's values for the application.
 pub fn proof_of(session: &SignInSession, person: &str, simulated: &SimulatedParty) -> Value {
+    let simulated = &simulated.clone().issued_since(session.request().genesis_issued_at_min);
     let (person, wanted, random) = (person_of(person), wanted(session), &mut random());
     let proof = match AskedProof::of(session.request()).expect("a known proof") {
         AskedProof::Session(id) => prove::session_of_id(&person, id, &wanted, simulated, random),

@@ -386,7 +386,18 @@ impl SignInHandle {
                 let account = pointed.flatten().and_then(|account| account.asked());
                 Some(follows(account, None))
             }
-            (NextProof::Needed, Some(Answer::Failed(failure))) => value.ask.after_failure(failure, history).map(of_ask),
+            // The session may be that of somebody who has attached their own proofs: a legacy proof
+            // signs the person in, who is told.
+            (NextProof::Needed, Some(Answer::Failed(WalletFailure::Broken))) if history.is_open(now) => {
+                let asked =
+                    value.account.as_ref().map(|asked| self.account(&realm(client), asked.subject)).transpose()?;
+                let is_provisional = asked.flatten().is_some_and(|read| read.value.is_provisional(now));
+                is_provisional.then(|| of_ask(Ask::Legacy))
+            }
+            // Another person's proof of uniqueness would be spent for nothing.
+            (NextProof::Needed, Some(Answer::Failed(failure))) if value.account.is_none() && !expects_person => {
+                value.ask.after_failure(failure, history).map(of_ask)
+            }
             (NextProof::Attached, Some(Answer::Proved(person))) if !self.state.has_ended(&person) => {
                 let account = self.account(&realm(client), person.subject)?.map(|read| read.value);
                 let is_open =
