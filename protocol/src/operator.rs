@@ -321,8 +321,8 @@ pub struct ShownAccount {
     pub attached_at: Option<String>,
     /// Whether they were attached so lately that legacy proofs sign in as well.
     pub is_provisional: bool,
-    /// The hour in which another person's were given for the account (RFC 3339): neither of them signs in
-    /// until the operator has chosen.
+    /// The hour in which another person's were given for the account (RFC 3339): neither of them
+    /// signs in until the operator has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disputed_at: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! How a transaction begins: for an authorization request; in place of one that ended, or that asked
-//! for another person; and for the proof that comes after an accepted one.
+//! How a transaction begins: for an authorization request; in place of one that ended, or that
+//! asked for another person; and for the proof that comes after an accepted one.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -87,8 +87,8 @@ impl fmt::Debug for NewTransaction {
 impl SignInHandle {
     /// Keeps an authorization request until a person has answered it: the one whose account is
     /// `known`, or any person. If `source` is known, the sign-in counts against that address, which
-    /// may begin a quarter of [`crate::SignInLimits::open_sign_ins`] (rounded up). The authenticator
-    /// shows the network of `source` and the browser's header `User-Agent`.
+    /// may begin a quarter of [`crate::SignInLimits::open_sign_ins`] (rounded up). The
+    /// authenticator shows the network of `source` and the browser's header `User-Agent`.
     pub async fn begin(
         &self,
         request: AuthorizationRequest,
@@ -323,8 +323,8 @@ pub enum NextProof {
 
 impl SignInHandle {
     /// Goes on with another proof for the request of a transaction, for the caller that has its
-    /// secret and, after an accepted proof, what ties that to the browser. The new sign-in counts as
-    /// one that is begun, and the former one is over.
+    /// secret and, after an accepted proof, what ties that to the browser. The new sign-in counts
+    /// as one that is begun, and the former one is over.
     ///
     /// # Errors
     /// It does not go on so, or what ties the proof to the browser is missing or wrong; or there is

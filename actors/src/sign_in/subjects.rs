@@ -219,8 +219,8 @@ pub struct AccountState {
     pub attached_at: Option<UnixSeconds>,
     /// Whether they were attached so lately that legacy proofs sign in as well.
     pub is_provisional: bool,
-    /// The hour in which another person's were given for it: neither of them signs in until an operator has
-    /// chosen.
+    /// The hour in which another person's were given for it: neither of them signs in until an
+    /// operator has chosen.
     pub disputed_at: Option<UnixSeconds>,
 }
 

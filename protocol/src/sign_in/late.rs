@@ -60,8 +60,8 @@ impl Transaction {
         self.asks_first() && self.opened_at.is_some() && !self.has_proof() && !says_none
     }
 
-    /// Whether it takes a first proof after its end. One that is attached to the account of a legacy
-    /// proof is taken only while the person has not gone on without it.
+    /// Whether it takes a first proof after its end. One that is attached to the account of a
+    /// legacy proof is taken only while the person has not gone on without it.
     fn takes_late(&self) -> bool {
         let has_gone_on = self.response.is_some() || matches!(self.answer, Some(Answer::Refused));
         self.asks_first() && (self.ask.attaches_to().is_none() || !has_gone_on)

@@ -160,8 +160,8 @@ impl Transaction {
         elsewhere.map(|asked| &asked.account).or(self.account.as_ref())
     }
 
-    /// The kind of the proof that is asked for in an opening, or where the sign-in began. A proof in
-    /// a session is a current one.
+    /// The kind of the proof that is asked for in an opening, or where the sign-in began. A proof
+    /// in a session is a current one.
     pub fn kind_at(&self, opening: Option<OpeningId>) -> ProofKind {
         if self.asked_at(opening).is_some() { ProofKind::Current } else { self.ask.kind() }
     }
