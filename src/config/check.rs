@@ -12,13 +12,14 @@ use std::time::Duration;
 use selfsame_protocol::Address;
 use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::sign_in::passkeys::PasskeyDomainError;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::request::MOST_RESPONSES;
 use selfsame_storage::Resources;
 
 use super::Config;
 use super::cluster::Cluster;
 use super::outgoing::{CollectorUrl, Traces};
-use super::sections::{CreateAccount, RateLimit};
+use super::sections::{CreateAccount, RateLimit, SignIn};
 use super::values::{ContractAddress, TimeSpan};
 use selfsame_interfaces::http::check_socket_path;
 use selfsame_interfaces::interface::Interface;
@@ -308,11 +309,26 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
             ),
         ),
         (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
+        (
+            has_wrong_dates(config),
+            invalid_setting(
+                "sign_in.current_alone_since",
+                "is before 1970, or not before legacy_ends_at; give a time at which new people could make no legacy \
+                 proofs any more, and others still could",
+            ),
+        ),
     ]
     .into_iter()
     .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
     let of_bridge = check_bridge_url(config).into_iter().chain(check_bridge_of_sign_in(config));
     found.chain(check_operator_socket(config)).chain(of_bridge).chain(check_passkey_domain(config)).collect()
+}
+
+/// Whether no credential could be told to be of a person without a legacy account.
+fn has_wrong_dates(config: &Config) -> bool {
+    let SignIn { current_alone_since, legacy_ends_at, .. } = &config.sign_in;
+    let (since, end) = (current_alone_since.unix_seconds(), legacy_ends_at.unix_seconds());
+    since == UnixSeconds(0) || since >= end
 }
 
 /// Whether pages of sign-in can use passkeys of the domain that is set.

@@ -359,6 +359,9 @@ impl Description {
         let groups = [
             all("all", &|_| true),
             all(&format!("all under `{folder}`"), &|operation| operation.path.starts_with(&format!("{folder}/"))),
+            all(&format!("`{folder}` and all under it"), &|operation| {
+                operation.path == folder || operation.path.starts_with(&format!("{folder}/"))
+            }),
             all("every POST", &|operation| operation.method == "POST"),
             all("every GET", &|operation| operation.method == "GET"),
             all("every path with a body", &|operation| operation.body().is_some()),

@@ -201,7 +201,7 @@ async fn the_operator_sees_what_is_known_of_an_account() {
     let expected = json!({
         "app_id": APP, "environment": "staging", "sub": alice, "created_on": "2026-07-01",
         "human_at": "2026-08-10T01:00:00Z", "identifier": "proof_of_human", "generation": 0,
-        "has_legacy": false, "is_provisional": false,
+        "has_legacy": false, "has_current": true, "is_provisional": false,
     });
     assert_eq!(shown, expected);
     let (is_done, text) = command(&client, &["account", "show", APP, &alice]).await;

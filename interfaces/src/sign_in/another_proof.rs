@@ -64,7 +64,7 @@ pub async fn older_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
         (status = 200, description = "To a program (`Accept: application/json`): the page of the new sign-in", body = NewCode),
         (status = 303, description = "To the page of the new sign-in, with its cookie", headers(("Location" = String, description = "The page"))),
         (status = 400, description = "Another site sent the request, or the sign-in does not go on so, or `return` or `digits` is missing or wrong: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it was completed or is over, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
         (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
     ),
 )]

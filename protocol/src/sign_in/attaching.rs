@@ -7,9 +7,9 @@
 //! - The browser has known the account for a day, since a legacy proof signed the person in there.
 //! - For 30 days the attachment is provisional: legacy proofs sign in as well, and each such
 //!   sign-in tells the person of it.
-//! - Who says that it was somebody else attaches their own current proofs, under the same
-//! condition. Then neither of them signs in, legacy proofs do, and nothing more is attached until
-//! an operator has chosen.
+//! - A person who says that it was somebody else attaches their own current proofs, under the same
+//!   condition. Then neither of them signs in, legacy proofs do, and nothing more is attached until
+//!   an operator has chosen.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -226,6 +226,11 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
         ),
         ("sign_in.connector_base = 'http://a.example'", &["sign_in.connector_base: ", "is http; write https"]),
         (
+            "sign_in.current_alone_since = '2027-04-01T00:00:00Z'",
+            &["sign_in.current_alone_since: ", "not before legacy_ends_at"],
+        ),
+        ("sign_in.current_alone_since = '1970-01-01T00:00:00Z'", &["sign_in.current_alone_since: ", "before 1970"]),
+        (
             "sign_in.passkey_domain = 'https://a.example'",
             &["sign_in.passkey_domain: ", "is not a domain in lower case"],
         ),

@@ -101,11 +101,14 @@ pub fn no_proof(
         WalletFailure::Disputed => ("no-proof-disputed", "no-proof-operator-advice"),
         WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
     };
-    let gave_one = matches!(
-        failure,
-        WalletFailure::UnboundProof | WalletFailure::NoAccount | WalletFailure::OtherAccount | WalletFailure::Disputed
-    );
-    let title = words.say(if gave_one { "cannot-continue-title" } else { "no-proof-title" });
+    let title = words.say(match failure {
+        _ if again.signs_in => "attach-not-title",
+        WalletFailure::UnboundProof
+        | WalletFailure::NoAccount
+        | WalletFailure::OtherAccount
+        | WalletFailure::Disputed => "cannot-continue-title",
+        _ => "no-proof-title",
+    });
     let body = html! {
         main {
             h1 { (title) }

@@ -209,6 +209,7 @@ one-more-proof = Es ist noch ein Nachweis nötig. Antworten Sie noch einmal mit 
 attach-title = Behalten Sie Ihr Konto
 attach-why = Sie sind bei { $application } mit einer Art von Nachweis angemeldet, die am { $day } endet. Geben Sie jetzt einen Nachweis der neuen Art, dann behalten Sie Ihr Konto auch danach.
 attach-yes = Den neuen Nachweis geben
+attach-not-title = Der neue Nachweis kam nicht hinzu
 attach-without = Sie sind auch ohne ihn angemeldet.
 attach-no = Jetzt nicht
 attached-title = Eine neue Art von Nachweis meldet Sie an

@@ -228,6 +228,7 @@ one-more-proof = One more proof is needed. Answer again with your authenticator.
 attach-title = Keep your account
 attach-why = You are signed in to { $application } with a kind of proof that ends on { $day }. Give a proof of the new kind now, and you keep your account after that day.
 attach-yes = Give the new proof
+attach-not-title = The new proof was not added
 attach-without = You are signed in without it.
 attach-no = Not now
 attached-title = A new kind of proof signs you in

@@ -209,6 +209,7 @@ one-more-proof = Se necesita una prueba más. Responda otra vez con su autentica
 attach-title = Conserve su cuenta
 attach-why = Ha iniciado sesión en { $application } con un tipo de prueba que termina el { $day }. Dé ahora una prueba del nuevo tipo y conservará su cuenta después de ese día.
 attach-yes = Dar la nueva prueba
+attach-not-title = La nueva prueba no se añadió
 attach-without = Ha iniciado sesión también sin ella.
 attach-no = Ahora no
 attached-title = Un nuevo tipo de prueba le da acceso

@@ -209,6 +209,7 @@ one-more-proof = Il faut encore une preuve. Répondez une nouvelle fois avec vot
 attach-title = Gardez votre compte
 attach-why = Vous êtes connecté à { $application } avec un type de preuve qui prend fin le { $day }. Donnez maintenant une preuve du nouveau type, et vous garderez votre compte après ce jour.
 attach-yes = Donner la nouvelle preuve
+attach-not-title = La nouvelle preuve n’a pas été ajoutée
 attach-without = Vous êtes connecté même sans elle.
 attach-no = Pas maintenant
 attached-title = Un nouveau type de preuve vous connecte

@@ -209,6 +209,7 @@ one-more-proof = もう一つ証明が必要です。認証アプリでもう一
 attach-title = アカウントを引き続き使う
 attach-why = { $day } に終了する種類の証明で { $application } にサインインしています。今、新しい種類の証明を出すと、その日の後もアカウントを使えます。
 attach-yes = 新しい証明を出す
+attach-not-title = 新しい証明は追加されませんでした
 attach-without = この証明がなくてもサインインできています。
 attach-no = 今はしない
 attached-title = 新しい種類の証明が追加されました

@@ -209,6 +209,7 @@ one-more-proof = É preciso mais uma prova. Responda de novo com o seu autentica
 attach-title = Mantenha a sua conta
 attach-why = Você entrou em { $application } com um tipo de prova que termina em { $day }. Dê agora uma prova do novo tipo e você mantém a sua conta depois desse dia.
 attach-yes = Dar a nova prova
+attach-not-title = A nova prova não foi acrescentada
 attach-without = Você entrou também sem ela.
 attach-no = Agora não
 attached-title = Um novo tipo de prova permite a sua entrada
