@@ -78,6 +78,8 @@ pub async fn go_on(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     };
     let begun = async {
         let (id, secret) = form(&sign_in, &request).await?;
+        // A sign-in that is not there comes before what is wrong with the form.
+        sign_in.handle.view(id)?;
         let next = match fields.get(NEXT).unwrap_or_default() {
             "" => NextProof::Needed,
             "attached" => NextProof::Attached,

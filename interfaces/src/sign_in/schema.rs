@@ -428,14 +428,14 @@ pub struct GoOnForm {
     /// The proof: `attached` for one that is attached to the account to which a legacy proof signs
     /// the person in, `older` for one of an older credential; without it the one without which the
     /// sign-in cannot be completed.
-    #[schema(pattern = "^(attached|older)$")]
+    #[schema(nullable = false, pattern = "^(attached|older)$")]
     next: Option<String>,
     /// The secret of the return URL, after a proof from the same device.
     #[serde(rename = "return")]
-    #[schema(rename = "return", pattern = "^[A-Za-z0-9_-]{43}$")]
+    #[schema(rename = "return", nullable = false, pattern = "^[A-Za-z0-9_-]{43}$")]
     returned: Option<String>,
     /// The digits that the authenticator shows, after a proof with `digits`.
-    #[schema(pattern = "^[0-9]{3}$")]
+    #[schema(nullable = false, pattern = "^[0-9]{3}$")]
     digits: Option<String>,
 }
 
