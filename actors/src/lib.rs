@@ -101,6 +101,7 @@ pub use registry::head_signer::HeadSigningError;
 pub use registry::request_tracker::AdmissionLimits;
 pub use registry::submit::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_protocol as protocol;
+pub use selfsame_protocol::sign_in::asks::NextProof;
 pub use selfsame_protocol::sign_in::openings::{OpeningId, ShortId};
 pub use selfsame_protocol::sign_in::passkeys::{
     InvalidPasskeyHandle, PasskeyDomain, PasskeyDomainError, PasskeyHandle,
@@ -110,8 +111,8 @@ pub use selfsame_protocol::sign_in::transaction::{NextPerson, Progress, Transact
 pub use selfsame_storage as storage;
 pub use selfsame_storage::{CollectedMetrics, Counter, Histogram, HistogramSnapshot, Metrics, Samples};
 pub use sign_in::authorization::{Authorization, AuthorizationError, AuthorizationOrigin, BegunSignIn};
-pub use sign_in::beginning::{KnownAccount, NewTransaction, NextProof};
-pub use sign_in::completion::{BeforeCompletion, CompletedTransaction, CompletionSecrets};
+pub use sign_in::beginning::{KnownAccount, NewTransaction};
+pub use sign_in::completion::{AboutAttached, BeforeCompletion, CompletedTransaction, CompletionSecrets};
 pub use sign_in::handle::{SignInClient, SignInError, SignInHandle, SignInLimits, SignInSettings, SignInStatistics};
 pub use sign_in::keys::revoke_stored_keys;
 pub use sign_in::openings::{Elsewhere, Remembering};

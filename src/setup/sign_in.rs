@@ -248,6 +248,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn applications_whose_people_could_have_two_accounts_are_named() {
+        let doubled = |settings: &str| {
+            let text = format!("[[apps]]\nid = 'app_a'\nredirect_uris = ['https://a.example/']\n{settings}");
+            !doubled_people(&toml::from_str(&text).unwrap()).is_empty()
+        };
+        let history = "proof = 'account'\nhistory = 'legacy'\n";
+        #[rustfmt::skip]
+        let table = [
+            ("all credentials", history.to_owned(), true),
+            ("orb alone of the legacy ones", format!("{history}accepted_identifiers = ['orb', 'proof_of_human']"), false),
+            ("another legacy one", format!("{history}accepted_identifiers = ['orb', 'document']"), true),
+            ("no history", "proof = 'account'".to_owned(), false),
+            ("no accounts", "history = 'legacy'".to_owned(), false),
+            ("not served", format!("{history}status = 'inactive'"), false),
+        ];
+        for (what, settings, expected) in table {
+            assert_eq!(doubled(&settings), expected, "{what}");
+        }
+    }
+
+    #[test]
     fn a_logo_that_is_missing_too_long_or_something_else_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let config = |service: &str, app: &str| {

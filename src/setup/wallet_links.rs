@@ -186,6 +186,8 @@ fn credentials(config: &Config, environment: Environment, counts: impl Fn(&str) 
 mod tests {
     use std::fmt::Debug;
 
+    use selfsame_interfaces::sign_in::wallet_links::Way;
+
     use super::*;
     use crate::data_files::write_secret;
 
@@ -193,6 +195,14 @@ mod tests {
 
     fn read(text: &str) -> Result<WalletLinks, Vec<WalletLinkError>> {
         super::read(&toml::from_str(text).unwrap())
+    }
+
+    /// The link that opens an authenticator.
+    fn link(links: &WalletLinks, app_id: &str) -> String {
+        match links.way(app_id, ProofKind::Legacy, "https://x") {
+            Way::Link(link) => link,
+            Way::Bridge(proof) => panic!("{proof:?}"),
+        }
     }
 
     fn shown(way: impl Debug) -> String {
@@ -203,13 +213,36 @@ mod tests {
     fn the_link_of_an_application_comes_before_that_of_the_service() {
         let two = format!("{APPS}wallet_link = 'a:{{request}}'\n{}", APPS.replace("app_a", "app_b"));
         let links = read(&format!("sign_in.wallet_link = 'service:{{request}}'\n{two}")).ok().unwrap();
-        assert_eq!(links.link("app_a", ProofKind::Legacy, "https://x"), "a:https%3A%2F%2Fx");
-        assert_eq!(links.link("app_b", ProofKind::Legacy, "https://x"), "service:https%3A%2F%2Fx");
-        assert_eq!(read(&two).ok().unwrap().link("app_b", ProofKind::Legacy, "https://x"), "https://x");
+        assert_eq!(link(&links, "app_a"), "a:https%3A%2F%2Fx");
+        assert_eq!(link(&links, "app_b"), "service:https%3A%2F%2Fx");
+        assert_eq!(link(&read(&two).ok().unwrap(), "app_b"), "https://x");
         let other = format!("{}wallet_link = 'b:{{request}}'\n", APPS.replace("app_a", "app_b"));
         links.replace_apps(&read(&other).ok().unwrap());
-        assert_eq!(links.link("app_a", ProofKind::Legacy, "https://x"), "service:https%3A%2F%2Fx");
-        assert_eq!(links.link("app_b", ProofKind::Legacy, "https://x"), "b:https%3A%2F%2Fx");
+        assert_eq!(link(&links, "app_a"), "service:https%3A%2F%2Fx");
+        assert_eq!(link(&links, "app_b"), "b:https%3A%2F%2Fx");
+    }
+
+    #[test]
+    fn a_newer_credential_is_a_proof_of_human_where_that_counts() {
+        let first = |accepted: &str, issuers: &str| {
+            let config: Config = toml::from_str(&format!("{APPS}{accepted}\n{issuers}")).unwrap();
+            first_credential(&config, &config.apps[0])
+        };
+        let (passport, human) = ("[[issuers]]\nid = 9303\n", "[[issuers]]\nid = 1\n");
+        for (what, accepted, issuers, expected) in [
+            ("both, in whatever order", "", format!("{passport}{human}"), Some("proof_of_human")),
+            (
+                "only the other one counts",
+                "accepted_identifiers = ['passport']",
+                format!("{passport}{human}"),
+                Some("passport"),
+            ),
+            ("there is only the other one", "", passport.to_owned(), Some("passport")),
+            ("none counts", "accepted_identifiers = ['orb']", human.to_owned(), None),
+            ("there is none", "", String::new(), None),
+        ] {
+            assert_eq!(first(accepted, &issuers).as_deref(), expected, "{what}");
+        }
     }
 
     #[test]
@@ -221,11 +254,6 @@ mod tests {
         ] {
             let links = read(&format!("sign_in.wallet_link = 'bridge'\n{APPS}{settings}")).ok().unwrap();
             assert_eq!(shown(links.way("app_a", ProofKind::Legacy, "https://x")), format!("Bridge({expected})"));
-            assert_eq!(
-                links.link("app_a", ProofKind::Legacy, "https://x"),
-                "https://x",
-                "the address of the request itself"
-            );
         }
     }
 

@@ -3,27 +3,28 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::AuthorizationRequest;
-use selfsame_protocol::sign_in::accounts::{AskedAccount, SignInAccount};
-use selfsame_protocol::sign_in::asks::{Ask, FirstPurpose};
+use selfsame_protocol::sign_in::accounts::AskedAccount;
+use selfsame_protocol::sign_in::asks::{Ask, Continuation, NextProof};
 use selfsame_protocol::sign_in::attaching::Attachable;
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::openings::ShortId;
-use selfsame_protocol::sign_in::proof_request::{Initiator, WalletFailure};
+use selfsame_protocol::sign_in::proof_request::Initiator;
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::{
     Answer, KEPT_AFTER_END, KeepsPlace, MOST_EXTENSIONS, NextPerson, Progress, Transaction, TransactionState,
 };
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::StoredRecord;
+use selfsame_storage::{Decision, RecordWrite, StoredRecord};
 
 use super::accounts::realm;
 use super::authorization::{check_digits, check_return, check_secret};
 use super::completion::CompletionSecrets;
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{IssuedItem, ReadRecord, TransactionId, hash_of};
+use super::records::{IssuedItem, ReadRecord, TransactionId, hash_of, write};
 use super::session_registry::SessionRegistryMessage;
 use super::transactions::MOST_LOOKED_AT;
 use crate::support::slot::RESTART_PATIENCE;
@@ -101,16 +102,20 @@ impl SignInHandle {
         let is_chosen = request.selects_account || expected_subject.is_some();
         let KnownAccount { asked: account, attachable } = known;
         let asked = WhoIsAsked { account, ask: None, attachable, is_continued: false, is_chosen };
-        self.begin_kept(request.into_kept(expected_subject), asked, source, user_agent).await
+        let begun = self.begin_kept(request.into_kept(expected_subject), asked, source, user_agent, None).await?;
+        begun.ok_or_else(|| SignInError::unavailable("the random source returned an id or secret that is in use"))
     }
 
-    pub(super) async fn begin_kept(
+    /// Writes a new transaction, in one step with another write. `None` when what either expects of
+    /// the store is not so.
+    async fn begin_kept(
         &self,
         request: KeptRequest,
         WhoIsAsked { account, ask, attachable, is_continued, is_chosen }: WhoIsAsked,
         source: Option<IpAddr>,
         user_agent: Option<&str>,
-    ) -> Result<NewTransaction, SignInError> {
+        other: Option<RecordWrite>,
+    ) -> Result<Option<NewTransaction>, SignInError> {
         let state = &self.state;
         let missing = || SignInError::no_transaction("its client is no longer configured");
         let client = self.client(&request.client_id).ok_or_else(missing)?;
@@ -158,17 +163,15 @@ impl SignInHandle {
             digits: None,
             response: None,
         };
-        match self.write_transaction(id, None, &transaction).await {
-            Ok(true) => {
-                state.unanswered.add(id, expires_at);
-                Ok(NewTransaction { id, short_id, secret, expires_at, asks_first })
-            }
-            Ok(false) => Err(SignInError::unavailable("the random source returned an id or secret that is in use")),
-            Err(error) => {
-                state.session_registry.cast(SessionRegistryMessage::GiveBackSignIn(source));
-                Err(error)
-            }
+        let new = write(id.key(), None, &transaction, transaction.kept_until());
+        let written = state.write([new].into_iter().chain(other).collect()).await;
+        if !matches!(written, Ok(Decision::Written)) {
+            state.session_registry.cast(SessionRegistryMessage::GiveBackSignIn(source));
         }
+        Ok((written? == Decision::Written).then(|| {
+            state.unanswered.add(id, expires_at);
+            NewTransaction { id, short_id, secret, expires_at, asks_first }
+        }))
     }
 
     /// Of these transactions, each with its secret, the one that a browser with this request goes
@@ -244,8 +247,22 @@ impl SignInHandle {
         self.replace(id, secret, next, source, user_agent).await
     }
 
+    /// The client of a transaction that gives way to one that asks for another person, for the
+    /// caller that has its secret.
+    pub(super) async fn client_for_another(
+        &self,
+        id: TransactionId,
+        secret: &str,
+    ) -> Result<Arc<SignInClient>, SignInError> {
+        self.await_given(IssuedItem::Transaction(id), None).await?;
+        let ReadRecord { value, .. } = self.kept(id)?;
+        check_secret(&value, secret)?;
+        self.check_gives_way(&value, NextPerson::Another)?;
+        self.client_of(&value)
+    }
+
     /// Checks that a transaction gives way to another one with its request.
-    pub(super) fn check_gives_way(&self, transaction: &Transaction, next: NextPerson) -> Result<(), SignInError> {
+    fn check_gives_way(&self, transaction: &Transaction, next: NextPerson) -> Result<(), SignInError> {
         let now = self.state.clock.unix_seconds();
         transaction.check_gives_way(next, now).map_err(|reason| match reason {
             KeepsPlace::Completed => SignInError::no_transaction("it was completed before"),
@@ -267,9 +284,6 @@ impl SignInHandle {
             check_secret(&value, secret)?;
             self.check_redirect_uri(&value)?;
             self.check_gives_way(&value, next.person())?;
-            if !self.end(id, &value, &stored).await? {
-                continue;
-            }
             let client = self.client_of(&value)?;
             let is_chosen = value.is_chosen || next.person() == NextPerson::Another;
             let is_same = next.person() == NextPerson::Same;
@@ -277,8 +291,8 @@ impl SignInHandle {
             // ended meanwhile.
             let ask = Some(value.ask).filter(|ask| is_same && ask.is_first() && ask.attaches_to().is_none());
             let attachable = value.attachable.clone();
-            let account = match (next, &value.account) {
-                (NextAsk::Account(account), _) => Some(account),
+            let account = match (&next, &value.account) {
+                (NextAsk::Account(account), _) => Some(account.clone()),
                 (NextAsk::AnyPerson, _) => None,
                 (NextAsk::SamePerson { .. }, Some(asked)) => {
                     self.asked_again(&client, asked, value.request.expected_subject.is_some())?
@@ -286,40 +300,38 @@ impl SignInHandle {
                 (NextAsk::SamePerson { transactions }, None) => self.untold_account(&client, transactions).await?,
             };
             let asked = WhoIsAsked { account, ask, attachable, is_continued: false, is_chosen };
-            return self.begin_kept(value.request, asked, source, user_agent).await;
+            if let Some(begun) = self.begin_in_place(id, &value, &stored, asked, source, user_agent).await? {
+                return Ok(begun);
+            }
         }
     }
 
-    /// Ends a transaction in whose place another one begins, because one request of the application
-    /// gets one response. Returns whether its record was still as it was read.
-    async fn end(&self, id: TransactionId, value: &Transaction, stored: &StoredRecord) -> Result<bool, SignInError> {
+    /// Begins a transaction with the request of another one, which ends in the same step: one
+    /// request of the application gets one response. `None` when the other one has changed since it
+    /// was read.
+    async fn begin_in_place(
+        &self,
+        id: TransactionId,
+        value: &Transaction,
+        stored: &StoredRecord,
+        asked: WhoIsAsked,
+        source: Option<IpAddr>,
+        user_agent: Option<&str>,
+    ) -> Result<Option<NewTransaction>, SignInError> {
         let now = self.state.clock.unix_seconds();
-        if value.progress(now).state == TransactionState::Over {
-            return Ok(true);
+        let is_over = value.progress(now).state == TransactionState::Over;
+        let ended = value.ended(now);
+        let end = (!is_over).then(|| write(id.key(), Some(stored), &ended, ended.kept_until()));
+        let begun = self.begin_kept(value.request.clone(), asked, source, user_agent, end).await?;
+        if begun.is_some() && !is_over {
+            self.state.unanswered.remove(id, value.ends_at);
+            self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
         }
-        if !self.write_transaction(id, Some(stored), &value.ended(now)).await? {
-            return Ok(false);
-        }
-        self.state.unanswered.remove(id, value.ends_at);
-        self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-        Ok(true)
+        Ok(begun)
     }
 }
 
 // At an application with a legacy history, another proof can follow.
-
-/// The proof that a sign-in at an application with a legacy history goes on with
-/// ([`selfsame_protocol::sign_in::asks`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NextProof {
-    /// The one without which it cannot be completed: in the session of the account that the legacy
-    /// proof led to; or a first proof of a newer credential, because the wallet has no legacy one.
-    Needed,
-    /// A first proof that is attached to the account to which the legacy proof signs the person in.
-    Attached,
-    /// A first proof of an older credential.
-    OlderCredential,
-}
 
 impl SignInHandle {
     /// Goes on with another proof for the request of a transaction, for the caller that has its
@@ -355,62 +367,33 @@ impl SignInHandle {
                 return Err(rejection.into());
             }
             let client = self.client_of(&value)?;
-            let Some(asked) = self.asked_next(&client, &value, next, now)? else {
+            let Some(Continuation { account, ask }) = self.asks_next(&client, &value, next)? else {
                 let detail = "this sign-in does not go on with such a proof";
                 return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
             };
-            if self.end(id, &value, &stored).await? {
-                return self.begin_kept(value.request, asked, source, user_agent).await;
+            let attachable = value.attachable.clone();
+            let asked = WhoIsAsked { account, ask, attachable, is_continued: true, is_chosen: true };
+            if let Some(begun) = self.begin_in_place(id, &value, &stored, asked, source, user_agent).await? {
+                return Ok(begun);
             }
         }
     }
 
-    /// What a transaction asks for that comes after one; `None` where none comes.
-    pub(super) fn asked_next(
+    /// What a transaction goes on with; `None` where nothing comes.
+    pub(super) fn asks_next(
         &self,
         client: &SignInClient,
         value: &Transaction,
         next: NextProof,
-        now: UnixSeconds,
-    ) -> Result<Option<WhoIsAsked>, SignInError> {
+    ) -> Result<Option<Continuation>, SignInError> {
         let Some(history) = self.legacy_history(client)? else { return Ok(None) };
-        let follows = |account: Option<AskedAccount>, ask: Option<Ask>| {
-            let (attachable, is_continued, is_chosen) = (value.attachable.clone(), true, true);
-            WhoIsAsked { account, ask, attachable, is_continued, is_chosen }
+        if matches!(value.answer, Some(Answer::Proved(person)) if self.state.has_ended(&person)) {
+            return Ok(None);
+        }
+        let account = match value.account_of_next_proof() {
+            Some(subject) => self.account(&realm(client), subject)?.map(|read| read.value),
+            None => None,
         };
-        let of_ask = |ask: Ask| follows(None, Some(ask));
-        let expects_person = value.request.expected_subject.is_some();
-        Ok(match (next, value.answer) {
-            (NextProof::Needed, Some(Answer::Pointed)) => {
-                let pointed = value.pointer.as_ref().map(|pointer| self.pointed(client, pointer)).transpose()?;
-                let account = pointed.flatten().and_then(|account| account.asked());
-                Some(follows(account, None))
-            }
-            // The session may be that of somebody who has attached their own proofs: a legacy proof
-            // signs the person in, who is told.
-            (NextProof::Needed, Some(Answer::Failed(WalletFailure::Broken))) if history.is_open(now) => {
-                let asked =
-                    value.account.as_ref().map(|asked| self.account(&realm(client), asked.subject)).transpose()?;
-                let is_provisional = asked.flatten().is_some_and(|read| read.value.is_provisional(now));
-                is_provisional.then(|| of_ask(Ask::Legacy))
-            }
-            // Another person's proof of uniqueness would be spent for nothing.
-            (NextProof::Needed, Some(Answer::Failed(failure))) if value.account.is_none() && !expects_person => {
-                value.ask.after_failure(failure, history).map(of_ask)
-            }
-            (NextProof::Attached, Some(Answer::Proved(person))) if !self.state.has_ended(&person) => {
-                let account = self.account(&realm(client), person.subject)?.map(|read| read.value);
-                let is_open =
-                    |account: SignInAccount| value.attachable.iter().any(|known| known.is_open(&account, now));
-                let may_be = history.may_attach && history.is_open(now) && account.is_some_and(is_open);
-                let is_legacy = value.pointer.as_ref().is_some_and(|pointer| pointer.legacy_since.is_some());
-                let purpose = FirstPurpose::AttachesTo(person);
-                (may_be && is_legacy).then(|| of_ask(Ask::First { issued_since: None, purpose }))
-            }
-            (NextProof::OlderCredential, None | Some(Answer::Failed(_))) if !expects_person => {
-                value.ask.of_older_credential(history, now).map(of_ask)
-            }
-            _ => None,
-        })
+        Ok(value.asks_next(next, account.as_ref(), history, self.state.clock.unix_seconds()))
     }
 }

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use selfsame_protocol::sign_in::accounts::SignInAccount;
+use selfsame_protocol::sign_in::asks::NextProof;
 use selfsame_protocol::sign_in::attaching::PROVISIONAL;
 use selfsame_protocol::sign_in::proof_request::{Initiator, SignInProof, WalletFailure};
 use selfsame_protocol::sign_in::records::AuthorizationCode;
@@ -15,7 +16,6 @@ use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError};
 
 use super::accounts::{BrowserWishes, realm};
 use super::authorization::{check_digits, check_return, check_secret};
-use super::beginning::NextProof;
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, write};
 use super::session_registry::SessionRegistryMessage;
@@ -52,23 +52,30 @@ pub enum BeforeCompletion {
     /// Nothing: another proof is needed, and the front-end goes on with it
     /// ([`SignInHandle::go_on`]).
     AnotherProof,
-    /// The question whether current proofs are to be attached to the account, whose legacy proof
-    /// was accepted. The person can sign in without.
-    AskToAttach {
+    /// What there is to say about current proofs and the account, which has legacy ones.
+    AboutAttached {
         /// The name of the application.
         application: String,
+        /// What there is to say.
+        about: AboutAttached,
+    },
+}
+
+/// What a person is shown about current proofs that are, or can be, attached to their account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AboutAttached {
+    /// The question whether they are to be attached. The person can sign in without.
+    MayBe {
         /// When legacy proofs end.
         legacy_ends_at: UnixSeconds,
     },
-    /// That current proofs were attached to the account lately, or just now.
-    Attached {
-        /// The name of the application.
-        application: String,
+    /// That they were attached lately, or just now.
+    Lately {
         /// The hour in which they were attached.
         attached_at: UnixSeconds,
         /// Until when legacy proofs sign in beside them.
         provisional_until: UnixSeconds,
-        /// Whether the person can say here that it was somebody else.
+        /// Whether this browser can dispute that they are the person's.
         may_dispute: bool,
     },
 }
@@ -115,12 +122,11 @@ impl SignInHandle {
         let ReadRecord { value, .. } = self.with_answer(id).await?;
         check_secret(&value, secret)?;
         let expected = value.request.expected_subject.as_deref();
-        let now = self.state.clock.unix_seconds();
         let is_shown =
             || check_return(&value, shown.return_secret).is_ok() && check_digits(&value, shown.digits).is_ok();
         let goes_on = || -> Result<bool, SignInError> {
             let client = self.client_of(&value)?;
-            Ok(is_shown() && self.asked_next(&client, &value, NextProof::Needed, now)?.is_some())
+            Ok(is_shown() && self.asks_next(&client, &value, NextProof::Needed)?.is_some())
         };
         match value.answer {
             _ if value.response.is_some() => Ok(None),
@@ -133,8 +139,9 @@ impl SignInHandle {
                     false => None,
                 };
                 let Some(account) = account.filter(|_| *pointers != BrowserCookie::Unwanted) else { return Ok(None) };
-                if !has_seen_attached && let Some(about) = self.about_attached(&client, &value, &account, now)? {
-                    return Ok(Some(about));
+                if !has_seen_attached && let Some(about) = self.about_attached(&client, &value, &account)? {
+                    let application = client.name.clone();
+                    return Ok(Some(BeforeCompletion::AboutAttached { application, about }));
                 }
                 if self.remembers(&client, &account, pointers)? {
                     return Ok(None);
@@ -158,25 +165,22 @@ impl SignInHandle {
         client: &SignInClient,
         value: &Transaction,
         account: &SignInAccount,
-        now: UnixSeconds,
-    ) -> Result<Option<BeforeCompletion>, SignInError> {
+    ) -> Result<Option<AboutAttached>, SignInError> {
         let is_legacy = value.pointer.as_ref().is_some_and(|pointer| pointer.legacy_since.is_some());
-        // Somebody else may have answered the request for the proof that was to be attached.
+        // Another person may have answered the request for the proof that was to be attached.
         if !is_legacy && value.ask.attaches_to().is_none() {
             return Ok(None);
         }
-        let may_attach = self.asked_next(client, value, NextProof::Attached, now)?.is_some();
-        let application = client.name.clone();
+        let may_attach = self.asks_next(client, value, NextProof::Attached)?.is_some();
+        let is_provisional = account.is_provisional(self.state.clock.unix_seconds());
         let attached_at = account.undisputed().and_then(|current| current.attached_at);
-        Ok(match attached_at.filter(|_| account.is_provisional(now)) {
-            Some(attached_at) => Some(BeforeCompletion::Attached {
-                application,
-                attached_at,
-                provisional_until: attached_at.plus(PROVISIONAL),
-                may_dispute: may_attach,
-            }),
+        Ok(match attached_at.filter(|_| is_provisional) {
+            Some(attached_at) => {
+                let provisional_until = attached_at.plus(PROVISIONAL);
+                Some(AboutAttached::Lately { attached_at, provisional_until, may_dispute: may_attach })
+            }
             None if may_attach && account.current.is_none() => {
-                Some(BeforeCompletion::AskToAttach { application, legacy_ends_at: client.legacy.ends_at })
+                Some(AboutAttached::MayBe { legacy_ends_at: client.legacy.ends_at })
             }
             None => None,
         })
@@ -315,8 +319,8 @@ impl SignInHandle {
             }
         };
         let given = GivenResponse { fields, new_session, pointers };
-        // Nobody is asked any more, so nothing needs to say where it began: it would join a
-        // person's sign-ins at several applications.
+        // No authenticator gets the request any more. Where the sign-in began is dropped, because
+        // it would join a person's sign-ins at several applications.
         let (initiator, opened) = (Initiator { time: value.initiator.time, ..Initiator::default() }, None);
         let done = Transaction { response: Some(self.seal(&given, secret)?), initiator, opened, ..value };
         writes.push(write(id.key(), Some(&stored), &done, done.kept_until()));

@@ -9,15 +9,13 @@ use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::accounts::{AskedAccount, Realm};
 use selfsame_protocol::sign_in::passkeys::{AccountId, PasskeyDomain, PasskeyHandle, PasskeyKey};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::transaction::NextPerson;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{RecordKey, RecordKind, RecordWrite, StoreError};
 
 use super::accounts::realm;
-use super::authorization::check_secret;
 use super::beginning::{NewTransaction, NextAsk};
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{IssuedItem, ReadRecord, TransactionId, write};
+use super::records::{ReadRecord, TransactionId, write};
 
 /// What a rejection names when a passkey is wrong.
 const HANDLE: &str = "handle";
@@ -65,7 +63,7 @@ impl SignInHandle {
     /// Begins anew with the request of a transaction that asks the person of the account that a
     /// passkey leads to, for the caller that has its secret; as
     /// [`SignInHandle::begin_with_code`] does with a sign-in code. The passkey's signature is not
-    /// asked for: it signs nobody in.
+    /// used, because a proof follows.
     ///
     /// The front-end counts a wrong passkey against its source ([`SignInHandle::charge_source`]).
     ///
@@ -81,12 +79,8 @@ impl SignInHandle {
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
-        self.await_given(IssuedItem::Transaction(id), None).await?;
-        let ReadRecord { value, .. } = self.kept(id)?;
-        check_secret(&value, secret)?;
+        let client = self.client_for_another(id, secret).await?;
         self.expect_passkeys()?;
-        self.check_gives_way(&value, NextPerson::Another)?;
-        let client = self.client_of(&value)?;
         let account = self.account_of_passkey(&client, handle, source).await?;
         self.replace(id, secret, NextAsk::Account(account), source, user_agent).await
     }

@@ -9,12 +9,10 @@ use selfsame_protocol::sign_in::accounts::{Pointer, SignInAccount};
 use selfsame_protocol::sign_in::pointers::{LINK_KEPT, LinkEnd, SealedPointer, SignInCode, StoredLink, link_id};
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::transaction::NextPerson;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError, StoredRecord};
 
 use super::accounts::{account_key, realm};
-use super::authorization::check_secret;
 use super::beginning::{NewTransaction, NextAsk};
 use super::handle::{SignInClient, SignInError, SignInHandle};
 use super::records::{IssuedItem, ReadRecord, TransactionId, write};
@@ -40,8 +38,8 @@ impl SignInHandle {
     ///
     /// # Errors
     /// The session has no such sign-in, or its proof is too old; or current proofs were attached to
-    /// the account so lately that others may have to say that it was somebody else; or the store
-    /// cannot be read or written.
+    /// the account lately, which other browsers may have to dispute; or the store cannot be read or
+    /// written.
     pub async fn forget_others(
         &self,
         session: &str,
@@ -59,8 +57,8 @@ impl SignInHandle {
                 return Err(SignInRejection::of("application", ErrorKind::LoginRequired, detail).into());
             }
             if value.is_contested(self.state.clock.unix_seconds()) {
-                let detail = "current proofs were attached to this account lately, and browsers that remember it may \
-                              have to say that it was somebody else; wait until they are attached for good";
+                let detail = "current proofs were attached to this account lately, and browsers that remember it can \
+                              dispute them; wait until they are attached for good";
                 return Err(SignInRejection::of("application", ErrorKind::InvalidRequest, detail).into());
             }
             let realm = realm(&client);
@@ -153,11 +151,7 @@ impl SignInHandle {
         source: Option<IpAddr>,
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
-        self.await_given(IssuedItem::Transaction(id), None).await?;
-        let ReadRecord { value, .. } = self.kept(id)?;
-        check_secret(&value, secret)?;
-        self.check_gives_way(&value, NextPerson::Another)?;
-        let client = self.client_of(&value)?;
+        let client = self.client_for_another(id, secret).await?;
         let next = match self.account_of_code(&client, code, source).await?.asked() {
             Some(account) => NextAsk::Account(account),
             // An account of legacy proofs alone is found by one of them.

@@ -4,9 +4,7 @@
 
 use selfsame_protocol::B256;
 use selfsame_protocol::ids::Nullifier;
-use selfsame_protocol::sign_in::accounts::{
-    AskedAccount, CurrentProofs, FirstProof, Pointer, Realm, SignInAccount, SubjectKind,
-};
+use selfsame_protocol::sign_in::accounts::{AskedAccount, FirstProof, Pointer, Realm, SignInAccount, SubjectKind};
 use selfsame_protocol::sign_in::asks::{Ask, FirstPurpose, LegacyRules};
 use selfsame_protocol::sign_in::attaching::{Attachment, LegacyEffect, NotAttached};
 use selfsame_protocol::sign_in::claims::{Person, VerificationLevel};
@@ -47,18 +45,29 @@ pub(super) struct Outcome {
     pub answer: Answer,
     /// What leads to the account.
     pub pointer: Option<Pointer>,
-    /// Whether it attached current proofs to the account: whether they are disputed.
-    pub attached: Option<bool>,
+    /// Whether it attached current proofs to an account of legacy ones.
+    pub attaching: Attaching,
+}
+
+/// What an accepted proof means for an account of legacy proofs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attaching {
+    /// Nothing new.
+    Nothing,
+    /// It has current proofs.
+    Attached,
+    /// It has those of two persons.
+    Disputed,
 }
 
 impl Outcome {
     fn failed(failure: WalletFailure) -> Self {
-        Self { answer: Answer::Failed(failure), pointer: None, attached: None }
+        Self { answer: Answer::Failed(failure), pointer: None, attaching: Attaching::Nothing }
     }
 
     fn proved(subject: B256, level: VerificationLevel, auth_time: UnixSeconds, pointer: Pointer) -> Self {
         let answer = Answer::Proved(Person { subject, level, auth_time });
-        Self { answer, pointer: Some(pointer), attached: None }
+        Self { answer, pointer: Some(pointer), attaching: Attaching::Nothing }
     }
 }
 
@@ -155,7 +164,7 @@ impl SignInHandle {
             AcceptedProof::Nullifier { subject, is_legacy } => {
                 decide(&self.state, client, *is_legacy, writes)?;
                 let answer = Answer::Proved(Person { subject: *subject, level, auth_time: now });
-                Ok(Outcome { answer, pointer: None, attached: None })
+                Ok(Outcome { answer, pointer: None, attaching: Attaching::Nothing })
             }
             AcceptedProof::Legacy(nullifier) => self.after_legacy(client, *nullifier, identifier, now, writes),
             AcceptedProof::Return(asked) => self.after_return(client, asked, level, now, writes),
@@ -188,7 +197,8 @@ impl SignInHandle {
                 now,
             ),
             Some(ReadRecord { value, .. }) if value.effect_of_legacy_proof(now) == LegacyEffect::LeadsToAccount => {
-                return Ok(Outcome { answer: Answer::Pointed, pointer: Some(value.pointer(realm)), attached: None });
+                let pointer = Some(value.pointer(realm));
+                return Ok(Outcome { answer: Answer::Pointed, pointer, attaching: Attaching::Nothing });
             }
             Some(ReadRecord { value, .. }) => value.after_proof(now),
         };
@@ -258,10 +268,9 @@ impl SignInHandle {
         };
         let old = before.as_ref().and_then(|read| read.value.current.as_ref()).map(|current| &current.session);
         self.write_session(&realm, old, &first.session, subject, writes)?;
-        let known = known.map(|known| known.stored);
-        writes.push(write(by_nullifier, known.as_ref(), &subject, UnixSeconds::NEVER));
-        let before = before.map(|read| read.stored);
-        writes.push(write(account_key(&realm, subject), before.as_ref(), &after, UnixSeconds::NEVER));
+        writes.push(write(by_nullifier, known.as_ref().map(|known| &known.stored), &subject, UnixSeconds::NEVER));
+        let before = before.as_ref().map(|read| &read.stored);
+        writes.push(write(account_key(&realm, subject), before, &after, UnixSeconds::NEVER));
         Ok(Outcome::proved(subject, level, now, after.pointer(realm)))
     }
 
@@ -284,26 +293,29 @@ impl SignInHandle {
         }
         let missing = || SignInError::no_transaction("the account that it was to be attached to is no longer there");
         let ReadRecord { value, stored } = self.account(&realm, person.subject)?.ok_or_else(missing)?;
-        let session_of = |proofs: &CurrentProofs| proofs.session.clone();
-        let (after, old, attached) = match value.with_attached(first.clone(), now) {
+        let (after, old, attaching) = match value.with_attached(first.clone(), now) {
             Err(NotAttached::Disputed) => return Ok(Outcome::failed(WalletFailure::Disputed)),
             Err(NotAttached::Firm) => return Ok(Outcome::failed(WalletFailure::OtherAccount)),
-            Ok(Attachment::Attached(after)) => (after, None, Some(false)),
-            Ok(Attachment::Again(after)) => (after, value.current.as_ref().map(session_of), None),
-            Ok(Attachment::Disputed(after)) => (after, None, Some(true)),
+            Ok(Attachment::Attached(after)) => (after, None, Attaching::Attached),
+            Ok(Attachment::Again(after)) => (after, value.current.as_ref(), Attaching::Nothing),
+            Ok(Attachment::Disputed(after)) => (after, None, Attaching::Disputed),
         };
-        self.write_session(&realm, old.as_ref(), &first.session, person.subject, writes)?;
-        let known = known.map(|known| known.stored);
-        writes.push(write(by_nullifier, known.as_ref(), &person.subject, UnixSeconds::NEVER));
+        self.write_session(&realm, old.map(|old| &old.session), &first.session, person.subject, writes)?;
+        writes.push(write(
+            by_nullifier,
+            known.as_ref().map(|known| &known.stored),
+            &person.subject,
+            UnixSeconds::NEVER,
+        ));
         writes.push(write(account_key(&realm, person.subject), Some(&stored), &after, UnixSeconds::NEVER));
         let pointer = Some(after.pointer(realm));
         // The proof of this authentication is the newer one, unless it does not sign in.
         let level = VerificationLevel::of_identifier(&first.identifier);
-        let answer = match attached {
-            Some(true) => Answer::Proved(person),
-            _ => Answer::Proved(Person { level, auth_time: now, ..person }),
+        let answer = match attaching {
+            Attaching::Disputed => Answer::Proved(person),
+            Attaching::Nothing | Attaching::Attached => Answer::Proved(Person { level, auth_time: now, ..person }),
         };
-        Ok(Outcome { answer, pointer, attached })
+        Ok(Outcome { answer, pointer, attaching })
     }
 
     /// Adds the writes that make a session one of an account, in place of an `old` one.

@@ -260,7 +260,7 @@ impl SignInHandle {
     }
 
     /// Chooses which current proofs belong to an account of legacy proofs, for good. Those that are
-    /// not kept sign nobody in any more, and their nullifier is free for another account. Returns
+    /// not kept no longer sign in, and their nullifier is free for another account. Returns
     /// the account as it is then; the outer `None` when the application has no account with that
     /// subject, the inner one when the account has no such proofs.
     ///

@@ -16,6 +16,7 @@ use serde::Serialize;
 use subtle::ConstantTimeEq;
 
 use super::handle::{SignInClient, SignInError, SignInHandle};
+use super::proofs::Attaching;
 use super::records::{IssuedItem, ReadRecord, TOKEN_LIFETIME, code_key, hash_of, token_key, write};
 use super::sessions::SessionPerson;
 use super::signing_keys::SigningError;
@@ -76,8 +77,9 @@ impl SignInHandle {
 
     /// Tells embedders that current proofs were attached to an account, when they were. A dispute
     /// needs the operator, so it is logged as well.
-    pub(super) fn announce_attached(&self, client: &SignInClient, answer: &Answer, attached: Option<bool>) {
-        let (Answer::Proved(person), Some(is_disputed)) = (answer, attached) else { return };
+    pub(super) fn announce_attached(&self, client: &SignInClient, answer: &Answer, attaching: Attaching) {
+        let is_disputed = attaching == Attaching::Disputed;
+        let (Answer::Proved(person), false) = (answer, attaching == Attaching::Nothing) else { return };
         let (client_id, subject) = (client.client.id.clone(), person.subject());
         if is_disputed {
             tracing::warn!(

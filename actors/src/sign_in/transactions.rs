@@ -353,7 +353,7 @@ impl SignInHandle {
             };
             let client = self.client_of(&value)?;
             let mut writes = Vec::new();
-            let Outcome { answer, pointer, attached } =
+            let Outcome { answer, pointer, attaching } =
                 self.outcome_of(&client, value.ask, proof, identifier, now, &mut writes).await?;
             let answered_at = value.opening_with(nonce);
             let failure = match answer {
@@ -364,7 +364,7 @@ impl SignInHandle {
                 let value = Transaction { answered_at, pointer, ..value };
                 let binding = if failure.is_some() { &AnswerBinding::Secret } else { binding };
                 if self.write_answer(id, value, &stored, answer, binding, writes).await? {
-                    self.announce_attached(&client, &answer, attached);
+                    self.announce_attached(&client, &answer, attaching);
                     return failure.map_or(Ok(()), |failure| Err(no_sign_in(failure)));
                 }
             } else if let Some(failure) = failure {
@@ -373,7 +373,7 @@ impl SignInHandle {
                 let late = Transaction { pointer, ..value };
                 writes.push(write(id.key(), Some(&stored), &late, late.kept_until()));
                 if self.state.write(writes).await? == Decision::Written {
-                    self.announce_attached(&client, &answer, attached);
+                    self.announce_attached(&client, &answer, attaching);
                     return Err(SignInError::no_transaction("the sign-in has ended; the account was kept"));
                 }
             }

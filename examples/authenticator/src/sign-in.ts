@@ -27,6 +27,8 @@ export interface SignInRequest {
   session_id?: string;
   /** The bound of the credential's first issue that the proof has to show, in Unix seconds. */
   genesis_issued_at_min?: number;
+  /** The only credential that the proof may be of. */
+  identifier?: string;
 }
 
 /**
@@ -72,6 +74,10 @@ export async function answer(
   reached: Reached,
 ): Promise<Onward> {
   if (!request.protocol_versions.includes("4.0")) throw new Error("the application wants a legacy proof");
+  const credential = simulation.issuers[0]?.identifiers[0];
+  if (request.identifier !== undefined && request.identifier !== credential) {
+    throw new Error(`the application wants a proof of ${request.identifier}`);
+  }
   const session = askedSession(request, person, simulation);
   const entry = prove(simulation, {
     appId: request.app_id,

@@ -51,7 +51,7 @@ pub async fn show_account(operator: Arc<Operator>, mut request: Request) -> Resu
 /// Choose the current proofs of an account
 ///
 /// Says which current proofs belong to an account of legacy proofs, for good: of two persons who
-/// both gave theirs, or none. Those that are not kept sign nobody in any more.
+/// both gave theirs, or none. Those that are not kept no longer sign in.
 #[utoipa::path(
     post, path = "/accounts/link", tag = "operator", operation_id = "choose_account_proofs", security(("operatorToken" = [])),
     request_body = AccountChoice,

@@ -9,13 +9,12 @@ use zeroize::Zeroizing;
 
 use super::SignIn;
 use super::authorize::user_agent;
-use super::browser::{accepts_json, read_form};
+use super::browser::read_form;
 use super::error::SignInEndpointError;
 use super::page::{self, CodeProblem};
-use super::person::{BrowserSignIn, form, problem, to_new_sign_in};
-use super::pointers::{ask_for_code, not_signed_in, signed_in};
+use super::person::form;
+use super::pointers::{not_signed_in, signed_in, to_account};
 use super::schema::{AccountForm, NewCode, PasskeyForm, TransactionPath};
-use super::transaction::transaction_id;
 use crate::http::{AuditOutcome, Request, Response};
 
 /// Make a passkey
@@ -84,18 +83,5 @@ pub async fn use_passkey(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
         let source = Some(request.source());
         Ok(sign_in.handle.begin_with_passkey(id, &secret, &handle, source, user_agent.as_deref()).await?)
     };
-    let error: SignInEndpointError = match begun.await {
-        Ok(begun) => return Ok(to_new_sign_in(&sign_in, &request, &begun)),
-        Err(error) => error,
-    };
-    if error.rejection().is_none_or(|rejection| rejection.attribute != Some(HANDLE)) {
-        return problem(&sign_in, &request, error, None, false).await;
-    }
-    sign_in.handle.charge_source(request.source())?;
-    if accepts_json(&request) {
-        return Err(error);
-    }
-    request.audit().rejected(&error);
-    let seen = BrowserSignIn::look_up(&sign_in, &request, transaction_id(&request)?).await?;
-    Ok(ask_for_code(&sign_in, &request, &seen, "", Some(CodeProblem::UnknownPasskey)))
+    to_account(&sign_in, &request, begun.await, HANDLE, "", CodeProblem::UnknownPasskey).await
 }

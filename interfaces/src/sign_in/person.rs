@@ -265,6 +265,7 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
         let onward = |query: &str| format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' });
         // A link of another site hides nothing from the person.
         let has_seen_attached = request.query_parameter(ATTACHED)?.is_some() && is_same_origin(sign_in, request);
+        let seen = if has_seen_attached { format!("{ATTACHED}=seen&") } else { String::new() };
         // It goes into links.
         let is_secret = |text: &&str| {
             text.len() == 43 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
@@ -279,14 +280,14 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                 let begun = sign_in.handle.go_on(id, &secret, shown, next, source, user_agent.as_deref()).await?;
                 return Ok(to_new_sign_in(sign_in, request, &begun));
             }
-            Some(about @ (BeforeCompletion::AskToAttach { .. } | BeforeCompletion::Attached { .. })) => {
+            Some(BeforeCompletion::AboutAttached { application, about }) => {
                 request.audit().outcome(AuditOutcome::Asked);
                 let action = frame.path(&format!("/authorize/{id}/go-on"));
                 let typed = digits.filter(|digits| DigitCheck::is_try(digits)).unwrap_or_default();
                 let shown = page::ShownSecrets { returned, digits: typed };
                 let query = shown.query();
                 let onward = onward(&format!("{query}{ATTACHED}=seen"));
-                return Ok(page::about_attached(&frame, &about, &action, &onward, &shown));
+                return Ok(page::about_attached(&frame, &application, about, &action, &onward, &shown));
             }
             Some(BeforeCompletion::NoProof(failure)) if request.query_parameter(ONWARD)?.is_none() => {
                 request.audit().outcome(AuditOutcome::ShownWhyNoProof);
@@ -309,13 +310,11 @@ async fn complete_transaction(sign_in: &SignIn, request: &Request) -> Result<Res
                 request.audit().outcome(AuditOutcome::Asked);
                 let typed = digits.filter(|digits| DigitCheck::is_try(digits));
                 let with_digits = typed.map(|digits| format!("{DIGITS}={digits}&")).unwrap_or_default();
-                let seen = if has_seen_attached { format!("{ATTACHED}=seen&") } else { String::new() };
                 let onward = onward(&format!("{with_digits}{seen}{REMEMBER}="));
                 return Ok(page::ask_to_remember(&frame, &application, &onward, was_found));
             }
             Some(BeforeCompletion::AccountFound { application }) if remember.is_none() => {
                 request.audit().outcome(AuditOutcome::Asked);
-                let seen = if has_seen_attached { format!("{ATTACHED}=seen&") } else { String::new() };
                 let onward = onward(&format!("{RETURN}={returned}&{seen}{REMEMBER}="));
                 return Ok(page::account_found(&frame, &application, &onward));
             }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use selfsame_actors::{LinkEnd, LinkedAccount, SignInCode, SignInError, UsedLink};
+use selfsame_actors::{LinkEnd, LinkedAccount, NewTransaction, SignInCode, SignInError, UsedLink};
 use selfsame_protocol::sign_in::pointers::InvalidSignInCode;
 use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
 use zeroize::Zeroizing;
@@ -164,7 +164,7 @@ pub async fn code_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respons
     }
 }
 
-pub(super) fn ask_for_code(
+fn ask_for_code(
     sign_in: &SignIn,
     request: &Request,
     seen: &BrowserSignIn,
@@ -214,24 +214,38 @@ pub async fn use_code(sign_in: Arc<SignIn>, mut request: Request) -> Result<Resp
         let source = Some(request.source());
         Ok(sign_in.handle.begin_with_code(id, &secret, &code, source, user_agent.as_deref()).await?)
     };
-    let error: SignInEndpointError = match begun.await {
-        Ok(begun) => return Ok(to_new_sign_in(&sign_in, &request, &begun)),
+    let is_code = typed.parse::<SignInCode>().is_ok();
+    let wrong = if is_code { CodeProblem::Unknown } else { CodeProblem::Malformed };
+    // What is longer than the field takes is not shown again.
+    let shown = if typed.len() <= LONGEST_TYPED { &*typed } else { "" };
+    to_account(&sign_in, &request, begun.await, CODE, shown, wrong).await
+}
+
+/// Answers a person who used a pointer: with the new sign-in that asks for its account, or with the
+/// page that asks for a code, which says what is `wrong`. A rejection that names `field` counts as
+/// a guess.
+pub(super) async fn to_account(
+    sign_in: &SignIn,
+    request: &Request,
+    begun: Result<NewTransaction, SignInEndpointError>,
+    field: &str,
+    shown: &str,
+    wrong: CodeProblem,
+) -> Result<Response, SignInEndpointError> {
+    let error = match begun {
+        Ok(begun) => return Ok(to_new_sign_in(sign_in, request, &begun)),
         Err(error) => error,
     };
-    if error.rejection().is_none_or(|rejection| rejection.attribute != Some(CODE)) {
-        return problem(&sign_in, &request, error, None, false).await;
+    if error.rejection().is_none_or(|rejection| rejection.attribute != Some(field)) {
+        return problem(sign_in, request, error, None, false).await;
     }
     sign_in.handle.charge_source(request.source())?;
-    if accepts_json(&request) {
+    if accepts_json(request) {
         return Err(error);
     }
     request.audit().rejected(&error);
-    let seen = BrowserSignIn::look_up(&sign_in, &request, transaction_id(&request)?).await?;
-    let is_code = typed.parse::<SignInCode>().is_ok();
-    let problem = if is_code { CodeProblem::Unknown } else { CodeProblem::Malformed };
-    // What is longer than the field takes is not shown again.
-    let shown = if typed.len() <= LONGEST_TYPED { &*typed } else { "" };
-    Ok(ask_for_code(&sign_in, &request, &seen, shown, Some(problem)))
+    let seen = BrowserSignIn::look_up(sign_in, request, transaction_id(request)?).await?;
+    Ok(ask_for_code(sign_in, request, &seen, shown, Some(wrong)))
 }
 
 /// The longest code that is shown again after it was wrong, in bytes.

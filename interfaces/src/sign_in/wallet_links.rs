@@ -120,12 +120,4 @@ impl WalletLinks {
             None => Way::Link(request_url.to_owned()),
         }
     }
-
-    /// The link for people who see the proof request's own address.
-    pub fn link(&self, app_id: &str, kind: ProofKind, request_url: &str) -> String {
-        match self.way(app_id, kind, request_url) {
-            Way::Link(link) => link,
-            Way::Bridge(_) => request_url.to_owned(),
-        }
-    }
 }

@@ -452,6 +452,25 @@ mod tests {
     }
 
     #[test]
+    fn wallets_read_that_a_newer_credential_is_asked_for() {
+        let party = party(&[("passport", 9303), ("proof_of_human", 1)]);
+        let (created_at, since) = (UnixSeconds(1_800_000_000), UnixSeconds(1_780_272_000));
+        let asked = AskedCurrent {
+            id: "1b9f",
+            party: &party,
+            nonce: U256::from(42),
+            session: &AskedSession::New,
+            genesis_issued_at_min: Some(since),
+            identifier: Some("proof_of_human"),
+            created_at,
+            expires_at: created_at.plus(300),
+        };
+        let current = read(&sign_in(AskedProof::Current(asked))).current.expect("a current proof");
+        let items: Vec<_> = current.items.iter().map(|item| (&*item.identifier, item.genesis_issued_at_min)).collect();
+        assert_eq!((items, current.constraints.is_none()), (vec![("proof_of_human", since)], true));
+    }
+
+    #[test]
     fn answers_are_read_in_every_form_of_the_client_kits() {
         let legacy =
             json!({"proof": "0xab", "merkle_root": "0x1", "nullifier_hash": "0x2", "verification_level": "face"});

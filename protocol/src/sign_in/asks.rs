@@ -12,8 +12,11 @@
 //!   account and makes none. It is asked for only when the person wishes it: an authenticator gives
 //!   such a proof once and then not again for a year.
 
+use super::accounts::{AskedAccount, SignInAccount};
 use super::claims::Person;
 use super::proof_request::{SignInProof, WalletFailure};
+use super::transaction::{Answer, Transaction};
+use crate::B256;
 use crate::encoding::{DecodeError, Encoding};
 use crate::time::UnixSeconds;
 use crate::verification::ProofKind;
@@ -159,6 +162,89 @@ impl Ask {
     }
 }
 
+// Which proof comes after one.
+
+/// The proof that a sign-in at an application with a legacy history goes on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextProof {
+    /// The one without which it cannot be completed: in the session of the account that a legacy
+    /// proof led to; a first proof of a newer credential, because the authenticator has no legacy
+    /// one; or a legacy proof, because the session is not the person's.
+    Needed,
+    /// A first proof that is attached to the account to which the legacy proof signs the person in.
+    Attached,
+    /// A first proof of an older credential.
+    OlderCredential,
+}
+
+/// What a sign-in asks for that goes on with another proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    /// The account.
+    pub account: Option<AskedAccount>,
+    /// What any person is asked for, where no account is; `None` for what the application asks for
+    /// first.
+    pub ask: Option<Ask>,
+}
+
+impl Continuation {
+    fn of(ask: Ask) -> Self {
+        Self { account: None, ask: Some(ask) }
+    }
+}
+
+impl Transaction {
+    /// The subject of the account on which it depends what a transaction goes on with.
+    pub fn account_of_next_proof(&self) -> Option<B256> {
+        match self.answer {
+            Some(Answer::Proved(person)) => Some(person.subject),
+            Some(Answer::Pointed) => self.pointer.as_ref().map(|pointer| pointer.subject),
+            _ => self.account.as_ref().map(|asked| asked.subject),
+        }
+    }
+
+    /// What a transaction goes on with at `now`; `None` where nothing comes. `account` is that of
+    /// [`Transaction::account_of_next_proof`].
+    pub fn asks_next(
+        &self,
+        next: NextProof,
+        account: Option<&SignInAccount>,
+        history: &LegacyRules,
+        now: UnixSeconds,
+    ) -> Option<Continuation> {
+        let expects_person = self.request.expected_subject.is_some();
+        match (next, self.answer) {
+            (NextProof::Needed, Some(Answer::Pointed)) => {
+                let leads_there =
+                    |account: &&SignInAccount| self.pointer.as_ref().is_some_and(|pointer| pointer.leads_to(account));
+                let account = account.filter(leads_there).and_then(SignInAccount::asked);
+                Some(Continuation { account, ask: None })
+            }
+            // Another person may have attached their own proofs, and the session is theirs. Then a
+            // legacy proof signs the person in, who is told.
+            (NextProof::Needed, Some(Answer::Failed(WalletFailure::Broken))) => {
+                let is_provisional = account.is_some_and(|account| account.is_provisional(now));
+                (is_provisional && history.is_open(now)).then_some(Continuation::of(Ask::Legacy))
+            }
+            // Another person's proof of uniqueness would be spent for nothing.
+            (NextProof::Needed, Some(Answer::Failed(failure))) if self.account.is_none() && !expects_person => {
+                self.ask.after_failure(failure, history).map(Continuation::of)
+            }
+            (NextProof::Attached, Some(Answer::Proved(person))) => {
+                let is_legacy = self.pointer.as_ref().is_some_and(|pointer| pointer.legacy_since.is_some());
+                let is_open = |account: &SignInAccount| self.attachable.iter().any(|known| known.is_open(account, now));
+                let may_be = history.may_attach && history.is_open(now) && account.is_some_and(is_open);
+                let purpose = FirstPurpose::AttachesTo(person);
+                (may_be && is_legacy).then_some(Continuation::of(Ask::First { issued_since: None, purpose }))
+            }
+            (NextProof::OlderCredential, None | Some(Answer::Failed(_))) if !expects_person => {
+                self.ask.of_older_credential(history, now).map(Continuation::of)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Encoding for Ask {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -200,10 +286,17 @@ impl Encoding for Ask {
 
 #[cfg(test)]
 mod tests {
+    use super::super::accounts::{FirstProof, Pointer, Realm};
+    use super::super::attaching::{Attachable, Attachment, PROVISIONAL};
+    use super::super::authorize::KeptRequest;
     use super::super::claims::VerificationLevel;
+    use super::super::transaction::tests::transaction;
     use super::*;
-    use crate::B256;
+    use crate::U256;
     use crate::encoding::{decode, encode};
+    use crate::ids::Nullifier;
+    use crate::verification::Environment;
+    use crate::verification::request::SessionId;
 
     const BEFORE: UnixSeconds = UnixSeconds(LEGACY_ENDS.0 - 1);
 
@@ -259,6 +352,81 @@ mod tests {
         for (what, ask, rules, now, expected) in table {
             assert_eq!(ask.of_older_credential(rules, now), expected, "{what}");
         }
+    }
+
+    /// A sign-in goes on with another proof only where that leads somewhere.
+    #[test]
+    fn what_a_sign_in_goes_on_with() {
+        use NextProof::{Attached, Needed, OlderCredential};
+        let rules = LegacyRules::default();
+        let closed = LegacyRules { may_attach: false, ..rules };
+        let now = UnixSeconds(CURRENT_ALONE_SINCE.0 + 90 * 24 * 3600);
+        let (nullifier, realm) =
+            (Nullifier(U256::from(5)), Realm { client_id: "app_a", environment: Environment::Staging });
+        let legacy = SignInAccount::of_legacy([1; 16], nullifier, "orb".to_owned(), now);
+        let session = SessionId { text: "session_7".to_owned(), commitment: U256::from(7) };
+        let first = FirstProof { nullifier: Nullifier(U256::from(7)), session, identifier: "orb".to_owned() };
+        let Ok(Attachment::Attached(attached)) = legacy.with_attached(first, now) else { panic!("it is attached") };
+        let firm = now.plus(PROVISIONAL);
+        let person = Person { subject: legacy.subject, level: VerificationLevel::Orb, auth_time: now };
+        let asking = Transaction { account: None, ask: Ask::Legacy, attachable: Vec::new(), ..transaction() };
+        let asking = Transaction { request: KeptRequest { expected_subject: None, ..asking.request }, ..asking };
+        let expecting = |transaction: &Transaction| {
+            let request = KeptRequest { expected_subject: Some("0x01".to_owned()), ..transaction.request.clone() };
+            Transaction { request, ..transaction.clone() }
+        };
+        let failed = |failure| Transaction { answer: Some(Answer::Failed(failure)), ..asking.clone() };
+        let pointed =
+            Transaction { answer: Some(Answer::Pointed), pointer: Some(attached.pointer(realm)), ..asking.clone() };
+        let returning = Transaction { account: attached.asked(), ..failed(WalletFailure::Broken) };
+        let known = Attachable { subject: legacy.subject, generation: 0 };
+        let aged = Pointer { legacy_since: Some(now), ..legacy.pointer(realm) };
+        let proved = Transaction {
+            answer: Some(Answer::Proved(person)),
+            pointer: Some(aged),
+            attachable: vec![known],
+            ..asking.clone()
+        };
+        let by_session = Transaction { pointer: Some(legacy.pointer(realm)), ..proved.clone() };
+        let newer = Ask::First { issued_since: Some(CURRENT_ALONE_SINCE), purpose: FirstPurpose::MakesAccount };
+        let finds = Ask::First { issued_since: None, purpose: FirstPurpose::FindsAccount };
+        let attaches = Ask::First { issued_since: None, purpose: FirstPurpose::AttachesTo(person) };
+        let no_legacy = failed(WalletFailure::NoLegacyProof);
+        let asks_newer = Transaction { ask: newer, ..asking.clone() };
+        let of_session = Continuation { account: attached.asked(), ask: None };
+        let anew = Continuation { account: None, ask: None };
+        let (forgotten, some) = (legacy.without_pointers(), |ask| Some(Continuation::of(ask)));
+        #[rustfmt::skip]
+        let table = [
+            ("a legacy proof led to the account", &pointed, Needed, Some(&attached), &rules, now, Some(of_session)),
+            ("all others were made to forget it since", &pointed, Needed, Some(&attached.without_pointers()), &rules, now, Some(anew.clone())),
+            ("it is no longer there", &pointed, Needed, None, &rules, now, Some(anew)),
+            ("no legacy proof", &no_legacy, Needed, None, &rules, now, some(newer)),
+            ("no legacy proof, of a person who is expected", &expecting(&no_legacy), Needed, None, &rules, now, None),
+            ("another failure", &failed(WalletFailure::CredentialUnavailable), Needed, None, &rules, now, None),
+            ("the session may be another person's", &returning, Needed, Some(&attached), &rules, now, some(Ask::Legacy)),
+            ("the same, of a person who is expected", &expecting(&returning), Needed, Some(&attached), &rules, now, some(Ask::Legacy)),
+            ("the session is the account's for good", &returning, Needed, Some(&attached), &rules, firm, None),
+            ("legacy proofs have ended", &returning, Needed, Some(&attached), &LegacyRules { ends_at: now, ..rules }, now, None),
+            ("attaching", &proved, Attached, Some(&legacy), &rules, now, some(attaches)),
+            ("disputing", &proved, Attached, Some(&attached), &rules, now, some(attaches)),
+            ("attached for good meanwhile", &proved, Attached, Some(&attached), &rules, firm, None),
+            ("forgotten meanwhile", &proved, Attached, Some(&forgotten), &rules, now, None),
+            ("the browser has not known it for long", &Transaction { attachable: Vec::new(), ..proved.clone() }, Attached, Some(&legacy), &rules, now, None),
+            ("proved in the session", &by_session, Attached, Some(&legacy), &rules, now, None),
+            ("nothing is attached at the application", &proved, Attached, Some(&legacy), &closed, now, None),
+            ("attaching after the end", &proved, Attached, Some(&legacy), &rules, LEGACY_ENDS, None),
+            ("an older credential", &asks_newer, OlderCredential, None, &rules, now, some(finds)),
+            ("an older credential, of a person who is expected", &expecting(&asks_newer), OlderCredential, None, &rules, now, None),
+            ("an older one than none", &asking, OlderCredential, None, &rules, now, None),
+            ("nothing is needed", &proved, Needed, Some(&legacy), &rules, now, None),
+            ("it is not answered", &asking, Needed, None, &rules, now, None),
+        ];
+        for (what, transaction, next, account, rules, now, expected) in table {
+            assert_eq!(transaction.asks_next(next, account, rules, now), expected, "{what}");
+        }
+        let subjects = [&pointed, &returning, &proved, &asking].map(Transaction::account_of_next_proof);
+        assert_eq!(subjects, [Some(legacy.subject), Some(legacy.subject), Some(legacy.subject), None]);
     }
 
     #[test]

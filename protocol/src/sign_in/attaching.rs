@@ -11,7 +11,6 @@
 //!   condition. Then neither of them signs in, legacy proofs do, and nothing more is attached until
 //!   an operator has chosen.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -76,7 +75,7 @@ pub enum NotAttached {
 }
 
 /// Which current proofs an operator lets an account have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, JsonSchema, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum KeptProofs {

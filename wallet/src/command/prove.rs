@@ -325,6 +325,16 @@ pub async fn sign_in(
         nonce: Some(request.nonce),
     };
     prover.issued_since = request.genesis_issued_at_min;
+    if let Some(only) = &request.identifier
+        && prover.party(&request.app_id)?.identifier != *only
+    {
+        session.give_up(&request, "credential_unavailable").await?;
+        return Ok(writeln!(
+            out,
+            "refused: this wallet has no credential {}",
+            selfsame_protocol::json::to_printable(only)
+        )?);
+    }
     let proved = match asked {
         AskedProof::Legacy => prover.prove(ProofKind::Legacy, &parameters, random, now()).await,
         AskedProof::Uniqueness => prover.prove(ProofKind::Uniqueness, &parameters, random, now()).await,

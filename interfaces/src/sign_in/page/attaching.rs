@@ -4,7 +4,7 @@
 
 use hyper::StatusCode;
 use maud::{Markup, html};
-use selfsame_actors::BeforeCompletion;
+use selfsame_actors::AboutAttached;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 
 use super::frame::{Frame, LOADS, own_form};
@@ -30,25 +30,25 @@ impl ShownSecrets<'_> {
     }
 }
 
-/// The page about attached proofs, before a sign-in with a legacy proof is completed. `action` is
+/// The page about attached proofs, before a sign-in at an application is completed. `action` is
 /// where its form leads; `onward` the path that completes the sign-in.
 pub fn about_attached(
     frame: &Frame<'_>,
-    about: &BeforeCompletion,
+    application: &str,
+    about: AboutAttached,
     action: &str,
     onward: &str,
     shown: &ShownSecrets<'_>,
 ) -> Response {
     let words = frame.words;
     let (title, body) = match about {
-        BeforeCompletion::Attached { application, attached_at, provisional_until, may_dispute } => {
-            let (on, until) = (day(*attached_at), day(*provisional_until));
-            let values = [("application", &**application), ("day", &*on), ("until", &*until)];
-            let title = words.say("attached-title");
+        AboutAttached::Lately { attached_at, provisional_until, may_dispute } => {
+            let (on, until) = (day(attached_at), day(provisional_until));
+            let values = [("application", application), ("day", &*on), ("until", &*until)];
             let body = html! {
                 p { (words.say_with("attached-why", &values)) }
                 p.action { a.button href=(onward) { (words.say("attached-mine")) } }
-                @if *may_dispute {
+                @if may_dispute {
                     p { (words.say("attached-dispute")) }
                     (form(action, "attached", shown, html! {
                         button.plain type="submit" { (words.say("attached-not-mine")) }
@@ -57,12 +57,11 @@ pub fn about_attached(
                     p { (words.say_with("attached-elsewhere", &values)) }
                 }
             };
-            (title, body)
+            (words.say("attached-title"), body)
         }
-        BeforeCompletion::AskToAttach { application, legacy_ends_at } => {
-            let ends = day(*legacy_ends_at);
-            let values = [("application", &**application), ("day", &*ends)];
-            let title = words.say("attach-title");
+        AboutAttached::MayBe { legacy_ends_at } => {
+            let ends = day(legacy_ends_at);
+            let values = [("application", application), ("day", &*ends)];
             let body = html! {
                 p { (words.say_with("attach-why", &values)) }
                 (form(action, "attached", shown, html! {
@@ -70,10 +69,8 @@ pub fn about_attached(
                 }))
                 p.onward { a.plain href=(onward) { (words.say("attach-no")) } }
             };
-            (title, body)
+            (words.say("attach-title"), body)
         }
-        // There is nothing else about attached proofs.
-        _ => (words.say("attach-title"), html! { p.action { a.button href=(onward) { (words.say("continue")) } } }),
     };
     let body = html! { main { h1 { (title) } (body) } };
     // No `form-action`: the page of the new sign-in can lead on to the application.
