@@ -22,12 +22,13 @@ use selfsame_wallet::sign_in::{AskedProof, SignInSession};
 use serde_json::Value;
 use tokio::task::block_in_place;
 
-use crate::account_client::{Browser, application_settings, start};
+use crate::account_client::{Begun, Browser, application_settings, location, start};
 use crate::harness::{DaemonProcess, copy_folder, folder};
 use crate::sign_in_client::{
     APP, CALLBACK, Form, SECRET, SignInAnswer, SignInTestClient, browser, fragment_or_query, parameters, proof_of,
     unverified_claims,
 };
+use crate::sign_in_legacy::{self, Asked};
 
 /// A service of sign-in that may be gone.
 struct Site {
@@ -341,4 +342,71 @@ async fn a_failure_at_any_write_of_a_sign_in_is_made_good_by_the_next_try() {
     drop((http, site));
     daemon.stop().await;
     assert!(!whole_accounts(folder.path()).is_empty());
+}
+
+/// One try to sign `person` in with a legacy proof and to attach a current one; `None` where a step
+/// fails. What is attached already is signed in with.
+async fn try_to_attach(client: &SignInTestClient, browser: &mut Browser, person: &str) -> Option<String> {
+    let url = client.authorization_url(&[("prompt", "login"), ("state", person)]);
+    // An application is told of a beginning that fails.
+    let is_page = |answer: &Response| answer.status() == 303 && location(answer).contains("/authorize/");
+    let at = |answer: Response| is_page(&answer).then(|| Begun::at(client, &answer));
+    let begun = at(browser.get(client, &url).await)?;
+    let opened = SignInSession::open(&begun.request_url()).await.ok()?;
+    let is_legacy = opened.request().is_legacy();
+    // A sign-in that was answered before goes on with that.
+    drop(client.answer(&opened, person).await);
+    let last = match is_legacy {
+        true => {
+            let form = [("next", "attached")];
+            let next = at(browser.post(client, &format!("{}/go-on", begun.base), &form).await)?;
+            drop(client.answer(&SignInSession::open(&next.request_url()).await.ok()?, person).await);
+            next
+        }
+        false => begun,
+    };
+    let answer = browser.get(client, &format!("{}/complete{}", last.base, sign_in_legacy::YES)).await;
+    let code = (answer.status() == 303).then(|| fragment_or_query(location(&answer)))?.remove("code")?;
+    let tokens = client.exchange(&code).await;
+    let token = tokens.body["id_token"].as_str()?;
+    Some(unverified_claims(token)["sub"].as_str().expect("a subject").to_owned())
+}
+
+/// The same while current proofs are attached to an account of legacy ones.
+#[tokio::test]
+async fn a_failure_while_proofs_are_attached_leaves_them_whole_or_not_there() {
+    let client = sign_in_legacy::start().await;
+    for point in [FaultPoint::GroupCommitBefore, FaultPoint::GroupCommitAfter] {
+        for number in 0.. {
+            let (person, mut browser) = (format!("{} {number}", point.name()), Browser::default());
+            let subject = sign_in_legacy::sign_in(&client, &mut browser, &person, sign_in_legacy::YES).await;
+            sign_in_legacy::wait(&client, sign_in_legacy::DAY);
+            let plan = Plan::for_instance(&client.daemon.instance).strike_times(point, Fault::Error, number, 1).run();
+            let mut signed_in = None;
+            for _ in 0..3 {
+                signed_in = try_to_attach(&client, &mut browser, &person).await;
+                if signed_in.is_some() {
+                    break;
+                }
+            }
+            assert_eq!(signed_in.as_ref(), Some(&subject), "{person}");
+            let is_over = plan.strikes(point) == 0;
+            drop(plan);
+            // The browser asks for the session, and the nullifier finds the account elsewhere.
+            let begun = browser.begin(&client, &[]).await;
+            assert_eq!(sign_in_legacy::asked(&begun).await, Asked::Return, "{person}");
+            let mut other = Browser::default();
+            let begun = other.begin(&client, &[]).await;
+            begun.give_up(&client, "world_id_3_not_available").await;
+            let answer = other.get(&client, &format!("{}/complete", begun.base)).await;
+            let next = Begun::at(&client, &answer);
+            next.prove(&client, &person).await;
+            let found = sign_in_legacy::completed(&client, &mut other, &next, sign_in_legacy::NO).await;
+            assert_eq!(found, subject, "{person}");
+            if is_over {
+                break;
+            }
+        }
+    }
+    client.stop().await;
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use alloy_primitives::{Address, hex};
 use reqwest::header::{ACCEPT, LOCATION};
 use reqwest::{Response, StatusCode};
-use selfsame::config::{Config, CrossDevice, SignInProof};
+use selfsame::config::{Config, CrossDevice, History, SignInProof};
 use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::bridge::request::BridgeRequest;
 use selfsame_protocol::signature::SecretKey;
@@ -70,7 +70,11 @@ impl BridgedClient {
 
     /// The same of an authorization request with these changes.
     async fn page_of(&self, changes: &[(&str, &str)]) -> BridgedPage {
-        let page = self.client.browse(changes, "").await;
+        self.page_at(self.client.browse(changes, "").await).await
+    }
+
+    /// The same of a sign-in whose page was opened.
+    async fn page_at(&self, page: Response) -> BridgedPage {
         let (cookie, base) = self.client.transaction_of_page(&page);
         let short = short_link(&page.text().await.expect("text"));
         let request = self.client.http.get(&short).header(ACCEPT, "text/html").header("Cookie", &cookie);
@@ -312,6 +316,38 @@ async fn a_wallet_that_knows_only_the_bridge_returns_to_its_account() {
         hint = Some(token);
     }
     assert!(subjects.iter().all(|subject| *subject == subjects[0]), "{subjects:?}");
+    client.client.stop().await;
+}
+
+/// At an application with a legacy history a wallet without legacy proofs is asked for one of a
+/// newer credential.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wallet_that_knows_only_the_bridge_shows_a_newer_credential() {
+    let history = |config: &mut Config| config.apps[0].history = History::Legacy;
+    let client = BridgedClient::start_with(SignInProof::Account, history).await;
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    let asked: Value = serde_json::from_slice(&wallet.fetch().await.expect("a request")).expect("JSON");
+    assert_eq!((&asked["allow_legacy_proofs"], &asked["proof_request"]), (&json!(true), &Value::Null));
+    wallet.answer(&json!({"error_code": "world_id_3_not_available"}), &mut random()).await.expect("handed over");
+    client.state_after(&page, &json!({"state": "waiting", "opened": true})).await;
+    // The browser goes on to the next page.
+    let request = client.client.http.get(format!("{}/complete", page.base)).header(ACCEPT, "text/html");
+    let next = client.client.show_page(request.header("Cookie", &page.cookie).send().await.expect("an answer")).await;
+    let page = client.page_at(next).await;
+    let wallet = client.wallet(&page);
+    let text = wallet.fetch().await.expect("a request");
+    let asked: Value = serde_json::from_slice(&text).expect("JSON");
+    let item = |name: &str| asked["proof_request"]["proof_requests"][0][name].clone();
+    assert_eq!(
+        (item("identifier"), item("genesis_issued_at_min")),
+        (json!("proof_of_human"), json!(1_780_272_000)),
+        "{asked}"
+    );
+    wallet.answer(&client.prove(&text, "alice").await, &mut random()).await.expect("handed over");
+    client.state_after(&page, &json!({"state": "waiting", "opened": true})).await;
+    let code = client.complete(&page).await["code"].clone();
+    assert_eq!(client.subject(&code).await.len(), 66);
     client.client.stop().await;
 }
 

@@ -247,7 +247,7 @@ fn defaults_of_the_pages_are_those_of_the_program() {
 /// Numbers that a constant of a source knows: the file, the constant, what its unit is in the unit
 /// of the page, and the page's words with `{}` for the number.
 #[rustfmt::skip]
-const NUMBERS: [(&str, &str, u64, &str, &str); 39] = [
+const NUMBERS: [(&str, &str, u64, &str, &str); 42] = [
     ("interfaces/src/gateway/operations.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("interfaces/src/sign_in/browser.rs", "FORM_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
     ("interfaces/src/sign_in/transaction.rs", "BODY_LIMIT", 1024, "docs/interfaces/limits.md", "| body | {} KiB | gateway, indexer, forms of sign-in, answer to a proof request |"),
@@ -283,6 +283,9 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 39] = [
     ("protocol/src/sign_in/accounts.rs", "POINTERS_KEPT", 86_400, "docs/accounts.md", "until {} days after it last used one of them"),
     ("protocol/src/sign_in/accounts.rs", "POINTERS_KEPT", 86_400, "docs/interfaces/transactions.md", "| {} days after its last use |"),
     ("protocol/src/sign_in/accounts.rs", "POINTERS_KEPT", 86_400, "docs/interfaces/sign-in.md", "end {} days after their last use"),
+    ("protocol/src/sign_in/attaching.rs", "PROVISIONAL", 86_400, "docs/accounts.md", "| the next {} days | a legacy proof, or a proof in the session |"),
+    ("protocol/src/sign_in/attaching.rs", "PROVISIONAL", 86_400, "docs/threat-model.md", "told at every sign-in with a legacy proof for {} days"),
+    ("protocol/src/sign_in/attaching.rs", "KNOWN_FOR", 3600, "docs/accounts.md", "that has remembered the account for {} hours because of one"),
     ("protocol/src/sign_in/records.rs", "MOST_RETIRED", 1, "docs/interfaces/sign-in.md", "The newest {} retired keys are"),
     ("storage/src/schema/family.rs", "SCHEMA_DRAFT", 1, "docs/operations/backup.md", "schema 0, draft {}"),
     ("storage/src/schema/family.rs", "SCHEMA_DRAFT", 1, "docs/operations/running.md", "this program reads schema 0, draft {} alone"),

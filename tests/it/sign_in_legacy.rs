@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use crate::account_client::{Begun, Browser, ask_for_accounts, location};
 use crate::harness::run;
 use crate::sign_in_client::{APP, Form, SignInTestClient, current_proof, fragment_or_query, unverified_claims};
+use crate::sign_in_openings::{ShortPage, remember};
 
-const DAY: u64 = 24 * 3600;
+pub const DAY: u64 = 24 * 3600;
 
 /// 2026-06-01T00:00:00Z.
 const CURRENT_ALONE_SINCE: u64 = 1_780_272_000;
@@ -30,24 +31,24 @@ fn with_history(config: &mut Config) {
     }
 }
 
-async fn start() -> SignInTestClient {
+pub async fn start() -> SignInTestClient {
     SignInTestClient::start_with_keys(with_history).await
 }
 
-fn wait(client: &SignInTestClient, seconds: u64) {
+pub fn wait(client: &SignInTestClient, seconds: u64) {
     client.daemon.clock.advance(Duration::from_secs(seconds));
 }
 
 /// What a sign-in asks a wallet for.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+pub enum Asked {
     Legacy,
     /// A first proof, with the bound of the credential's first issue, and the only credential.
     First(Option<u64>, Option<String>),
     Return,
 }
 
-async fn asked(begun: &Begun) -> Asked {
+pub async fn asked(begun: &Begun) -> Asked {
     let opened = begun.open().await;
     let request = opened.request();
     match AskedProof::of(request).expect("a known proof") {
@@ -68,7 +69,7 @@ const ANY: Asked = Asked::First(None, None);
 
 impl Begun {
     /// Lets `person` answer what is asked for, a legacy proof too, from another device.
-    async fn prove(&self, client: &SignInTestClient, person: &str) {
+    pub async fn prove(&self, client: &SignInTestClient, person: &str) {
         client.answer(&self.open().await, person).await.expect("accepted");
     }
 
@@ -77,7 +78,7 @@ impl Begun {
         self.open().await.request().session_id.clone()
     }
 
-    async fn give_up(&self, client: &SignInTestClient, code: &str) {
+    pub async fn give_up(&self, client: &SignInTestClient, code: &str) {
         self.post(client, &json!({"error_code": code})).await.expect_success();
     }
 
@@ -92,7 +93,7 @@ impl Begun {
 }
 
 /// Completes a sign-in whose page leads on with `query`. Returns the subject, or the error.
-async fn completed(client: &SignInTestClient, browser: &mut Browser, begun: &Begun, query: &str) -> String {
+pub async fn completed(client: &SignInTestClient, browser: &mut Browser, begun: &Begun, query: &str) -> String {
     let answer = browser.get(client, &format!("{}/complete{query}", begun.base)).await;
     let parameters = fragment_or_query(location(&answer));
     let Some(code) = parameters.get("code") else { return parameters["error"].clone() };
@@ -100,11 +101,11 @@ async fn completed(client: &SignInTestClient, browser: &mut Browser, begun: &Beg
     unverified_claims(tokens.text("id_token"))["sub"].as_str().expect("a subject").to_owned()
 }
 
-const YES: &str = "?attached=seen&remember=yes";
-const NO: &str = "?attached=seen&remember=no";
+pub const YES: &str = "?attached=seen&remember=yes";
+pub const NO: &str = "?attached=seen&remember=no";
 
 /// Signs `person` in with a legacy proof.
-async fn sign_in(client: &SignInTestClient, browser: &mut Browser, person: &str, query: &str) -> String {
+pub async fn sign_in(client: &SignInTestClient, browser: &mut Browser, person: &str, query: &str) -> String {
     let begun = browser.begin(client, &[]).await;
     assert_eq!(asked(&begun).await, Asked::Legacy);
     begun.prove(client, person).await;
@@ -370,7 +371,7 @@ async fn a_thief_needs_two_relays_a_day_apart_and_the_person_undoes_it() {
     client.stop().await;
 }
 
-async fn command(client: &SignInTestClient, arguments: &[&str]) -> String {
+pub async fn command(client: &SignInTestClient, arguments: &[&str]) -> String {
     let (operator, data) = (client.daemon.operator(""), client.folder.path().to_str().expect("text").to_owned());
     let given = arguments.iter().map(|argument| (*argument).to_owned());
     let arguments: Vec<String> = given.chain(["--operator".to_owned(), operator, "--data".to_owned(), data]).collect();
@@ -518,6 +519,48 @@ async fn the_operator_drops_what_somebody_else_has_attached() {
     let next = Begun::at(&client, &answer);
     next.prove(&client, "thief").await;
     assert_ne!(completed(&client, &mut own, &next, NO).await, alice);
+    client.stop().await;
+}
+
+/// A pointer that came in another way than by a legacy sign-in in this browser has no age.
+#[tokio::test]
+async fn a_link_a_code_and_a_phone_attach_nothing() {
+    let client = start().await;
+    let (mut hers, mut linked, mut phone) = (Browser::default(), Browser::default(), Browser::default());
+    let alice = sign_in(&client, &mut hers, "alice", YES).await;
+    let text = hers.post_account_form(&client, "/session/link", APP).await.text().await.expect("text");
+    let secret = text.split("/session/link/").nth(1).expect("a link").get(..43).expect("a secret");
+    let url = client.daemon.sign_in(&format!("/session/link/{secret}"));
+    assert_eq!(linked.post(&client, &url, &[]).await.status(), StatusCode::OK);
+    let text = hers.post_account_form(&client, "/session/code", APP).await.text().await.expect("text");
+    let code = text.split("sign-in-code\">").nth(1).and_then(|rest| rest.split('<').next()).expect("a code").to_owned();
+    // The phone's browser opens the short page of a sign-in, and alice answers what it asks.
+    let mut screen = Browser::default();
+    let begun = screen.begin(&client, &[]).await;
+    let opened = ShortPage::open(&mut phone, &client, &begun).await.request(&client).await;
+    client.answer(&opened, "alice").await.expect("accepted");
+    remember(&mut phone, &client, &begun).await;
+    assert!(linked.remembers() && phone.remembers());
+    wait(&client, DAY);
+    for (what, browser, expected) in [
+        ("a link", &mut linked, StatusCode::BAD_REQUEST),
+        ("a phone", &mut phone, StatusCode::BAD_REQUEST),
+        ("a legacy sign-in", &mut hers, StatusCode::SEE_OTHER),
+    ] {
+        let begun = browser.begin(&client, &[]).await;
+        begun.prove(&client, "alice").await;
+        let mut other = browser.clone();
+        let answer = other.post(&client, &format!("{}/go-on", begun.base), &[("next", "attached")]).await;
+        assert_eq!(answer.status(), expected, "{what}");
+    }
+    // The account has no session yet, so a code of it leads to a legacy proof.
+    let mut new = Browser::default();
+    let begun = new.begin(&client, &[]).await;
+    let answer = new.post(&client, &format!("{}/code", begun.base), &[("code", &code)]).await;
+    let begun = Begun::at(&client, &answer);
+    assert_eq!(asked(&begun).await, Asked::Legacy);
+    begun.prove(&client, "alice").await;
+    assert_eq!(completed(&client, &mut new, &begun, NO).await, alice);
     client.stop().await;
 }
 

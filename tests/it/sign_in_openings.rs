@@ -71,7 +71,8 @@ async fn short_url(client: &SignInTestClient, begun: &Begun) -> String {
     client.daemon.sign_in(location(&page))
 }
 
-async fn remember(browser: &mut Browser, client: &SignInTestClient, begun: &Begun) {
+/// Lets a browser remember the account that was proved through it.
+pub async fn remember(browser: &mut Browser, client: &SignInTestClient, begun: &Begun) {
     let short = short_url(client, begun).await;
     let answer = browser.post(client, &format!("{short}/remember"), &[]).await;
     assert!(short.ends_with(location(&answer)), "{:?}", answer.headers());

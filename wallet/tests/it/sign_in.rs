@@ -219,6 +219,26 @@ async fn a_request_with_a_proof_type_is_answered_with_a_bound_proof_or_a_session
     issuer.answer_to(again, own).await;
 }
 
+/// A request for a newer credential names the only one that counts; a wallet without it says so.
+#[tokio::test]
+async fn a_request_for_a_newer_credential_is_answered_with_that_one_alone() {
+    let mut issuer = Issuer::answering(json!({"success": true})).await;
+    let asking = |identifier: &str| {
+        json!({
+            "proof_type": "uniqueness", "session_id": "create", "genesis_issued_at_min": 1_780_272_000,
+            "identifier": identifier,
+        })
+    };
+    let options = "--wallet {own} --no-guard";
+    let with_bound = issuer.answer_to(asking("proof_of_human"), options).await;
+    assert_eq!(with_bound["responses"][0]["identifier"], "proof_of_human");
+    *issuer.members.lock().expect("no panic") = asking("passport");
+    let said = issuer.cli.run_ok(&format!("sign-in SERVICE/authorize/t/request --yes {options}")).await;
+    assert!(said.contains("refused: this wallet has no credential passport"), "{said}");
+    let told = issuer.posted.lock().expect("no panic").pop();
+    assert_eq!(told, Some(json!({"error_code": "credential_unavailable"})));
+}
+
 #[tokio::test]
 async fn a_request_for_an_unknown_proof_is_not_answered() {
     let mut issuer = Issuer::answering(json!({"success": true})).await;
