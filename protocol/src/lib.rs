@@ -20,6 +20,7 @@
 //! | [`verification`] | the verification endpoint: requests, admission, checks, nullifiers |
 //! | [`chain`] | public contracts that trusted data is followed from |
 //! | [`gateway`], [`indexer`] | the wire types of the two registry interfaces |
+//! | [`groups`] | communities that say who their members are: enrolment, trees, rolls, link proofs |
 //! | [`bridge`] | the message bridge: its wire types and the rules of its entries |
 //! | [`events`] | what applications and the operator are told of: webhooks, their signatures, streams |
 //! | [`operator`] | the wire types of the operator interface |
@@ -40,6 +41,7 @@ pub mod encoding;
 pub mod events;
 pub mod gateway;
 pub mod groth16;
+pub mod groups;
 pub mod ids;
 pub mod indexer;
 pub mod json;

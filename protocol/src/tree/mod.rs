@@ -14,6 +14,7 @@ pub use pages::{
     CAPACITY, DEPTH, InclusionPath, Node, PAGE_LEVELS, Page, PageId, PageSource, ROWS, Root, empty_node,
     empty_siblings, field_element, hash_pair, inclusion_path, is_below_field, node, siblings, siblings_in,
 };
+pub(crate) use poseidon2::Grain;
 pub use poseidon2::hash_pairs;
 pub use update::{HashPairs, OneThread, TreeUpdate, update, update_with};
 

@@ -54,7 +54,8 @@ const COUNT: usize = FULL_ROUNDS * WIDTH + PARTIAL_ROUNDS;
 
 /// All constants, in the order in which they are used.
 const ALL: [Fr; COUNT] = {
-    let (mut generator, mut constants, mut index) = (Grain::new(), [Fr::new_unchecked(BigInt([0; 4])); COUNT], 0);
+    let (mut generator, mut index) = (Grain::new(WIDTH, FULL_ROUNDS, PARTIAL_ROUNDS), 0);
+    let mut constants = [Fr::new_unchecked(BigInt([0; 4])); COUNT];
     while index < COUNT {
         constants[index] = Fr::new(BigInt(generator.next_element()));
         index += 1;
@@ -88,20 +89,20 @@ const fn full_rounds(first: usize) -> [[Fr; WIDTH]; FULL_ROUNDS / 2] {
 }
 
 /// The generator: a shift register of 80 bits. The lowest bit is the oldest.
-struct Grain(u128);
+pub(crate) struct Grain(u128);
 
 impl Grain {
-    /// The register that the parameters fill, after its first 160 steps.
-    const fn new() -> Self {
+    /// The register that the parameters of a permutation fill, after its first 160 steps.
+    pub(crate) const fn new(width: usize, full_rounds: usize, partial_rounds: usize) -> Self {
         // The kind of the field (prime), of the power map (a positive exponent), and ones at the
         // end.
         let parameters = [
             (1, 2),
             (0, 4),
             (FIELD_BITS as u128, 12),
-            (WIDTH as u128, 12),
-            (FULL_ROUNDS as u128, 10),
-            (PARTIAL_ROUNDS as u128, 10),
+            (width as u128, 12),
+            (full_rounds as u128, 10),
+            (partial_rounds as u128, 10),
             ((1 << 30) - 1, 30),
         ];
         // Each number is written from its highest bit on.
@@ -138,17 +139,23 @@ impl Grain {
     }
 
     /// The next number below the modulus.
-    const fn next_element(&mut self) -> [u64; 4] {
+    pub(crate) const fn next_element(&mut self) -> [u64; 4] {
         loop {
-            let (mut number, mut bit) = ([0; 4], FIELD_BITS as usize);
-            while bit > 0 {
-                bit -= 1;
-                number[bit / 64] |= self.next_bit() << (bit % 64);
-            }
+            let number = self.next_number();
             if is_below(number, FrConfig::MODULUS.0) {
                 return number;
             }
         }
+    }
+
+    /// The next number of as many bits as an element has, which can be above the modulus.
+    pub(crate) const fn next_number(&mut self) -> [u64; 4] {
+        let (mut number, mut bit) = ([0; 4], FIELD_BITS as usize);
+        while bit > 0 {
+            bit -= 1;
+            number[bit / 64] |= self.next_bit() << (bit % 64);
+        }
+        number
     }
 }
 
