@@ -68,6 +68,7 @@ mod clock;
 mod events;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
+mod groups;
 mod key_cipher;
 mod registry;
 mod sign_in;
@@ -91,6 +92,7 @@ pub use chain::nodes::{ChainNode, NodeError, NodeStatus, Refusal};
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
 pub use events::handle::{DeadLetter, EventError, EventPage, EventSettings, EventsHandle, ReceiverStatus};
 pub use events::receiver::{DeliveryCounts, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
+pub use groups::settings::{AwaitedRoll, CountedRoll, GroupDefinition, GroupSettings};
 pub use key_cipher::KeyCipher;
 // What the signatures of this crate name.
 pub use ractor;
