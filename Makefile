@@ -33,7 +33,7 @@ export BUILD_COMMIT := $(BUILD_COMMIT)
 export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
 .PHONY: run build cluster test test-all test-gate test-rust outer-suites lint checks features docs \
-	test-relying-parties test-bridge test-applications test-published-client test-webhooks test-proxies \
+	test-relying-parties test-bridge test-vote test-applications test-published-client test-webhooks test-proxies \
 	test-contract test-wallets test-monitoring pictures test-models test-embedder test-chain test-cluster \
 	daemon-under-test node-packages python-packages prerequisites torture torture-cluster torture-load \
 	bench bench-large dist package-test container
@@ -148,7 +148,7 @@ outer-suites: daemon-under-test node-packages python-packages
 	scripts/prerequisites.sh proxies
 	scripts/prerequisites.sh monitoring
 	$(MAKE) --jobs 2 --output-sync=target BUILT=1 test-relying-parties test-contract test-published-client \
-		test-applications test-proxies test-monitoring test-bridge test-wallets docs test-webhooks
+		test-applications test-proxies test-monitoring test-bridge test-vote test-wallets docs test-webhooks
 # What a suite needs before it, unless `outer-suites` has made it.
 ifndef BUILT
 SUITE_NEEDS := daemon-under-test node-packages python-packages
@@ -172,6 +172,11 @@ pictures: $(SUITE_NEEDS)
 test-bridge: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	$(STEP) bridge -- node --test tests/bridge/node/*.test.mjs
+
+# Holds a vote with the ballot box of examples/vote and the commands of docs/groups.md. LONG=1 has more members.
+test-vote: $(SUITE_NEEDS)
+	scripts/prerequisites.sh browser
+	$(STEP) vote -- node --test tests/vote/*.test.mjs
 
 # Runs published client libraries (of wallets, and of relying parties in Rust). They have a workspace of
 # their own.
