@@ -10,7 +10,7 @@
 //!
 //! A [`Store`] only reads. Each kind of write has a type of its own, and the holder of that type is
 //! its only writer: [`BlockWriter`], [`RequestWriter`], [`VerificationRecords`], [`EventRecords`],
-//! [`EmbeddedRecords`], and the [`Ledger`] for blocks.
+//! [`EmbeddedRecords`], [`GroupRecords`], and the [`Ledger`] for blocks.
 //!
 //! Readers take a [`Snapshot`]: accounts, addresses, tree pages and roots after one block.
 
@@ -44,6 +44,7 @@ pub mod faults;
 mod faults;
 mod fsck;
 mod group_commit;
+mod groups;
 mod healing;
 mod histogram;
 mod journal;
@@ -81,6 +82,7 @@ pub use group_commit::{
     Decision, Forward, ForwardedDecision, GroupCommit, OnAppended, OnDecided, OnDurable, OnForwarded,
     is_certainly_unwritten,
 };
+pub use groups::{GroupReader, GroupRecords, RollWrite};
 pub use healing::Healing;
 pub use histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 pub use journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term};

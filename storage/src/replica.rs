@@ -17,6 +17,7 @@
 #[cfg(feature = "fault-injection")]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use selfsame_protocol::encoding::{DecodeError, decode};
+use selfsame_protocol::groups::names::GroupId;
 use selfsame_protocol::ledger::{Block, Entry, Seal};
 
 use crate::applied_blocks::{admission_changes, append_changes};
@@ -113,6 +115,8 @@ pub struct AppliedEntry {
     pub has_root_decisions: bool,
     /// Whether the log of events has new records.
     pub has_logged_events: bool,
+    /// The groups that changed.
+    pub groups: BTreeSet<GroupId>,
 }
 
 impl AppliedEntry {
@@ -126,6 +130,10 @@ impl AppliedEntry {
         }
         self.has_root_decisions |= family == family::TRUSTED_ROOTS.name;
         self.has_logged_events |= family == family::EVENT_LOG.name;
+        // Each write of a group counts the revision in its record.
+        if family == family::GROUPS.name {
+            self.groups.insert(decode(key)?);
+        }
         Ok(())
     }
 }

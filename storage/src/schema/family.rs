@@ -7,6 +7,11 @@ use selfsame_protocol::chain::deployment::ContractCode;
 use selfsame_protocol::chain::followed::{Position, PublishedRoot};
 use selfsame_protocol::encoding::{DecodeError, Encoding, decode};
 use selfsame_protocol::events::record::{EventPosition, LogEntry, RecordedEvent};
+use selfsame_protocol::groups::names::{Day, FieldNumber, GroupId, MemberNumber, SecretHash};
+use selfsame_protocol::groups::records::{
+    AwaitedRollRecord, CodeRecord, CopyId, EnrolmentKey, GroupRecord, LiveRootRecord, MemberKey, MemberRecord,
+    PageRecord, PageRootKey, PartKey, RollKey, RollPageKey, RollPageRecord, RollRecord, SealedRecord,
+};
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
 use selfsame_protocol::registry::{Account, PackedAccount};
@@ -117,6 +122,36 @@ pub(crate) const EVENT_RECEIVERS: Family<ReceiverKey, ReceiverRecord> = Family::
 /// Receiver and position → an event that was sent and not accepted.
 pub(crate) const DELIVERIES: Family<(ReceiverKey, EventPosition), DeliveryRecord> = Family::new("deliveries");
 
+/// Group → its record.
+pub(crate) const GROUPS: Family<GroupId, GroupRecord> = Family::new("groups");
+/// Group and member number → member. Never deleted.
+pub(crate) const GROUP_MEMBERS: Family<MemberKey, MemberRecord> = Family::new("group_members");
+/// Group and number of a member who has left, and whose leaf is still in the tree.
+pub(crate) const GROUP_LEAVING: Family<MemberKey, ()> = Family::new("group_leaving");
+/// Group and enrolment nullifier → the member number that has it, or ever had it. Never deleted.
+pub(crate) const GROUP_ENROLMENTS: Family<EnrolmentKey, MemberNumber> = Family::new("group_enrolments");
+/// Hash of a code → the code.
+pub(crate) const GROUP_CODES: Family<SecretHash, CodeRecord> = Family::new("group_codes");
+/// Group and page → its leaves.
+pub(crate) const GROUP_PAGES: Family<PartKey, PageRecord> = Family::new("group_pages");
+/// Group and version → its root, while proofs may be made against it.
+pub(crate) const GROUP_ROOTS: Family<PartKey, LiveRootRecord> = Family::new("group_roots");
+/// Group, page and version → the root that the page has from then on, while a live root has it.
+pub(crate) const GROUP_PAGE_ROOTS: Family<PageRootKey, FieldNumber> = Family::new("group_page_roots");
+/// Group and name → roll.
+pub(crate) const GROUP_ROLLS: Family<RollKey, RollRecord> = Family::new("group_rolls");
+/// Group and page root → a page of rolls.
+pub(crate) const GROUP_ROLL_PAGES: Family<RollPageKey, RollPageRecord> = Family::new("group_roll_pages");
+/// Group and name → a roll with a time, from when it was first seen in the configuration.
+pub(crate) const GROUP_AWAITED_ROLLS: Family<RollKey, AwaitedRollRecord> = Family::new("group_awaited_rolls");
+
+/// Random id → sealed copy.
+pub(crate) const SEALED_COPIES: Family<CopyId, SealedRecord> = Family::new("sealed_copies");
+/// Hash of a handle → the sealed copy that it finds.
+pub(crate) const SEALED_HANDLES: Family<SecretHash, CopyId> = Family::new("sealed_handles");
+/// Day and id of a sealed copy that is not kept yet.
+pub(crate) const SEALED_UNKEPT: Family<(Day, CopyId), ()> = Family::new("sealed_unkept");
+
 /// Facts about the store itself; see `store.rs` for the keys.
 pub(crate) const META: &str = "meta";
 
@@ -139,7 +174,7 @@ pub(crate) const REBUILT: [&str; 8] = [
 ];
 
 /// Every family but [`META`], with the function that decodes its records.
-pub(crate) const TYPED: [(&str, DecodeRecord); 30] = [
+pub(crate) const TYPED: [(&str, DecodeRecord); 44] = [
     ACCOUNTS.typed(),
     ADDRESSES.typed(),
     TREE_PAGES.typed(),
@@ -170,6 +205,20 @@ pub(crate) const TYPED: [(&str, DecodeRecord); 30] = [
     EVENT_LOG_PROGRESS.typed(),
     EVENT_RECEIVERS.typed(),
     DELIVERIES.typed(),
+    GROUPS.typed(),
+    GROUP_MEMBERS.typed(),
+    GROUP_LEAVING.typed(),
+    GROUP_ENROLMENTS.typed(),
+    GROUP_CODES.typed(),
+    GROUP_PAGES.typed(),
+    GROUP_ROOTS.typed(),
+    GROUP_PAGE_ROOTS.typed(),
+    GROUP_ROLLS.typed(),
+    GROUP_ROLL_PAGES.typed(),
+    GROUP_AWAITED_ROLLS.typed(),
+    SEALED_COPIES.typed(),
+    SEALED_HANDLES.typed(),
+    SEALED_UNKEPT.typed(),
 ];
 
 /// Every family.
@@ -221,7 +270,7 @@ pub const SCHEMA_VERSION: u32 = 0;
 
 /// Number of the layout among those of its version that were not released; 0 for a released one.
 /// Every change of what is stored raises it: a key, a value, a family, an entry of the journal.
-pub const SCHEMA_DRAFT: u32 = 8;
+pub const SCHEMA_DRAFT: u32 = 9;
 
 /// The layout of a store, as the store says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,9 @@ use selfsame_protocol::encoding::{DecodeError, Encoding, expect_version};
 use selfsame_protocol::ledger::{Block, BlockHeader, Entry, RequestId};
 
 use super::family::{
-    ACTIONS, DELIVERIES, EVENT_LOG, EVENT_LOG_PROGRESS, EVENT_RECEIVERS, NULLIFIERS, RECORD_EXPIRIES, RECORDS,
+    ACTIONS, DELIVERIES, EVENT_LOG, EVENT_LOG_PROGRESS, EVENT_RECEIVERS, GROUP_AWAITED_ROLLS, GROUP_CODES,
+    GROUP_ENROLMENTS, GROUP_LEAVING, GROUP_MEMBERS, GROUP_PAGE_ROOTS, GROUP_PAGES, GROUP_ROLL_PAGES, GROUP_ROLLS,
+    GROUP_ROOTS, GROUPS, NULLIFIERS, RECORD_EXPIRIES, RECORDS, SEALED_COPIES, SEALED_HANDLES, SEALED_UNKEPT,
     TRUSTED_ROOTS, UNLOGGED_EVENTS,
 };
 use super::records::IdempotencyKey;
@@ -20,7 +22,7 @@ const VERSION: u8 = 1;
 
 /// The families whose records travel as they are stored. Entries name them by their place in this
 /// list, so a family is never removed from it, and a new one comes last.
-const WRITTEN: [&str; 10] = [
+const WRITTEN: [&str; 24] = [
     RECORDS.name,
     RECORD_EXPIRIES.name,
     NULLIFIERS.name,
@@ -31,6 +33,20 @@ const WRITTEN: [&str; 10] = [
     EVENT_LOG_PROGRESS.name,
     EVENT_RECEIVERS.name,
     DELIVERIES.name,
+    GROUPS.name,
+    GROUP_MEMBERS.name,
+    GROUP_LEAVING.name,
+    GROUP_ENROLMENTS.name,
+    GROUP_CODES.name,
+    GROUP_PAGES.name,
+    GROUP_ROOTS.name,
+    GROUP_PAGE_ROOTS.name,
+    GROUP_ROLLS.name,
+    GROUP_ROLL_PAGES.name,
+    GROUP_AWAITED_ROLLS.name,
+    SEALED_COPIES.name,
+    SEALED_HANDLES.name,
+    SEALED_UNKEPT.name,
 ];
 
 /// One write of a group.
