@@ -10,6 +10,7 @@
 //! ├── chain (one for one)   one follower for each contract that trusted data is followed from
 //! ├── verifier pool         gives waiting proofs to its workers, by default one worker per core
 //! ├── session registry      followers and counts of sign-ins, expired records, signing keys
+//! ├── group keeper          the only writer of groups of members (only with groups)
 //! ├── message bridge        encrypted requests and answers between applications and authenticators
 //! ├── event sender          puts events in order, and sends webhooks
 //! └── leadership            only with an election: leads the replicas while this one is elected
@@ -19,12 +20,13 @@
 //! [`Service::start_linked`]. Front-ends call the handles: [`RegistryHandle::submit`] for writes;
 //! [`RegistryHandle::snapshot`] for reads, which never enter a mailbox;
 //! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in; [`EventsHandle`] for
-//! events; [`BridgeHandle`] for the messages of the bridge, which a restart of their actor loses.
+//! events; [`GroupsHandle`] for groups of members; [`BridgeHandle`] for the messages of the bridge,
+//! which a restart of their actor loses.
 //! No actor holds the only copy of anything else that was acknowledged, so supervisors may restart
 //! every actor.
 //!
 //! The modules import one another in one direction: `support` ← `bridge`, `key_cipher`, `chain` ←
-//! `registry` ← `events` ← `verification` ← `sign_in` ← `supervision`.
+//! `registry` ← `events` ← `groups` ← `verification` ← `sign_in` ← `supervision`.
 
 #[cfg(all(doctest, feature = "simulation"))]
 #[doc = include_str!("../../docs/fault-injection.md")]
@@ -92,6 +94,7 @@ pub use chain::nodes::{ChainNode, NodeError, NodeStatus, Refusal};
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
 pub use events::handle::{DeadLetter, EventError, EventPage, EventSettings, EventsHandle, ReceiverStatus};
 pub use events::receiver::{DeliveryCounts, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
+pub use groups::handle::{EnrolmentAnswer, GroupError, GroupStatus, GroupsHandle, InvitationError, Invited, RollError};
 pub use groups::settings::{AwaitedRoll, CountedRoll, GroupDefinition, GroupSettings};
 pub use key_cipher::KeyCipher;
 // What the signatures of this crate name.

@@ -260,7 +260,7 @@ fn of_service(error: &ServiceError) -> u8 {
         ServiceError::SigningKeys(
             SigningError::Encrypted(_) | SigningError::Decrypt(_) | SigningError::Unreadable(_),
         ) => CONFIGURATION,
-        ServiceError::Subjects(_) => CONFIGURATION,
+        ServiceError::Subjects(_) | ServiceError::Groups(_) => CONFIGURATION,
         ServiceError::SigningKeys(_)
         | ServiceError::Parts { .. }
         | ServiceError::Start { .. }

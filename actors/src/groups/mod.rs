@@ -1,7 +1,13 @@
-//! Groups: the settings of the communities whose members prove that they are members.
+//! Groups: communities that say who their members are.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`settings`] | settings of groups |
+//! | [`kept`] | the groups as readers see them, and what the keeper and the handle share |
+//! | [`group_keeper`] | the actor: the single writer of the groups' members, trees and rolls |
+//! | [`handle`] | the handle: enrolment, invitations, rolls, reads; sealed copies |
 
+pub(crate) mod group_keeper;
+pub(crate) mod handle;
+pub(crate) mod kept;
 pub(crate) mod settings;

@@ -2,6 +2,7 @@
 
 use selfsame_protocol::groups::names::{GroupId, RollName};
 use selfsame_protocol::groups::wire::RollAction;
+use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 
@@ -13,12 +14,15 @@ pub struct GroupSettings {
     /// Whether a new sealed copy needs a permit. It needs none only while the service runs for
     /// development.
     pub needs_permit: bool,
+    /// Limit, by source address (IPv6 by /64), of joinings, replacements, leavings and writes of
+    /// sealed copies; `None` is off.
+    pub per_source: Option<RateLimit>,
 }
 
 impl Default for GroupSettings {
     /// No groups.
     fn default() -> Self {
-        Self { groups: Vec::new(), needs_permit: true }
+        Self { groups: Vec::new(), needs_permit: true, per_source: None }
     }
 }
 

@@ -23,6 +23,8 @@ use tracing::{Instrument, Span};
 
 use super::leadership::Election;
 use crate::events::handle::EventsHandle;
+use crate::groups::group_keeper::GroupKeeperMessage;
+use crate::groups::handle::GroupsHandle;
 use crate::registry::actors::{BatcherMessage, RegistrySlots, RequestTrackerMessage};
 use crate::registry::handle::RegistryHandle;
 use crate::registry::reader::Reader;
@@ -70,6 +72,7 @@ pub(crate) struct ReplicationState {
     pub sign_in: Arc<SignInState>,
     pub verification: VerificationHandle,
     pub events: EventsHandle,
+    pub groups: GroupsHandle,
     pub blocking: Blocking,
     /// Whether the operator's decisions about roots are to be read again. The lock is held while an
     /// entry is applied and told to those who wait for it.
@@ -340,7 +343,7 @@ impl ReplicationState {
     }
 
     fn tell_while_locked(&self, applied: AppliedEntry, stale_roots: &mut bool) -> Result<(), StoreError> {
-        let AppliedEntry { admitted, records, has_root_decisions, has_logged_events } = applied;
+        let AppliedEntry { admitted, records, has_root_decisions, has_logged_events, groups } = applied;
         // The ledger has told its listeners of a sealed block.
         if let Some(sequence) = admitted {
             self.reader.publication.mark_durable(sequence);
@@ -357,6 +360,9 @@ impl ReplicationState {
         }
         if has_logged_events {
             self.events.tell_logged();
+        }
+        for group in groups {
+            self.groups.state.slot.cast(GroupKeeperMessage::Changed(group));
         }
         *stale_roots |= has_root_decisions;
         self.reload_roots(stale_roots)

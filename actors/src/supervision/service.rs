@@ -12,8 +12,8 @@ use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use selfsame_storage::{
-    ChainRecords, CollectedMetrics, EmbeddedRecords, EventRecords, GroupCommit, Metrics, Position, Records, Term,
-    VerificationRecords,
+    ChainRecords, CollectedMetrics, EmbeddedRecords, EventRecords, GroupCommit, GroupRecords, Metrics, Position,
+    Records, Term, VerificationRecords,
 };
 use tokio::sync::{broadcast, watch};
 use tokio::task::spawn_blocking;
@@ -32,6 +32,8 @@ use crate::chain::follower::ChainState;
 use crate::chain::handle::ChainHandle;
 use crate::events::handle::{EventsHandle, EventsState};
 use crate::events::log::EventRecorder;
+use crate::groups::handle::GroupsHandle;
+use crate::groups::kept::GroupsState;
 use crate::registry::actors::RegistryState;
 use crate::registry::handle::RegistryHandle;
 use crate::registry::head_signer::HeadSigner;
@@ -45,6 +47,7 @@ use crate::support::slot::{Slot, actor_span};
 use crate::support::surroundings::Surroundings;
 use crate::support::tasks::RetriedStep;
 use crate::verification::handle::VerificationHandle;
+use crate::verification::link_proofs::PooledLinkProofs;
 use crate::verification::pool::VerifierState;
 
 /// How long [`Service::stop`] waits for an actor, which may be stuck, and again for handles that
@@ -59,6 +62,7 @@ pub struct Service {
     verification: VerificationHandle,
     sign_in: SignInHandle,
     bridge: BridgeHandle,
+    groups: GroupsHandle,
     events: EventsHandle,
     chain: ChainHandle,
     root: ActorRef<SupervisorMessage>,
@@ -153,8 +157,19 @@ impl Service {
         let OpenedService { surroundings, settings, store, ledger, records, cluster, group_commit, committing: _ } =
             opened;
         let refused = start_error(&settings);
-        let Settings { instance, rules, batch, limits, verification, sign_in, bridge, events, chains, supervision } =
-            settings;
+        let Settings {
+            instance,
+            rules,
+            batch,
+            limits,
+            verification,
+            sign_in,
+            bridge,
+            groups,
+            events,
+            chains,
+            supervision,
+        } = settings;
         store.set_fault_scope(surroundings.fault_scope());
         let catching_up = CatchingUp::new(cluster.as_ref().map(|cluster| Arc::clone(&cluster.replica)));
         let freshness = cluster.as_ref().map(|cluster| Arc::clone(&cluster.freshness));
@@ -198,6 +213,16 @@ impl Service {
         let events_state = Arc::new(EventsState::new(&surroundings, events, event_records, registry.clone()));
         let events = EventsHandle::new(Arc::clone(&events_state));
         let verifier = Arc::new(VerifierState::new(&surroundings, &verification));
+        let group_records = GroupRecords::new(store.clone(), group_commit.clone());
+        let recorder = EventRecorder::new(Arc::clone(&events_state));
+        let link_proofs = Arc::new(PooledLinkProofs::new(Arc::clone(&verifier), &verification));
+        let groups_state = Arc::new(GroupsState::new(&surroundings, groups, group_records, recorder, link_proofs));
+        let groups = GroupsHandle::new(Arc::clone(&groups_state));
+        if cluster.is_none() {
+            groups.check_awaited(&groups_state.groups.load().settings).map_err(ServiceError::Groups)?;
+        }
+        let leads = cluster.is_none();
+        groups_state.read_missing(leads).await;
         let verification = VerificationHandle::new(
             &surroundings,
             verification,
@@ -219,6 +244,7 @@ impl Service {
                 sign_in: Arc::clone(&sign_in_state),
                 verification: verification.clone(),
                 events: events.clone(),
+                groups: groups.clone(),
                 blocking: surroundings.blocking.clone(),
                 stale_roots: tokio::sync::Mutex::default(),
                 election,
@@ -244,6 +270,7 @@ impl Service {
                 sign_in: &sign_in_state,
                 bridge: &bridge_state,
                 events: &events_state,
+                groups: &groups_state,
                 candidate: candidate.as_ref(),
             },
         );
@@ -270,6 +297,7 @@ impl Service {
         sign_in.register(&mut metrics);
         bridge.register(&mut metrics);
         events.register(&mut metrics);
+        groups.register(&mut metrics);
         chain.register(&mut metrics, clock);
         Ok(Self {
             instance,
@@ -279,6 +307,7 @@ impl Service {
             sign_in,
             bridge,
             events,
+            groups,
             chain,
             root,
             heartbeat,
@@ -340,6 +369,11 @@ impl Service {
     /// The handle of the message bridge.
     pub fn bridge(&self) -> BridgeHandle {
         self.bridge.clone()
+    }
+
+    /// The handle of groups.
+    pub fn groups(&self) -> GroupsHandle {
+        self.groups.clone()
     }
 
     /// The handle of events.

@@ -14,6 +14,8 @@ use crate::bridge::peers::BridgePeers;
 use crate::chain::contracts::ChainSettings;
 use crate::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::events::handle::EventSettings;
+use crate::groups::handle::GroupError;
+use crate::groups::settings::GroupSettings;
 use crate::registry::batcher::BatchLimits;
 use crate::registry::request_tracker::AdmissionLimits;
 use crate::sign_in::handle::SignInSettings;
@@ -227,6 +229,8 @@ pub struct Settings {
     pub sign_in: SignInSettings,
     /// Settings of the message bridge.
     pub bridge: BridgeSettings,
+    /// Settings of groups.
+    pub groups: GroupSettings,
     /// Settings of events and webhooks.
     pub events: EventSettings,
     /// The chains that trusted data is followed from.
@@ -246,6 +250,7 @@ impl Settings {
             verification: VerificationSettings::default(),
             sign_in: SignInSettings::default(),
             bridge: BridgeSettings::default(),
+            groups: GroupSettings::default(),
             events: EventSettings::default(),
             chains: Vec::new(),
             supervision: SupervisionSettings::default(),
@@ -323,6 +328,9 @@ pub enum ServiceError {
     /// it after its start ([`crate::SignInHandle::check_subjects_of_replica`]).
     #[error(transparent)]
     Subjects(#[from] SubjectConflicts),
+    /// The settings of groups contradict what the store has of them.
+    #[error("{0}")]
+    Groups(GroupError),
     /// [`crate::ServiceParts`] that exclude each other.
     #[error("the parts of the service contradict each other: {reason}")]
     Parts {

@@ -15,6 +15,8 @@ use crate::bridge::message_bridge::{BridgeState, MessageBridge};
 use crate::chain::follower::{ChainState, Follower};
 use crate::events::event_sender::EventSender;
 use crate::events::handle::EventsState;
+use crate::groups::group_keeper::GroupKeeper;
+use crate::groups::kept::GroupsState;
 use crate::registry::actors::RegistryState;
 use crate::registry::batcher::Batcher;
 use crate::registry::request_tracker::RequestTracker;
@@ -37,6 +39,7 @@ pub(super) struct OtherActors<'a> {
     pub sign_in: &'a Arc<SignInState>,
     pub bridge: &'a Arc<BridgeState>,
     pub events: &'a Arc<EventsState>,
+    pub groups: &'a Arc<GroupsState>,
     /// `None` for a service without an election.
     pub candidate: Option<&'a Arc<Candidate>>,
 }
@@ -62,7 +65,7 @@ impl Tree {
         chain: &ChainState,
         others: OtherActors<'_>,
     ) -> Self {
-        let OtherActors { verifier, sign_in, bridge, events, candidate } = others;
+        let OtherActors { verifier, sign_in, bridge, events, groups, candidate } = others;
         let slots = &registry.slots;
         Self {
             surroundings: surroundings.clone(),
@@ -80,6 +83,7 @@ impl Tree {
                 child(&events.slot, events, || EventSender),
             ]
             .into_iter()
+            .chain(groups.has_keeper.then(|| child(&groups.slot, groups, || GroupKeeper)))
             .chain(candidate.map(|candidate| child(&candidate.slot, candidate, || LeadershipActor)))
             .collect(),
         }

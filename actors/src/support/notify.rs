@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use selfsame_protocol::groups::enrolment::MemberChangeKind;
+use selfsame_protocol::groups::names::{GroupId, MemberNumber};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::ledger::{Outcome, RequestId};
 use selfsame_protocol::time::UnixMillis;
@@ -108,6 +110,15 @@ pub enum ServiceEvent {
         /// Whether another person's were attached before: neither of them signs in then, and the
         /// operator has to choose.
         is_disputed: bool,
+    },
+    /// A member of a group joined, replaced the leaf, left or was removed.
+    MemberChanged {
+        /// The group.
+        group: GroupId,
+        /// The member number.
+        member: MemberNumber,
+        /// What happened.
+        change: MemberChangeKind,
     },
     /// The service cannot write, or an actor gives no answer. It is looked for every second, so a
     /// shorter failure may not be told.

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use super::record::{Cause, LogEntry, RecordedEvent, TrustedRootEvent, VerificationEvent};
 use super::{EventId, EventKind};
 use crate::gateway::GatewayRequestState;
+use crate::groups::names::{Day, GroupId, MemberNumber};
 use crate::ids::{LeafIndex, Nullifier};
 use crate::ledger::{Block, BlockResult, Outcome, RequestId};
 use crate::number;
@@ -64,6 +65,9 @@ pub enum EventData<'a> {
     /// Of `root.added`.
     #[schema(title = "root.added")]
     Root(RootData),
+    /// Of `member.joined`, `member.replaced` and `member.removed`.
+    #[schema(title = "member.joined, member.replaced, member.removed")]
+    Member(MemberData<'a>),
 }
 
 /// What a verification has shown.
@@ -133,6 +137,17 @@ pub struct RootData {
     pub protocol_version: Option<&'static str>,
 }
 
+/// A member of a group. The event's timestamp is the beginning of the day.
+#[derive(Serialize, ToSchema)]
+pub struct MemberData<'a> {
+    /// Id of the group.
+    pub group: GroupId,
+    /// The member number.
+    pub member: &'a MemberNumber,
+    /// The day on which it happened, in UTC.
+    pub day: Day,
+}
+
 /// An applied block, as far as its events need it.
 #[derive(Clone, Copy, Debug)]
 pub struct AppliedEntries<'a> {
@@ -152,6 +167,10 @@ pub fn events_of(entry: &LogEntry, applied: Option<AppliedEntries<'_>>, range: R
         Cause::Recorded(..) if range.start > 0 => Vec::new(),
         Cause::Recorded(id, RecordedEvent::Verification(event)) => vec![verification_event(*id, entry.time, event)],
         Cause::Recorded(id, RecordedEvent::TrustedRoot(event)) => vec![trusted_root_event(*id, entry.time, event)],
+        Cause::Recorded(id, RecordedEvent::Member(event)) => {
+            let data = MemberData { group: event.group, member: &event.member, day: event.day };
+            vec![of(*id, event.kind(), entry.time, EventData::Member(data))]
+        }
     }
 }
 

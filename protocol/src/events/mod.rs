@@ -54,12 +54,31 @@ pub enum EventKind {
     #[serde(rename = "root.added")]
     #[strum(serialize = "root.added")]
     RootAdded,
+    /// A member joined a group, or came back to it.
+    #[serde(rename = "member.joined")]
+    #[strum(serialize = "member.joined")]
+    MemberJoined,
+    /// A member's leaf was replaced.
+    #[serde(rename = "member.replaced")]
+    #[strum(serialize = "member.replaced")]
+    MemberReplaced,
+    /// A member left a group, or was removed from it.
+    #[serde(rename = "member.removed")]
+    #[strum(serialize = "member.removed")]
+    MemberRemoved,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::VerificationSucceeded, Self::RequestFinalized, Self::RequestFailed, Self::RootAdded];
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::VerificationSucceeded,
+        Self::RequestFinalized,
+        Self::RequestFailed,
+        Self::RootAdded,
+        Self::MemberJoined,
+        Self::MemberReplaced,
+        Self::MemberRemoved,
+    ];
 
     /// The name in configuration and messages.
     pub fn name(self) -> &'static str {
@@ -67,14 +86,14 @@ impl EventKind {
     }
 
     /// Whether an application may be told of such events. Requests to the registry belong to no
-    /// application.
+    /// application, and who the members of a group are is for the operator.
     pub fn is_for_applications(self) -> bool {
         matches!(self, Self::VerificationSucceeded | Self::RootAdded)
     }
 
     /// Whether such an event can follow from a block.
     pub fn follows_from_blocks(self) -> bool {
-        !matches!(self, Self::VerificationSucceeded)
+        matches!(self, Self::RequestFinalized | Self::RequestFailed | Self::RootAdded)
     }
 }
 

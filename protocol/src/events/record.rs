@@ -7,8 +7,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::EventId;
+use super::{EventId, EventKind};
 use crate::encoding::{DecodeError, Encoding};
+use crate::groups::enrolment::MemberChangeKind;
+use crate::groups::names::{Day, GroupId, MemberNumber};
 use crate::ids::Nullifier;
 use crate::time::{UnixMillis, UnixSeconds};
 use crate::tree::Root;
@@ -82,6 +84,32 @@ pub struct TrustedRootEvent {
 
 encode_fields!(TrustedRootEvent { root, environment, kind, added_at });
 
+/// A change of a member of a group. It has a day and no time, as the records of members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberEvent {
+    /// The group.
+    pub group: GroupId,
+    /// The member number.
+    pub member: MemberNumber,
+    /// What happened.
+    pub change: MemberChangeKind,
+    /// The day on which it happened.
+    pub day: Day,
+}
+
+encode_fields!(MemberEvent { group, member, change, day });
+
+impl MemberEvent {
+    /// The kind of the event.
+    pub fn kind(&self) -> EventKind {
+        match self.change {
+            MemberChangeKind::Joined => EventKind::MemberJoined,
+            MemberChangeKind::Replaced => EventKind::MemberReplaced,
+            MemberChangeKind::Removed => EventKind::MemberRemoved,
+        }
+    }
+}
+
 /// An event that is stored with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordedEvent {
@@ -89,6 +117,8 @@ pub enum RecordedEvent {
     Verification(VerificationEvent),
     /// A decision of the operator.
     TrustedRoot(TrustedRootEvent),
+    /// A change of a member of a group.
+    Member(MemberEvent),
 }
 
 impl Encoding for RecordedEvent {
@@ -102,6 +132,10 @@ impl Encoding for RecordedEvent {
                 out.push(1);
                 event.encode(out);
             }
+            Self::Member(event) => {
+                out.push(2);
+                event.encode(out);
+            }
         }
     }
 
@@ -109,6 +143,7 @@ impl Encoding for RecordedEvent {
         match u8::decode(input)? {
             0 => Ok(Self::Verification(Encoding::decode(input)?)),
             1 => Ok(Self::TrustedRoot(Encoding::decode(input)?)),
+            2 => Ok(Self::Member(Encoding::decode(input)?)),
             tag => Err(DecodeError::UnknownTag { kind: "a recorded event", tag }),
         }
     }

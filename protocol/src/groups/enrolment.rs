@@ -379,6 +379,11 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
         }
     }
 
+    /// The day of the step.
+    pub fn today(&self) -> Day {
+        self.today
+    }
+
     fn member(&self, member: &MemberNumber) -> Result<Option<MemberRecord>, Reads::Error> {
         match self.members.get(member) {
             Some(record) => Ok(Some(record.clone())),

@@ -105,6 +105,14 @@ fault_points! {
     MessageBridgeStart = "message-bridge.start",
     /// The message bridge has taken a message from its mailbox.
     MessageBridgeHandle = "message-bridge.handle",
+    /// The group keeper starts.
+    GroupKeeperStart = "group-keeper.start",
+    /// The group keeper has taken a message from its mailbox.
+    GroupKeeperHandle = "group-keeper.handle",
+    /// A step of a group is about to be written: joinings, replacements, removals, invitations.
+    GroupStepBefore = "group-step.before",
+    /// A step of a group is durable; readers do not see it, and no caller has been answered.
+    GroupStepAfter = "group-step.after",
     /// The event sender starts.
     EventSenderStart = "event-sender.start",
     /// The event sender has taken a message from its mailbox.

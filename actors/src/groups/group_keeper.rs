@@ -1,0 +1,723 @@
+//! The actor: the single writer of the groups' members, trees and rolls.
+//!
+//! Acts that wait at the same time are decided one after the other and written as one step, with
+//! one new root. A step runs in a task of its own, which goes on when the actor ends: it may be on
+//! its way to the disk. The next step begins when it is over, and reads what it left.
+//!
+//! In a cluster every replica has a keeper. Its writes are conditional on the group's record and
+//! decided by the leader, so of two keepers that write at the same time one reads again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use selfsame_protocol::events::record::{MemberEvent, RecordedEvent};
+use selfsame_protocol::groups::codes::Code;
+use selfsame_protocol::groups::enrolment::{Enrolled, EnrolmentRequest, GroupChanges, LoadedGroup, MemberChange, Step};
+use selfsame_protocol::groups::names::{Day, GroupId, GroupKey, MemberNumber, RollName};
+use selfsame_protocol::groups::records::{AwaitedRollRecord, GroupRecord, RollPageRecord, RollRecord};
+use selfsame_protocol::groups::sealed::SealedWrite;
+use selfsame_protocol::groups::wire::{EnrolledResponse, InvitedMembers};
+use selfsame_protocol::time::{UnixMillis, UnixSeconds};
+use selfsame_storage::{Decision, GroupReader, OnDecided, RollWrite, StoreError, UnloggedKey};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::handle::{EnrolmentAnswer, GroupError, Invited, RollError};
+use super::kept::{GroupState, GroupsState, KeptGroup};
+use super::settings::AwaitedRoll;
+use crate::support::notify::ServiceEvent;
+use crate::support::slot::{OpenedMessage, Ping, TracedMessage};
+
+/// Time between two looks at what is due.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long leaves of members who have left are gathered: each time that one goes, every root that
+/// had it ends.
+const GATHERING_SECONDS: u64 = 1800;
+
+/// Time between two looks for sealed copies that no joining has named.
+const SWEEP_SECONDS: u64 = 600;
+
+/// Time between two attempts to read a group that could not be read.
+const READ_AGAIN_SECONDS: u64 = 5;
+
+/// The most acts of a step.
+const ACTS_OF_A_STEP: usize = 512;
+
+/// The most sealed copies that are deleted at a look.
+const SWEPT_COPIES: usize = 1000;
+
+/// How often a step is read again when another replica has written in between.
+const ATTEMPTS: usize = 50;
+
+type Reply<T> = RpcReplyPort<Result<T, GroupError>>;
+
+/// What is asked of a group.
+pub(crate) enum GroupAct {
+    /// A person's request, whose link proof holds.
+    Enrol(Box<EnrolmentRequest>, Reply<EnrolmentAnswer>),
+    /// Invite member numbers.
+    Invite { members: Vec<MemberNumber>, of: InvitedMembers, reply: Reply<Invited> },
+    /// Remove a member.
+    Remove(MemberNumber, Reply<bool>),
+    /// Take a roll.
+    TakeRoll(RollName, Reply<RollRecord>),
+    /// Remove a roll.
+    RemoveRoll(RollName, Reply<()>),
+}
+
+/// A message to the group keeper.
+pub(crate) enum GroupKeeperMessage {
+    /// An act on a group.
+    Act(GroupId, GroupAct),
+    /// The step that was begun is over.
+    StepDone,
+    /// Another replica has written this group.
+    Changed(GroupId),
+    /// The settings changed.
+    SettingsChanged,
+    /// Do what is due.
+    Look,
+    /// Answer, to show that the actor is not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+impl Ping for GroupKeeperMessage {
+    fn ping(reply: RpcReplyPort<()>) -> Self {
+        Self::Ping(reply)
+    }
+}
+
+/// The actor.
+pub(crate) struct GroupKeeper;
+
+/// State of the actor.
+pub(crate) struct GroupKeeperState {
+    shared: Arc<GroupsState>,
+    myself: ActorRef<TracedMessage<GroupKeeperMessage>>,
+    /// What waits, by group in the order of arrival.
+    waiting: BTreeMap<GroupId, VecDeque<GroupAct>>,
+    /// The groups that other replicas have written.
+    changed: BTreeSet<GroupId>,
+    /// Whether a step runs.
+    is_busy: bool,
+    /// What is done at a look and at the end of a step.
+    due: Due,
+}
+
+/// When what comes by time is done next.
+struct Due {
+    clearing: UnixSeconds,
+    sweeping: UnixSeconds,
+    reading: UnixSeconds,
+}
+
+impl Actor for GroupKeeper {
+    type Msg = TracedMessage<GroupKeeperMessage>;
+    type State = GroupKeeperState;
+    type Arguments = Arc<GroupsState>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        shared: Arc<GroupsState>,
+    ) -> Result<GroupKeeperState, ActorProcessingErr> {
+        shared.slot.occupy(myself.clone());
+        fault_point!(shared.surroundings.fault_scope(), GroupKeeperStart);
+        myself.send_interval(LOOK_INTERVAL, || GroupKeeperMessage::Look.into());
+        let now = shared.clock().unix_seconds();
+        let due = Due { clearing: now, sweeping: now, reading: now };
+        let mut state = GroupKeeperState {
+            shared,
+            myself,
+            waiting: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            is_busy: false,
+            due,
+        };
+        state.begin();
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut GroupKeeperState,
+    ) -> Result<(), ActorProcessingErr> {
+        let OpenedMessage { span, caller, message } = message.open(state.shared.slot.name());
+        async {
+            fault_point!(state.shared.surroundings.fault_scope(), GroupKeeperHandle);
+            state.handle(message);
+            Ok(())
+        }
+        .instrument(span)
+        .instrument(caller)
+        .await
+    }
+}
+
+impl GroupKeeperState {
+    fn handle(&mut self, message: GroupKeeperMessage) {
+        match message {
+            GroupKeeperMessage::Ping(reply) => return drop(reply.send(())),
+            GroupKeeperMessage::Act(group, act) => self.waiting.entry(group).or_default().push_back(act),
+            GroupKeeperMessage::StepDone => self.is_busy = false,
+            GroupKeeperMessage::Changed(group) => _ = self.changed.insert(group),
+            GroupKeeperMessage::SettingsChanged => self.due.reading = UnixSeconds(0),
+            GroupKeeperMessage::Look => {}
+        }
+        if !self.is_busy {
+            self.begin();
+        }
+    }
+
+    /// Begins the next step, if there is something to do.
+    fn begin(&mut self) {
+        let now = self.shared.clock().unix_seconds();
+        let leads = self.shared.records.leads();
+        let mut work = Work { leads, changed: std::mem::take(&mut self.changed), ..Work::default() };
+        if now >= self.due.reading {
+            self.due.reading = now.plus(READ_AGAIN_SECONDS);
+            work.reads = true;
+        }
+        if leads && now >= self.due.clearing {
+            self.due.clearing = now.plus(GATHERING_SECONDS);
+            work.clears = true;
+        }
+        if leads && now >= self.due.sweeping {
+            self.due.sweeping = now.plus(SWEEP_SECONDS);
+            work.sweeps = true;
+        }
+        work.has_due_rolls = leads && self.shared.has_due_rolls(now);
+        self.waiting.retain(|_, acts| !acts.is_empty());
+        if let Some((group, acts)) = self.waiting.iter_mut().next() {
+            let count = acts.len().min(ACTS_OF_A_STEP);
+            work.acts = Some((*group, acts.drain(..count).collect()));
+        }
+        if work.is_empty() {
+            return;
+        }
+        self.is_busy = true;
+        let (shared, myself) = (Arc::clone(&self.shared), self.myself.clone());
+        let working = async move {
+            let writing = Arc::clone(&shared.writing).lock_owned().await;
+            shared.work(work).await;
+            drop(writing);
+            // The actor may have ended; its successor begins by itself.
+            drop(myself.cast(GroupKeeperMessage::StepDone.into()));
+        };
+        tokio::spawn(working.in_current_span());
+    }
+}
+
+/// What one step does.
+#[derive(Default)]
+struct Work {
+    leads: bool,
+    changed: BTreeSet<GroupId>,
+    reads: bool,
+    clears: bool,
+    sweeps: bool,
+    has_due_rolls: bool,
+    acts: Option<(GroupId, Vec<GroupAct>)>,
+}
+
+impl Work {
+    fn is_empty(&self) -> bool {
+        !(self.reads || self.clears || self.sweeps || self.has_due_rolls)
+            && self.changed.is_empty()
+            && self.acts.is_none()
+    }
+}
+
+/// An act of a step, whose decision can be made again.
+enum StepAct {
+    Enrol(Box<EnrolmentRequest>, Reply<EnrolmentAnswer>),
+    Invite(Vec<(MemberNumber, Code)>, InvitedMembers, Reply<Invited>),
+    Remove(MemberNumber, Reply<bool>),
+}
+
+/// What an act of a step gave.
+enum Decided {
+    Enrolled(Result<Enrolled, GroupError>),
+    Invited(Invited),
+    Removed(bool),
+}
+
+impl StepAct {
+    /// Answers when the step is durable and readers see it. An error of `send` means that the caller
+    /// no longer waits.
+    fn answer(self, decided: Decided, version: u64) {
+        match (self, decided) {
+            (Self::Enrol(_, reply), Decided::Enrolled(result)) => {
+                drop(reply.send(result.map(|enrolled| match enrolled {
+                    Enrolled::At(position) => EnrolmentAnswer::At(EnrolledResponse { position, version }),
+                    Enrolled::Left => EnrolmentAnswer::Left,
+                })))
+            }
+            (Self::Invite(_, _, reply), Decided::Invited(invited)) => drop(reply.send(Ok(invited))),
+            (Self::Remove(_, reply), Decided::Removed(is_removed)) => drop(reply.send(Ok(is_removed))),
+            // Each act has the decision of its kind.
+            (act, _) => act.fail(&StoreError::Panicked.into()),
+        }
+    }
+
+    fn fail(self, error: &GroupError) {
+        match self {
+            Self::Enrol(_, reply) => drop(reply.send(Err(error.clone()))),
+            Self::Invite(_, _, reply) => drop(reply.send(Err(error.clone()))),
+            Self::Remove(_, reply) => drop(reply.send(Err(error.clone()))),
+        }
+    }
+}
+
+impl GroupsState {
+    fn has_due_rolls(&self, now: UnixSeconds) -> bool {
+        self.groups.load().iter().any(|(definition, kept)| {
+            let state = kept.read();
+            let is_missing =
+                |roll: &AwaitedRoll| state.as_ref().is_some_and(|state| !state.is_taken.contains(&roll.name));
+            definition.rolls.iter().any(|roll| roll.at <= now && is_missing(roll))
+        })
+    }
+
+    /// Does the work of a step. The caller holds the lock.
+    async fn work(self: &Arc<Self>, work: Work) {
+        for group in work.changed {
+            // A failure is noted, and the group read again, at a later look.
+            let kept = self.groups.load().get(&group).cloned();
+            if let Some(kept) = kept
+                && self.read_again(&kept).await.is_err()
+            {
+                *kept.write() = None;
+            }
+        }
+        if work.reads {
+            self.read_missing(work.leads).await;
+        }
+        // A roll has the members of its moment: it is taken before acts that came later.
+        if work.has_due_rolls {
+            self.take_due_rolls().await;
+        }
+        if work.clears {
+            self.clear_left().await;
+        }
+        if work.sweeps {
+            self.sweep_copies().await;
+        }
+        if let Some((group, acts)) = work.acts {
+            self.act(group, acts).await;
+        }
+    }
+
+    /// Reads the groups that were not read yet, and makes those that are not there.
+    pub async fn read_missing(self: &Arc<Self>, leads: bool) {
+        let groups = self.groups.load_full();
+        for (definition, kept) in groups.iter().filter(|(_, kept)| kept.read().is_none()) {
+            let (shared, own) = (Arc::clone(self), Arc::clone(kept));
+            let is_there = self.blocking().run(move || own.load(&shared.records)).await;
+            if let Ok(Ok(false)) = is_there
+                && leads
+            {
+                let mut group_key = [0; 32];
+                self.random().fill(&mut group_key);
+                let record = GroupRecord::new(GroupKey(group_key));
+                let made = decided(|decided| self.records.create(&kept.id, &record, decided)).await;
+                match made {
+                    Ok(_) => drop(self.read_again(kept).await),
+                    Err(error) => kept.reading.record_failure(&error),
+                }
+            }
+            for roll in &definition.rolls {
+                if let Err(error) = self.await_roll(kept, roll).await {
+                    kept.reading.record_failure(&error);
+                }
+            }
+        }
+    }
+
+    /// Notes the time of a roll of the configuration, so that it is taken also when the service is
+    /// down at that time.
+    async fn await_roll(&self, kept: &KeptGroup, roll: &AwaitedRoll) -> Result<(), StoreError> {
+        let known = self.records.awaited_rolls(&kept.id)?.get(&roll.name).copied();
+        if known.is_some_and(|known| known.is_taken || known.at == roll.at) {
+            return Ok(());
+        }
+        let after = AwaitedRollRecord { at: roll.at, is_taken: false };
+        decided(|decided| self.records.await_roll(&kept.id, &roll.name, (known.as_ref(), &after), decided)).await?;
+        Ok(())
+    }
+
+    async fn read_again(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<bool, StoreError> {
+        let (shared, kept) = (Arc::clone(self), Arc::clone(kept));
+        self.blocking().run(move || kept.load(&shared.records)).await.unwrap_or(Err(StoreError::Panicked))
+    }
+
+    async fn take_due_rolls(self: &Arc<Self>) {
+        let (groups, now) = (self.groups.load_full(), self.clock().unix_seconds());
+        for (definition, kept) in groups.iter() {
+            for roll in definition.rolls.iter().filter(|roll| roll.at <= now) {
+                let is_taken = kept.read().as_ref().is_none_or(|state| state.is_taken.contains(&roll.name));
+                if !is_taken && let Err(error) = self.take_roll(kept, roll.name.clone(), Some(roll.at)).await {
+                    tracing::error!(group = %kept.id, roll = %roll.name, %error, "a roll cannot be taken, and is tried again");
+                }
+            }
+        }
+    }
+
+    /// Takes the leaves of members who have left out of the trees.
+    async fn clear_left(self: &Arc<Self>) {
+        let groups = self.groups.load_full();
+        for (_, kept) in groups.iter() {
+            let Ok(leaving) = self.records.leaving(&kept.id) else { continue };
+            if leaving.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.step(kept, &Arc::new(LeftMembers(leaving))).await {
+                tracing::error!(group = %kept.id, %error, "the leaves of members who have left cannot be removed");
+            }
+        }
+    }
+
+    /// Deletes sealed copies that no joining has named within a day.
+    async fn sweep_copies(self: &Arc<Self>) {
+        let today = Day::of(self.clock().unix_seconds());
+        let before = Day(today.0.saturating_sub(1));
+        let copies = match self.records.unkept_copies(before, SWEPT_COPIES) {
+            Ok(copies) => copies,
+            Err(error) => return tracing::error!(%error, "sealed copies that nobody keeps cannot be read"),
+        };
+        for (id, copy) in copies {
+            let mut write = SealedWrite::default();
+            write.delete(id, copy);
+            if let Err(error) = decided(|decided| self.records.write_sealed(&write, decided)).await {
+                return tracing::error!(%error, "sealed copies that nobody keeps cannot be deleted");
+            }
+        }
+    }
+
+    /// Decides about acts on a group, writes and publishes them, and answers.
+    async fn act(self: &Arc<Self>, group: GroupId, acts: Vec<GroupAct>) {
+        let Some(kept) = self.groups.load().get(&group).cloned() else { return };
+        let link_days = self.groups.load().defined(&group).map_or(0, |(definition, _)| definition.link_days);
+        let mut acts = VecDeque::from(acts);
+        while !acts.is_empty() {
+            let mut together = Vec::new();
+            while let Some(act) = acts.pop_front() {
+                together.push(match act {
+                    GroupAct::Enrol(request, reply) => StepAct::Enrol(request, reply),
+                    GroupAct::Remove(member, reply) => StepAct::Remove(member, reply),
+                    GroupAct::Invite { members, of, reply } => {
+                        let members = members.into_iter().map(|member| (member, self.new_code()));
+                        StepAct::Invite(members.collect(), of, reply)
+                    }
+                    // A roll is taken between the acts before it and those after it.
+                    GroupAct::TakeRoll(name, reply) => {
+                        self.act_together(&kept, std::mem::take(&mut together), link_days).await;
+                        drop(reply.send(self.take_roll(&kept, name, None).await));
+                        break;
+                    }
+                    GroupAct::RemoveRoll(name, reply) => {
+                        self.act_together(&kept, std::mem::take(&mut together), link_days).await;
+                        drop(reply.send(self.remove_roll(&kept, name).await));
+                        break;
+                    }
+                });
+            }
+            self.act_together(&kept, together, link_days).await;
+        }
+    }
+
+    fn new_code(&self) -> Code {
+        // 17 of 32 random bytes.
+        let mut random = [0; 32];
+        self.random().fill(&mut random);
+        let mut bytes = [0; 17];
+        bytes.copy_from_slice(&random[..17]);
+        Code::from_random_bytes(bytes)
+    }
+
+    async fn act_together(self: &Arc<Self>, kept: &Arc<KeptGroup>, acts: Vec<StepAct>, link_days: u32) {
+        if acts.is_empty() {
+            return;
+        }
+        let acts = Arc::new(Acts { acts, link_days });
+        let decided = self.step(kept, &acts).await;
+        // The decision is over, so nothing else holds the acts.
+        let acts = Arc::into_inner(acts).map(|acts| acts.acts).unwrap_or_default();
+        match decided {
+            Ok((decided, version)) => {
+                for (act, decided) in acts.into_iter().zip(decided) {
+                    act.answer(decided, version);
+                }
+            }
+            Err(error) => acts.into_iter().for_each(|act| act.fail(&error)),
+        }
+    }
+
+    /// Makes a step: decides on what the store has, writes, and publishes. Decides again when
+    /// another replica has written in between. After a failure readers see what the store has: it is
+    /// unknown whether the step was written.
+    async fn step<D: Decide>(
+        self: &Arc<Self>,
+        kept: &Arc<KeptGroup>,
+        decide: &Arc<D>,
+    ) -> Result<(D::Value, u64), GroupError> {
+        let begun = Instant::now();
+        for _ in 0..ATTEMPTS {
+            let (shared, own, decide) = (Arc::clone(self), Arc::clone(kept), Arc::clone(decide));
+            let now = self.clock().unix_seconds();
+            let deciding = move || {
+                // The lock keeps no reader out while the step is decided.
+                let loaded = own.read().as_ref().map(|state| Arc::clone(&state.loaded));
+                let loaded = loaded.ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+                decide_step(&shared, &own.id, &loaded, now, &*decide)
+            };
+            let (value, changes) = self.blocking().run(deciding).await.unwrap_or(Err(StoreError::Panicked.into()))?;
+            let Some(changes) = changes else {
+                let version = kept.read().as_ref().map_or(0, |state| state.loaded.record.version);
+                return Ok((value, version));
+            };
+            match self.write(kept, &changes).await {
+                Ok(Decision::Written) => {
+                    self.step_seconds.observe(begun.elapsed().as_secs_f64());
+                    return Ok((value, changes.after.version));
+                }
+                Ok(Decision::Changed) => drop(self.read_again(kept).await?),
+                Err(error) => {
+                    if self.read_again(kept).await.is_err() {
+                        *kept.write() = None;
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+        Err(GroupError::unavailable("other replicas write the group all the time"))
+    }
+
+    /// Writes a step and publishes it.
+    async fn write(&self, kept: &KeptGroup, changes: &GroupChanges) -> Result<Decision, StoreError> {
+        let scope = self.surroundings.fault_scope();
+        fault_point!(scope, GroupStepBefore);
+        let today = Day::of(self.clock().unix_seconds());
+        let told = |change: &MemberChange| self.member_event(&kept.id, change, today);
+        let events: Vec<_> = changes.told.iter().filter_map(told).collect();
+        let decision = decided(|decided| self.records.write(&kept.id, changes, &events, decided)).await?;
+        if decision == Decision::Written {
+            fault_point!(scope, GroupStepAfter);
+            if let Some(state) = kept.write().as_mut() {
+                Arc::make_mut(&mut state.loaded).apply(changes);
+            }
+            if !events.is_empty() {
+                self.events.written();
+            }
+            for MemberChange { member, change } in &changes.told {
+                self.announcer().announce(|| ServiceEvent::MemberChanged {
+                    group: kept.id,
+                    member: member.clone(),
+                    change: *change,
+                });
+            }
+        }
+        Ok(decision)
+    }
+
+    /// The record of an event. Its time is the beginning of the day.
+    fn member_event(
+        &self,
+        group: &GroupId,
+        MemberChange { member, change }: &MemberChange,
+        day: Day,
+    ) -> Option<(UnloggedKey, RecordedEvent)> {
+        let event = MemberEvent { group: *group, member: member.clone(), change: *change, day };
+        let time = UnixMillis(day.begins_at().0.saturating_mul(1000));
+        self.events.record(event.kind(), None, time, || RecordedEvent::Member(event.clone()))
+    }
+
+    // Rolls.
+
+    async fn take_roll(
+        self: &Arc<Self>,
+        kept: &Arc<KeptGroup>,
+        name: RollName,
+        at: Option<UnixSeconds>,
+    ) -> Result<RollRecord, GroupError> {
+        for _ in 0..ATTEMPTS {
+            let now = self.clock().unix_seconds();
+            let (write, roll) = {
+                let state = kept.read();
+                let state = state.as_ref().ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+                if state.rolls.contains_key(&name) {
+                    return Err(RollError::Taken(name).into());
+                }
+                let LoadedGroup { record, tree, .. } = &*state.loaded;
+                let page_roots = tree.page_roots();
+                let roll = RollRecord {
+                    taken_on: Day::of(at.unwrap_or(now)),
+                    size: record.size,
+                    members: record.members,
+                    root: record.root,
+                    page_roots: page_roots.clone(),
+                };
+                let page = |(page, root)| (root, Some(RollPageRecord { leaves: tree.page_leaves(page).to_vec() }));
+                let write = RollWrite {
+                    group: (*record, GroupRecord { revision: record.revision + 1, ..*record }),
+                    name: name.clone(),
+                    roll: Some(roll.clone()),
+                    pages: page_roots.into_iter().enumerate().map(page).collect(),
+                    awaited: at.map(|at| AwaitedRollRecord { at, is_taken: true }),
+                };
+                (write, roll)
+            };
+            if self.write_roll(kept, &write).await? == Decision::Written {
+                return Ok(roll);
+            }
+        }
+        Err(GroupError::unavailable("other replicas write the group all the time"))
+    }
+
+    async fn remove_roll(self: &Arc<Self>, kept: &Arc<KeptGroup>, name: RollName) -> Result<(), GroupError> {
+        let counted = self.groups.load().defined(&kept.id).and_then(|(definition, _)| {
+            definition.actions.iter().find(|counted| counted.roll == name).map(|counted| counted.action.app_id.clone())
+        });
+        if let Some(by) = counted {
+            return Err(RollError::Counted { roll: name, by }.into());
+        }
+        for _ in 0..ATTEMPTS {
+            let write = {
+                let state = kept.read();
+                let state = state.as_ref().ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+                let Some(roll) = state.rolls.get(&name) else { return Err(RollError::Unknown(name).into()) };
+                let unused = roll.page_roots.iter().filter(|root| !state.others_with_page(**root, &name));
+                let record = state.loaded.record;
+                RollWrite {
+                    group: (record, GroupRecord { revision: record.revision + 1, ..record }),
+                    name: name.clone(),
+                    roll: None,
+                    pages: unused.map(|root| (*root, None)).collect(),
+                    awaited: None,
+                }
+            };
+            if self.write_roll(kept, &write).await? == Decision::Written {
+                return Ok(());
+            }
+        }
+        Err(GroupError::unavailable("other replicas write the group all the time"))
+    }
+
+    async fn write_roll(self: &Arc<Self>, kept: &Arc<KeptGroup>, write: &RollWrite) -> Result<Decision, GroupError> {
+        let scope = self.surroundings.fault_scope();
+        let written = async {
+            fault_point!(scope, GroupStepBefore);
+            let decision = decided(|decided| self.records.write_roll(&kept.id, write, decided)).await?;
+            fault_point!(scope, GroupStepAfter);
+            Ok::<_, StoreError>(decision)
+        };
+        match written.await {
+            Ok(Decision::Written) => {
+                if let Some(state) = kept.write().as_mut() {
+                    state.apply_roll(write);
+                }
+                Ok(Decision::Written)
+            }
+            Ok(Decision::Changed) => {
+                self.read_again(kept).await?;
+                Ok(Decision::Changed)
+            }
+            Err(error) => {
+                if self.read_again(kept).await.is_err() {
+                    *kept.write() = None;
+                }
+                Err(error.into())
+            }
+        }
+    }
+}
+
+impl GroupState {
+    fn apply_roll(&mut self, write: &RollWrite) {
+        Arc::make_mut(&mut self.loaded).record = write.group.1;
+        if write.awaited.is_some_and(|awaited| awaited.is_taken) {
+            self.is_taken.insert(write.name.clone());
+        }
+        match &write.roll {
+            Some(roll) => drop(self.rolls.insert(write.name.clone(), roll.clone())),
+            None => drop(self.rolls.remove(&write.name)),
+        }
+    }
+}
+
+/// What a step decides. It can be decided again.
+trait Decide: Send + Sync + 'static {
+    /// What it gives.
+    type Value: Send + 'static;
+    fn decide(&self, step: &mut Step<'_, GroupReader<'_>>) -> Result<Self::Value, StoreError>;
+}
+
+/// Acts, of which each is decided on what those before it left.
+struct Acts {
+    acts: Vec<StepAct>,
+    link_days: u32,
+}
+
+impl Decide for Acts {
+    type Value = Vec<Decided>;
+
+    fn decide(&self, step: &mut Step<'_, GroupReader<'_>>) -> Result<Vec<Decided>, StoreError> {
+        self.acts.iter().map(|act| decide_act(step, act, self.link_days)).collect()
+    }
+}
+
+/// Members who have left, whose leaves go.
+struct LeftMembers(Vec<MemberNumber>);
+
+impl Decide for LeftMembers {
+    type Value = ();
+
+    fn decide(&self, step: &mut Step<'_, GroupReader<'_>>) -> Result<(), StoreError> {
+        self.0.iter().try_for_each(|member| step.clear_left(member))
+    }
+}
+
+/// Decides about a step on what the store has.
+fn decide_step<D: Decide>(
+    shared: &GroupsState,
+    group: &GroupId,
+    loaded: &LoadedGroup,
+    now: UnixSeconds,
+    decide: &D,
+) -> Result<(D::Value, Option<GroupChanges>), GroupError> {
+    let reader = shared.records.reader(group);
+    let mut step = Step::new(group, loaded, &reader, Day::of(now));
+    let value = decide.decide(&mut step)?;
+    Ok((value, step.finish(now)))
+}
+
+fn decide_act(step: &mut Step<'_, GroupReader<'_>>, act: &StepAct, link_days: u32) -> Result<Decided, StoreError> {
+    Ok(match act {
+        StepAct::Enrol(request, _) => Decided::Enrolled(step.enrol(request)?.map_err(GroupError::Enrolment)),
+        StepAct::Remove(member, _) => Decided::Removed(step.remove(member)?),
+        StepAct::Invite(members, of, _) => {
+            let mut invited = Invited { invitations: Vec::new(), unchanged: 0 };
+            let expires_on = step.today().plus(link_days);
+            for (member, code) in members {
+                match step.invite(member, *of, expires_on, || code.clone())? {
+                    Some(invitation) => invited.invitations.push((member.clone(), invitation, expires_on)),
+                    None => invited.unchanged += 1,
+                }
+            }
+            Decided::Invited(invited)
+        }
+    })
+}
+
+/// Makes a conditional write, and waits for its decision.
+pub(super) async fn decided(write: impl FnOnce(OnDecided)) -> Result<Decision, StoreError> {
+    let (sender, decision) = oneshot::channel();
+    write(Box::new(move |decided| drop(sender.send(decided))));
+    decision.await.unwrap_or(Err(StoreError::Closing))
+}

@@ -1,0 +1,598 @@
+//! The handle of groups, for front-ends and embedders: enrolment by persons and by the operator,
+//! rolls, what wallets read, and sealed copies.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::RpcReplyPort;
+use selfsame_protocol::B256;
+use selfsame_protocol::groups::enrolment::{EnrolmentError, EnrolmentRequest, NewInvitation, Step};
+use selfsame_protocol::groups::live_roots::leaves_at;
+use selfsame_protocol::groups::names::{Day, FieldNumber, GroupId, MemberNumber, RollName, SealedHandle, WriteKey};
+use selfsame_protocol::groups::records::{MemberRecord, RollRecord};
+use selfsame_protocol::groups::sealed::{self, SealedError, SealedReads, SealedWrite, stored_handle};
+use selfsame_protocol::groups::tree::page_bytes;
+use selfsame_protocol::groups::wire::{
+    ChangedSealed, EnrolledResponse, GroupResponse, InvitedMembers, MOST_INVITATIONS, NewSealed, RollResponse,
+    SealedResponse,
+};
+use selfsame_protocol::time::{RetryAfter, UnixSeconds};
+use selfsame_protocol::tree::Root;
+use selfsame_protocol::verification::roots::RootAge;
+use selfsame_storage::{Decision, Metrics, Samples, StoreError};
+use tokio::time::Instant;
+
+use super::group_keeper::{GroupAct, GroupKeeperMessage, decided};
+use super::kept::{GroupState, GroupsState, KeptGroup};
+use super::settings::{AwaitedRoll, GroupDefinition, GroupSettings};
+use crate::support::slot::CallError;
+use crate::support::source_limits::{TooManyRequests, register_refusals};
+
+/// How long an act may wait for the keeper and the disk.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a sealed copy is read again when another call has written it in between.
+const ATTEMPTS: usize = 10;
+
+// Why a call is refused.
+
+/// Why a call about groups is refused.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum GroupError {
+    /// No group has the id.
+    #[error("there is no group {0}; GET /groups lists them")]
+    Unknown(GroupId),
+    /// The rules of enrolment refuse it.
+    #[error(transparent)]
+    Enrolment(#[from] EnrolmentError),
+    /// The rules of sealed copies refuse it.
+    #[error(transparent)]
+    Sealed(#[from] SealedError),
+    /// The list of member numbers is not one.
+    #[error(transparent)]
+    Invitations(#[from] InvitationError),
+    /// A roll cannot be taken or removed.
+    #[error(transparent)]
+    Roll(#[from] RollError),
+    /// The service was started without groups, and has no keeper for them.
+    #[error("the first group needs a restart; restart the service")]
+    Restart,
+    /// The source address has sent as many requests as it may.
+    #[error(transparent)]
+    TooMany(#[from] TooManyRequests),
+    /// The group cannot be read or written now. What was asked for may have been done.
+    #[error("the group cannot be asked ({reason}); try again in {retry_after}")]
+    Unavailable {
+        /// Why.
+        reason: String,
+        /// Time until another attempt may succeed.
+        retry_after: RetryAfter,
+    },
+}
+
+impl GroupError {
+    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable { reason: reason.into(), retry_after: RetryAfter::SOON }
+    }
+}
+
+impl From<StoreError> for GroupError {
+    fn from(error: StoreError) -> Self {
+        Self::unavailable(error.to_string())
+    }
+}
+
+impl From<CallError> for GroupError {
+    fn from(error: CallError) -> Self {
+        Self::unavailable(error.to_string())
+    }
+}
+
+/// Why a list of member numbers is refused. Nothing is written then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvitationError {
+    /// A number is there twice.
+    #[error("members[{second}]: is members[{first}] again; name each member number once")]
+    Twice {
+        /// The index of the first one.
+        first: usize,
+        /// The index of the other one.
+        second: usize,
+    },
+    /// More numbers than a request may have.
+    #[error("members: has {count} numbers; send at most {MOST_INVITATIONS} at a time")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
+}
+
+/// Why a roll cannot be taken, removed or awaited.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RollError {
+    /// There is a roll with the name.
+    #[error("there is a roll {0} already; choose another name, or remove it first")]
+    Taken(RollName),
+    /// There is no roll with the name.
+    #[error("there is no roll {0}")]
+    Unknown(RollName),
+    /// An action of the configuration counts the roll.
+    #[error("an action of {by} counts roll {roll}; take the roll out of [[actions]] first")]
+    Counted {
+        /// The roll.
+        roll: RollName,
+        /// The application.
+        by: String,
+    },
+    /// The time of a roll that was not seen before is over.
+    #[error(
+        "the time of roll {roll} of group {group} is over, and it was not seen before; name a time to come, or take \
+             the roll with `selfsame group roll {group} {roll}` and leave the time out"
+    )]
+    Past {
+        /// The group.
+        group: GroupId,
+        /// The roll.
+        roll: RollName,
+    },
+}
+
+/// The answer to a person's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnrolmentAnswer {
+    /// The member has a leaf.
+    At(EnrolledResponse),
+    /// The member has left.
+    Left,
+}
+
+/// New invitations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invited {
+    /// The numbers that get a link, in the order of the request, each with the link's last day.
+    pub invitations: Vec<(MemberNumber, NewInvitation, Day)>,
+    /// How many stay as they are.
+    pub unchanged: usize,
+}
+
+/// How a group does, for operators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// Its id.
+    pub id: GroupId,
+    /// Its name.
+    pub name: String,
+    /// Positions that were ever given.
+    pub size: u32,
+    /// Leaves that are not 0.
+    pub members: u32,
+    /// Member numbers that were ever invited.
+    pub invited: u32,
+    /// Codes that were not used and not ended. They may have expired.
+    pub open_codes: u32,
+    /// Roots that proofs may be made against.
+    pub live_roots: usize,
+    /// The rolls, by name.
+    pub rolls: Vec<(RollName, RollRecord)>,
+    /// Why the group cannot be read; `None` while it can.
+    pub failure: Option<String>,
+}
+
+/// Groups, for front-ends and embedders. Cheap to clone. The handle stays valid when the keeper
+/// restarts.
+#[derive(Clone)]
+pub struct GroupsHandle {
+    pub(crate) state: Arc<GroupsState>,
+}
+
+impl GroupsHandle {
+    pub(crate) fn new(state: Arc<GroupsState>) -> Self {
+        Self { state }
+    }
+
+    /// The configured groups.
+    pub fn definitions(&self) -> Arc<Vec<GroupDefinition>> {
+        Arc::clone(&self.state.groups.load().definitions)
+    }
+
+    fn kept(&self, id: &GroupId) -> Result<Arc<KeptGroup>, GroupError> {
+        self.state.groups.load().get(id).cloned().ok_or(GroupError::Unknown(*id))
+    }
+
+    /// Reads what is published of a group.
+    fn read<T>(&self, id: &GroupId, read: impl FnOnce(&GroupState) -> T) -> Result<T, GroupError> {
+        let kept = self.kept(id)?;
+        let state = kept.read();
+        state.as_ref().map(read).ok_or_else(|| GroupError::unavailable("the group was not read yet"))
+    }
+
+    // What wallets read.
+
+    /// A group as wallets read it, of one moment.
+    ///
+    /// # Errors
+    /// [`GroupError::Unknown`] and [`GroupError::Unavailable`].
+    pub fn describe(&self, id: &GroupId) -> Result<GroupResponse, GroupError> {
+        let groups = self.state.groups.load();
+        let (definition, _) = groups.defined(id).ok_or(GroupError::Unknown(*id))?;
+        self.read(id, |GroupState { loaded, rolls, .. }| {
+            let roll = |(name, roll): (&RollName, &RollRecord)| {
+                let counted = definition.actions.iter().filter(|counted| counted.roll == *name);
+                RollResponse {
+                    name: name.clone(),
+                    taken_on: roll.taken_on,
+                    size: roll.size,
+                    members: roll.members,
+                    root: roll.root,
+                    page_roots: roll.page_roots.clone(),
+                    actions: counted.map(|counted| counted.action.clone()).collect(),
+                }
+            };
+            GroupResponse {
+                id: *id,
+                name: definition.name.clone(),
+                group_key: loaded.record.group_key,
+                environment: definition.environment,
+                legacy_identifier: definition.legacy_identifier,
+                version: loaded.record.version,
+                size: loaded.record.size,
+                members: loaded.record.members,
+                root: loaded.record.root,
+                page_roots: loaded.tree.page_roots(),
+                rolls: rolls.iter().map(roll).collect(),
+            }
+        })
+    }
+
+    /// A page by its root: 1024 leaves of 32 bytes. `None` when neither a live root nor a roll has
+    /// it.
+    ///
+    /// # Errors
+    /// [`GroupError::Unknown`] and [`GroupError::Unavailable`].
+    pub async fn page(&self, id: &GroupId, root: FieldNumber) -> Result<Option<Vec<u8>>, GroupError> {
+        let (live, is_of_roll) = self.read(id, |GroupState { loaded, rolls, .. }| {
+            let live = loaded
+                .live
+                .page_with(root)
+                .map(|(page, version)| page_bytes(&leaves_at(&loaded.stored_page(page as usize), version)));
+            (live, rolls.values().any(|roll| roll.page_roots.contains(&root)))
+        })?;
+        if live.is_some() || !is_of_roll {
+            return Ok(live);
+        }
+        let (records, id) = (self.state.records.clone(), *id);
+        let read = self.state.blocking().run(move || records.roll_page(&id, root)).await;
+        let page = read.unwrap_or(Err(StoreError::Panicked))?;
+        Ok(page.map(|page| page_bytes(&page.leaves)))
+    }
+
+    /// The age of a root of a group; `None` when it is not live.
+    pub fn root_age(&self, id: &GroupId, root: Root, now: UnixSeconds) -> Option<RootAge> {
+        self.read(id, |state| state.loaded.live.age(root, now)).ok().flatten()
+    }
+
+    /// The root of a roll; `None` when it was not taken.
+    pub fn roll_root(&self, id: &GroupId, roll: &RollName) -> Option<Root> {
+        self.read(id, |state| state.rolls.get(roll).map(|roll| roll.root)).ok().flatten()
+    }
+
+    // Enrolment.
+
+    /// Joins, replaces or leaves for a person. When this returns success, it is durable, and every
+    /// reader of this service sees it.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub async fn enrol(
+        &self,
+        id: &GroupId,
+        request: EnrolmentRequest,
+        source: Option<IpAddr>,
+    ) -> Result<EnrolmentAnswer, GroupError> {
+        self.charge(source)?;
+        let deadline = Instant::now() + PATIENCE;
+        let environment = {
+            let groups = self.state.groups.load();
+            groups.defined(id).ok_or(GroupError::Unknown(*id))?.0.environment
+        };
+        let kept = self.kept(id)?;
+        let (shared, checked) = (Arc::clone(&self.state), request.clone());
+        let today = Day::of(self.state.clock().unix_seconds());
+        let check = move || {
+            let loaded = kept.read().as_ref().map(|state| Arc::clone(&state.loaded));
+            let loaded = loaded.ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+            let reader = shared.records.reader(&kept.id);
+            let step = Step::new(&kept.id, &loaded, &reader, today);
+            step.check_before_proof(&checked)??;
+            Ok::<_, GroupError>(checked.claim(&loaded.record.group_key)?)
+        };
+        let claim = self.state.blocking().run(check).await.unwrap_or(Err(StoreError::Panicked.into()))?;
+        let checked = self.state.link_proofs.check(environment, claim, source, deadline).await;
+        let holds = checked.map_err(GroupError::unavailable)?;
+        if !holds {
+            return Err(EnrolmentError::LinkProofInvalid.into());
+        }
+        self.act(id, |reply| GroupAct::Enrol(Box::new(request), reply)).await
+    }
+
+    /// Invites member numbers: all of them or none. The codes are in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub async fn invite(
+        &self,
+        id: &GroupId,
+        members: Vec<MemberNumber>,
+        of: InvitedMembers,
+    ) -> Result<Invited, GroupError> {
+        check_list(&members)?;
+        self.act(id, |reply| GroupAct::Invite { members, of, reply }).await
+    }
+
+    /// Removes a member. From the answer on no proof with the leaf counts, but for a roll that has
+    /// it. Returns whether the number was known and not removed before.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub async fn remove(&self, id: &GroupId, member: MemberNumber) -> Result<bool, GroupError> {
+        self.act(id, |reply| GroupAct::Remove(member, reply)).await
+    }
+
+    /// All member numbers, in the order of their bytes.
+    ///
+    /// # Errors
+    /// [`GroupError::Unknown`] and [`GroupError::Unavailable`].
+    pub async fn members(&self, id: &GroupId) -> Result<Vec<(MemberNumber, MemberRecord)>, GroupError> {
+        let kept = self.kept(id)?;
+        let records = self.state.records.clone();
+        let read = self.state.blocking().run(move || records.members(&kept.id)).await;
+        Ok(read.unwrap_or(Err(StoreError::Panicked))?)
+    }
+
+    /// Takes a roll of the members of this moment.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub async fn take_roll(&self, id: &GroupId, name: RollName) -> Result<RollRecord, GroupError> {
+        self.act(id, |reply| GroupAct::TakeRoll(name, reply)).await
+    }
+
+    /// Removes a roll with its pages. An action that counts it counts nothing from then on.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub async fn remove_roll(&self, id: &GroupId, name: RollName) -> Result<(), GroupError> {
+        self.act(id, |reply| GroupAct::RemoveRoll(name, reply)).await
+    }
+
+    /// The rolls, by name.
+    ///
+    /// # Errors
+    /// [`GroupError::Unknown`] and [`GroupError::Unavailable`].
+    pub fn rolls(&self, id: &GroupId) -> Result<Vec<(RollName, RollRecord)>, GroupError> {
+        self.read(id, |state| state.rolls.iter().map(|(name, roll)| (name.clone(), roll.clone())).collect())
+    }
+
+    async fn act<T: Send + 'static>(
+        &self,
+        id: &GroupId,
+        act: impl FnOnce(RpcReplyPort<Result<T, GroupError>>) -> GroupAct,
+    ) -> Result<T, GroupError> {
+        self.kept(id)?;
+        let message = |reply| GroupKeeperMessage::Act(*id, act(reply));
+        self.state.slot.call(message, Instant::now() + PATIENCE).await?
+    }
+
+    fn charge(&self, source: Option<IpAddr>) -> Result<(), GroupError> {
+        match source {
+            Some(source) => Ok(self.state.per_source.charge(source, self.state.clock().now())?),
+            None => Ok(()),
+        }
+    }
+
+    // Sealed copies. Each call decides by compare-and-write in its own task.
+
+    /// The sealed copy with a handle.
+    ///
+    /// # Errors
+    /// [`SealedError::NotFound`] and [`GroupError::Unavailable`].
+    pub async fn sealed(&self, handle: &SealedHandle) -> Result<SealedResponse, GroupError> {
+        let (records, stored) = (self.state.records.clone(), stored_handle(handle));
+        let read = self.state.blocking().run(move || records.copy(&stored)).await;
+        let copy = read.unwrap_or(Err(StoreError::Panicked))?;
+        let (_, record) = copy.ok_or(SealedError::NotFound)?;
+        Ok(SealedResponse { version: record.version, content: record.content })
+    }
+
+    /// Makes a sealed copy. Returns its version.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub async fn create_sealed(
+        &self,
+        path: SealedHandle,
+        request: NewSealed,
+        source: Option<IpAddr>,
+    ) -> Result<u64, GroupError> {
+        self.charge(source)?;
+        let needs_permit = self.state.groups.load().settings.needs_permit;
+        let today = Day::of(self.state.clock().unix_seconds());
+        let mut random = [0; 32];
+        self.state.random().fill(&mut random);
+        let id = B256::from(random);
+        self.write_sealed(move |records| {
+            let write = sealed::create(&path, request.clone(), id, (today, needs_permit), records)?;
+            Ok(write.map(|write| (write, 1)))
+        })
+        .await
+    }
+
+    /// Changes a sealed copy. Returns its new version.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub async fn change_sealed(
+        &self,
+        path: SealedHandle,
+        request: ChangedSealed,
+        (version, write_key): (u64, WriteKey),
+        source: Option<IpAddr>,
+    ) -> Result<u64, GroupError> {
+        self.charge(source)?;
+        self.write_sealed(move |records| sealed::change(&path, request.clone(), (version, &write_key), records)).await
+    }
+
+    /// Deletes a sealed copy.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub async fn delete_sealed(
+        &self,
+        path: SealedHandle,
+        (version, write_key): (u64, WriteKey),
+        source: Option<IpAddr>,
+    ) -> Result<(), GroupError> {
+        self.charge(source)?;
+        let write = move |records: &_| {
+            let write = sealed::delete(&path, (version, &write_key), records)?;
+            Ok(write.map(|write| (write, 0)))
+        };
+        self.write_sealed(write).await.map(drop)
+    }
+
+    /// Decides and writes; again when another call has written in between.
+    async fn write_sealed(
+        &self,
+        decide: impl Fn(&selfsame_storage::GroupRecords) -> Result<Result<(SealedWrite, u64), SealedError>, StoreError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<u64, GroupError> {
+        let decide = Arc::new(decide);
+        for _ in 0..ATTEMPTS {
+            let (decide, records) = (Arc::clone(&decide), self.state.records.clone());
+            let deciding = self.state.blocking().run(move || decide(&records)).await;
+            let (write, version) = deciding.unwrap_or(Err(StoreError::Panicked))??;
+            if decided(|decided| self.state.records.write_sealed(&write, decided)).await? == Decision::Written {
+                return Ok(version);
+            }
+        }
+        Err(GroupError::unavailable("other calls write the copy all the time"))
+    }
+
+    // Settings, status and metrics.
+
+    /// Replaces the settings, from the next call on. Groups that are new are made.
+    ///
+    /// # Errors
+    /// [`RollError::Past`], and [`GroupError::Restart`] for the first groups of a service that was
+    /// started without: nothing is replaced.
+    pub fn set_settings(&self, settings: GroupSettings) -> Result<(), GroupError> {
+        if !settings.groups.is_empty() && !self.state.has_keeper {
+            return Err(GroupError::Restart);
+        }
+        self.check_awaited(&settings)?;
+        self.state.set_settings(settings);
+        self.state.slot.cast(GroupKeeperMessage::SettingsChanged);
+        Ok(())
+    }
+
+    /// Refuses a roll whose time is over and that was never seen before: nobody can say who was a
+    /// member then.
+    ///
+    /// # Errors
+    /// [`RollError::Past`] and [`GroupError::Unavailable`].
+    pub(crate) fn check_awaited(&self, settings: &GroupSettings) -> Result<(), GroupError> {
+        let now = self.state.clock().unix_seconds();
+        for group in &settings.groups {
+            let is_past = |roll: &&AwaitedRoll| roll.at <= now;
+            let mut past = group.rolls.iter().filter(is_past).peekable();
+            if past.peek().is_none() {
+                continue;
+            }
+            let (rolls, awaited) = (self.state.records.rolls(&group.id)?, self.state.records.awaited_rolls(&group.id)?);
+            let unseen = past.find(|roll| !rolls.contains_key(&roll.name) && !awaited.contains_key(&roll.name));
+            if let Some(roll) = unseen {
+                return Err(RollError::Past { group: group.id, roll: roll.name.clone() }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// How each group does, in the order of the configuration.
+    pub fn status(&self) -> Vec<GroupStatus> {
+        let groups = self.state.groups.load();
+        let status = |(definition, kept): (&GroupDefinition, &Arc<KeptGroup>)| {
+            let failure = kept.reading.describe_failure();
+            let state = kept.read();
+            let unread = || Some("it was not read yet".to_owned());
+            let status = GroupStatus {
+                id: definition.id,
+                name: definition.name.clone(),
+                size: 0,
+                members: 0,
+                invited: 0,
+                open_codes: 0,
+                live_roots: 0,
+                rolls: Vec::new(),
+                failure: failure.clone().or_else(unread).filter(|_| state.is_none()).or(failure),
+            };
+            let Some(GroupState { loaded, rolls, .. }) = state.as_ref() else { return status };
+            GroupStatus {
+                size: loaded.record.size,
+                members: loaded.record.members,
+                invited: loaded.record.invited,
+                open_codes: loaded.record.open_codes,
+                live_roots: loaded.live.count(),
+                rolls: rolls.iter().map(|(name, roll)| (name.clone(), roll.clone())).collect(),
+                ..status
+            }
+        };
+        groups.iter().map(status).collect()
+    }
+
+    /// Adds the numbers of groups to `metrics`.
+    pub(crate) fn register(&self, metrics: &mut Metrics) {
+        let help = "Time of a step of a group, from its first decision to the end of its write";
+        metrics.add("selfsame_group_step_seconds", help, self.state.step_seconds.clone());
+        register_refusals(metrics, "groups_per_source", "wallet", &self.state.per_source.refused);
+        let groups = self.clone();
+        metrics.add_group(move |samples| groups.write_metrics(samples));
+    }
+
+    fn write_metrics(&self, samples: &mut Samples<'_>) -> fmt::Result {
+        let status = self.status();
+        let numbers: [(&str, &str, fn(&GroupStatus) -> u64); 5] = [
+            ("selfsame_group_members", "Members of a group", |group| group.members.into()),
+            ("selfsame_group_size", "Positions of a group that were ever given", |group| group.size.into()),
+            ("selfsame_group_invited", "Member numbers that were ever invited", |group| group.invited.into()),
+            ("selfsame_group_open_codes", "Links of a group that were not used and not ended", |group| {
+                group.open_codes.into()
+            }),
+            ("selfsame_group_live_roots", "Roots of a group that proofs may be made against", |group| {
+                group.live_roots as u64
+            }),
+        ];
+        for (name, help, number) in numbers {
+            let series = status.iter().map(|group| ([("group", group.id.as_str())], number(group)));
+            samples.gauges(name, help, series)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a list with a number twice, or with too many.
+fn check_list(members: &[MemberNumber]) -> Result<(), InvitationError> {
+    if members.len() > MOST_INVITATIONS {
+        return Err(InvitationError::TooMany { count: members.len() });
+    }
+    let mut seen = std::collections::HashMap::with_capacity(members.len());
+    for (second, member) in members.iter().enumerate() {
+        if let Some(first) = seen.insert(member, second) {
+            return Err(InvitationError::Twice { first, second });
+        }
+    }
+    Ok(())
+}
