@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::handle::{EnrolmentAnswer, GroupError, Invited, RollError};
-use super::kept::{GroupState, GroupsState, KeptGroup};
+use super::kept::{GroupState, Groups, GroupsState, KeptGroup};
 use super::settings::AwaitedRoll;
 use crate::support::notify::ServiceEvent;
 use crate::support::slot::{OpenedMessage, Ping, TracedMessage};
@@ -100,6 +100,8 @@ pub(crate) struct GroupKeeperState {
     myself: ActorRef<TracedMessage<GroupKeeperMessage>>,
     /// What waits, by group in the order of arrival.
     waiting: BTreeMap<GroupId, VecDeque<GroupAct>>,
+    /// The group of the last step.
+    last: Option<GroupId>,
     /// The groups that other replicas have written.
     changed: BTreeSet<GroupId>,
     /// Whether a step runs.
@@ -134,6 +136,7 @@ impl Actor for GroupKeeper {
             shared,
             myself,
             waiting: BTreeMap::new(),
+            last: None,
             changed: BTreeSet::new(),
             is_busy: false,
             due,
@@ -194,9 +197,15 @@ impl GroupKeeperState {
         }
         work.has_due_rolls = leads && self.shared.has_due_rolls(now);
         self.waiting.retain(|_, acts| !acts.is_empty());
-        if let Some((group, acts)) = self.waiting.iter_mut().next() {
+        // One group after the other: a group with many acts keeps no other one waiting.
+        let after_last = |group: &GroupId| self.last.is_none_or(|last| *group > last);
+        let next = self.waiting.keys().copied().find(after_last).or_else(|| self.waiting.keys().next().copied());
+        if let Some(group) = next
+            && let Some(acts) = self.waiting.get_mut(&group)
+        {
             let count = acts.len().min(ACTS_OF_A_STEP);
-            work.acts = Some((*group, acts.drain(..count).collect()));
+            work.acts = Some((group, acts.drain(..count).collect()));
+            self.last = Some(group);
         }
         if work.is_empty() {
             return;
@@ -204,10 +213,17 @@ impl GroupKeeperState {
         self.is_busy = true;
         let (shared, myself) = (Arc::clone(&self.shared), self.myself.clone());
         let working = async move {
-            let writing = Arc::clone(&shared.writing).lock_owned().await;
-            shared.work(work).await;
-            drop(writing);
+            let group = work.acts.as_ref().map(|(group, _)| *group);
+            let step = async move {
+                let _writing = Arc::clone(&shared.writing).lock_owned().await;
+                shared.work(work).await;
+            };
+            // After a panic it is unknown what was written.
+            let has_panicked = tokio::spawn(step.in_current_span()).await.is_err();
             // The actor may have ended; its successor begins by itself.
+            if let Some(group) = group.filter(|_| has_panicked) {
+                drop(myself.cast(GroupKeeperMessage::Changed(group).into()));
+            }
             drop(myself.cast(GroupKeeperMessage::StepDone.into()));
         };
         tokio::spawn(working.in_current_span());
@@ -317,7 +333,7 @@ impl GroupsState {
     /// Reads the groups that were not read yet, and makes those that are not there.
     pub async fn read_missing(self: &Arc<Self>, leads: bool) {
         let groups = self.groups.load_full();
-        for (definition, kept) in groups.iter().filter(|(_, kept)| kept.read().is_none()) {
+        for (_, kept) in groups.iter().filter(|(_, kept)| kept.read().is_none()) {
             let (shared, own) = (Arc::clone(self), Arc::clone(kept));
             let is_there = self.blocking().run(move || own.load(&shared.records)).await;
             if let Ok(Ok(false)) = is_there
@@ -332,16 +348,25 @@ impl GroupsState {
                     Err(error) => kept.reading.record_failure(&error),
                 }
             }
-            for roll in &definition.rolls {
+        }
+        if leads {
+            self.await_rolls(&groups).await;
+        }
+    }
+
+    /// Notes the times of the configuration's rolls, so that they are taken also when the service is
+    /// down then. A time that was over when it was first seen is not noted.
+    async fn await_rolls(&self, groups: &Groups) {
+        let now = self.clock().unix_seconds();
+        for (definition, kept) in groups.iter() {
+            for roll in definition.rolls.iter().filter(|roll| roll.at > now) {
                 if let Err(error) = self.await_roll(kept, roll).await {
-                    kept.reading.record_failure(&error);
+                    tracing::warn!(group = %kept.id, roll = %roll.name, %error, "the time of a roll cannot be noted, and is tried again");
                 }
             }
         }
     }
 
-    /// Notes the time of a roll of the configuration, so that it is taken also when the service is
-    /// down at that time.
     async fn await_roll(&self, kept: &KeptGroup, roll: &AwaitedRoll) -> Result<(), StoreError> {
         let known = self.records.awaited_rolls(&kept.id)?.get(&roll.name).copied();
         if known.is_some_and(|known| known.is_taken || known.at == roll.at) {
@@ -362,8 +387,24 @@ impl GroupsState {
         for (definition, kept) in groups.iter() {
             for roll in definition.rolls.iter().filter(|roll| roll.at <= now) {
                 let is_taken = kept.read().as_ref().is_none_or(|state| state.is_taken.contains(&roll.name));
-                if !is_taken && let Err(error) = self.take_roll(kept, roll.name.clone(), Some(roll.at)).await {
-                    tracing::error!(group = %kept.id, roll = %roll.name, %error, "a roll cannot be taken, and is tried again");
+                if is_taken {
+                    continue;
+                }
+                match self.records.awaited_rolls(&kept.id).map(|awaited| awaited.contains_key(&roll.name)) {
+                    Ok(true) => {
+                        if let Err(error) = self.take_roll(kept, roll.name.clone(), Some(roll.at)).await {
+                            tracing::error!(group = %kept.id, roll = %roll.name, %error, "a roll cannot be taken, and is tried again");
+                        }
+                    }
+                    Ok(false) => {
+                        tracing::error!(group = %kept.id, roll = %roll.name, "a roll is not taken: its time was over when it was first seen");
+                        if let Some(state) = kept.write().as_mut() {
+                            state.is_taken.insert(roll.name.clone());
+                        }
+                    }
+                    Err(error) => {
+                        tracing::error!(group = %kept.id, roll = %roll.name, %error, "a roll cannot be taken, and is tried again");
+                    }
                 }
             }
         }
