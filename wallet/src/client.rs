@@ -356,7 +356,16 @@ pub(crate) async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder
 }
 
 /// Reads the answer of a service as JSON.
-pub(crate) async fn read_answer<T: DeserializeOwned>(url: &str, mut response: Response) -> Result<T, ClientError> {
+pub(crate) async fn read_answer<T: DeserializeOwned>(url: &str, response: Response) -> Result<T, ClientError> {
+    let body = read_bytes(url, response).await?;
+    json::from_answer(&body).map_err(|error| {
+        let reason = to_printable(&error.to_string());
+        ClientError::Unreadable { url: url.to_owned(), reason }
+    })
+}
+
+/// Reads the answer of a service: its body, or the error that it names.
+pub(crate) async fn read_bytes(url: &str, mut response: Response) -> Result<Vec<u8>, ClientError> {
     let unreachable = |source| ClientError::Unreachable { url: url.to_owned(), source };
     let unreadable = |reason| ClientError::Unreadable { url: url.to_owned(), reason };
     let status = response.status();
@@ -369,7 +378,7 @@ pub(crate) async fn read_answer<T: DeserializeOwned>(url: &str, mut response: Re
         body.extend_from_slice(&chunk);
     }
     if status.is_success() {
-        return json::from_answer(&body).map_err(|error| unreadable(to_printable(&error.to_string())));
+        return Ok(body);
     }
     let error = json::from_object(&body).unwrap_or_else(|_| ErrorAnswer {
         code: "unknown".to_owned(),

@@ -3,8 +3,9 @@
 //! The file is readable by its owner only (mode 600); the wallet refuses a file that others can
 //! read. It is written whole and durable before the key is used, and again at the first connection,
 //! which fixes the registry that the key signs for and the registry's own key, for each newer head
-//! of the registry, and when an issuer is trusted. It does not name the account: the registry maps
-//! the key's address to it.
+//! of the registry, when an issuer is trusted, and before each change of a membership of a group is
+//! asked for and after its answer. It does not name the account: the registry maps the key's
+//! address to it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,12 +15,15 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::hex;
 use selfsame_protocol::address;
 use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::groups::identity::MemberSecret;
+use selfsame_protocol::groups::names::GroupId;
 use selfsame_protocol::ledger::{RegistryPublicKey, SignedHead};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
 use crate::keys::AuthenticatorKey;
+use crate::member::Member;
 
 /// Longest wallet file, in bytes.
 const MAX_LENGTH: usize = 16 * 1024;
@@ -82,7 +86,7 @@ pub enum FileError {
     /// The file would be longer than a wallet file may be. It is as it was.
     #[error(
         "{path}: the wallet would be longer than {MAX_LENGTH} bytes, and could not be opened any more; remove entries of \
-         its `issuers`"
+         its `issuers`, or use another wallet for more groups"
     )]
     TooLong {
         /// Path of the file.
@@ -139,6 +143,8 @@ pub struct WalletFile {
     head: Option<SignedHead>,
     /// The issuers whose sign-in requests the owner trusts.
     pub issuers: Vec<String>,
+    /// The owner's memberships of groups, one for each group, in the order of their joining.
+    members: Vec<Member>,
 }
 
 /// The file's JSON.
@@ -161,6 +167,9 @@ struct Contents {
     head: Option<SignedHead>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     issuers: Vec<String>,
+    /// Their secrets are read from a text that is wiped, as the seed is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    members: Vec<Member>,
 }
 
 impl WalletFile {
@@ -170,8 +179,9 @@ impl WalletFile {
     /// [`FileError::Exists`] when a file at `path` exists, and [`FileError::Io`].
     pub fn create(path: &Path, key: AuthenticatorKey, services: Services) -> Result<Self, FileError> {
         let Services { gateway, indexer, operator, data } = services;
-        let (registry, head, issuers) = (None, None, Vec::new());
-        let wallet = Self { path: path.to_owned(), key, gateway, indexer, operator, data, registry, head, issuers };
+        let (registry, head, issuers, members) = (None, None, Vec::new(), Vec::new());
+        let path_of = path.to_owned();
+        let wallet = Self { path: path_of, key, gateway, indexer, operator, data, registry, head, issuers, members };
         let file = wallet.write_beside()?;
         file.persist_noclobber(path).map_err(|error| match error.error.kind() {
             io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
@@ -278,8 +288,9 @@ impl WalletFile {
         if contents.address != address::text(&key.address()) {
             return Err(not_a_wallet("its address is not the one of its seed"));
         }
-        let Contents { gateway, indexer, operator, data, registry, head, issuers, .. } = contents;
-        Ok(Self { path: path.to_owned(), key, gateway, indexer, operator, data, registry, head, issuers })
+        let Contents { gateway, indexer, operator, data, registry, head, issuers, members, .. } = contents;
+        let path = path.to_owned();
+        Ok(Self { path, key, gateway, indexer, operator, data, registry, head, issuers, members })
     }
 
     /// Trusts an issuer from now on. The file is replaced by a new one.
@@ -293,6 +304,53 @@ impl WalletFile {
         }
         self.issuers.push(issuer.to_owned());
         self.replace().inspect_err(|_| drop(self.issuers.pop()))
+    }
+
+    /// The memberships of groups.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The membership of a group.
+    pub fn member(&self, group: &GroupId) -> Option<&Member> {
+        self.members.iter().find(|member| member.group == *group)
+    }
+
+    /// The secret that a new membership begins with: that of the newest one, so that a person is
+    /// the same to an action that takes several groups. `None` for a wallet that is in no group.
+    pub fn member_secret(&self) -> Option<MemberSecret> {
+        self.members.last().map(|member| member.leaf.secret.clone())
+    }
+
+    /// Keeps a membership in place of the one of the same group. The file is durable with it when
+    /// this returns.
+    ///
+    /// # Errors
+    /// [`FileError::TooLong`] and [`FileError::Io`]; the wallet and its file are then as they were.
+    pub fn put_member(&mut self, member: Member) -> Result<(), FileError> {
+        let mut members = self.members.clone();
+        match members.iter_mut().find(|kept| kept.group == member.group) {
+            Some(kept) => *kept = member,
+            None => members.push(member),
+        }
+        self.replace_members(members)
+    }
+
+    /// Forgets a membership.
+    ///
+    /// # Errors
+    /// As [`WalletFile::put_member`].
+    pub fn remove_member(&mut self, group: &GroupId) -> Result<(), FileError> {
+        let members = self.members.iter().filter(|member| member.group != *group).cloned().collect();
+        self.replace_members(members)
+    }
+
+    fn replace_members(&mut self, members: Vec<Member>) -> Result<(), FileError> {
+        if members == self.members {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.members, members);
+        self.replace().inspect_err(|_| self.members = before)
     }
 
     /// Path of the file.
@@ -320,6 +378,7 @@ impl WalletFile {
             registry: self.registry,
             head: self.head,
             issuers: self.issuers.clone(),
+            members: self.members.clone(),
         };
         // Bounded, because growing the buffer would leave copies of the seed in memory.
         let mut text = Zeroizing::new([0; MAX_LENGTH]);
@@ -445,6 +504,71 @@ mod tests {
         assert_eq!(opened.issuers, (0..number).map(issuer).collect::<Vec<_>>());
         assert_eq!(opened.issuers, wallet.issuers);
         assert_eq!(fs::read_dir(folder.path()).expect("the folder is listed").count(), 1);
+    }
+
+    fn member(group: &str, random: &mut crate::Random<'_>) -> Member {
+        let tree = selfsame_protocol::groups::tree::GroupTree::default();
+        let group = selfsame_protocol::groups::wire::GroupResponse {
+            id: group.parse().expect("an id"),
+            name: String::new(),
+            group_key: selfsame_protocol::groups::names::GroupKey([1; 32]),
+            environment: selfsame_protocol::verification::Environment::Staging,
+            legacy_identifier: None,
+            version: 0,
+            size: 0,
+            members: 0,
+            root: tree.root(),
+            page_roots: Vec::new(),
+            rolls: Vec::new(),
+        };
+        Member::new(&group, "http://wallet", random)
+    }
+
+    #[test]
+    fn memberships_and_replacements_under_way_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let mut created = wallet(folder.path());
+        let mut calls = 0;
+        let mut random = |bytes: &mut [u8; 32]| {
+            calls += 1;
+            *bytes = [0xa0 + calls; 32];
+        };
+        let reopened = || WalletFile::open(&folder.path().join("wallet.json")).expect("the wallet is opened");
+        assert_eq!(reopened().member_secret(), None);
+        let (mut first, second) = (member("members", &mut random), member("others", &mut random));
+        created.put_member(first.clone()).expect("kept");
+        created.put_member(second.clone()).expect("kept");
+        assert_eq!(reopened().members(), [first.clone(), second.clone()]);
+        assert_eq!(reopened().member_secret().as_ref(), Some(&second.leaf.secret));
+        first.begin_replacement(crate::member::NextSecret::Same, &mut random).expect("begun");
+        created.put_member(first.clone()).expect("kept");
+        assert_eq!(reopened().members(), [first.clone(), second.clone()]);
+        assert_eq!(reopened().member(&first.group), Some(&first));
+        created.remove_member(&first.group).expect("forgotten");
+        assert_eq!(reopened().members(), [second]);
+        let mode = fs::metadata(created.path()).expect("the file has metadata").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder is listed").count(), 1);
+    }
+
+    #[test]
+    fn a_wallet_of_many_groups_can_still_be_opened_and_shows_no_secret() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let mut wallet = wallet(folder.path());
+        let mut random = |bytes: &mut [u8; 32]| *bytes = [0xab; 32];
+        let mut put = |number: u32| wallet.put_member(member(&format!("group{number}"), &mut random)).err();
+        let refused = (0..100).find_map(|number| put(number).map(|error| (number, error)));
+        let Some((number, FileError::TooLong { .. })) = refused else { panic!("{refused:?}") };
+        assert!(number > 20, "{number}");
+        let opened = WalletFile::open(wallet.path()).expect("the wallet is opened");
+        assert_eq!((opened.members().len() as u32, opened.members()), (number, wallet.members()));
+        assert!(!format!("{opened:?}").contains("abab"));
+        let text = fs::read_to_string(wallet.path()).expect("the file is read");
+        for (change, expected) in [("ab".repeat(16), "ab".repeat(15)), ("ab".repeat(32), "AB".repeat(32))] {
+            fs::write(wallet.path(), text.replacen(&change, &expected, 1)).expect("the file is written");
+            let message = WalletFile::open(wallet.path()).expect_err("the file is refused").to_string();
+            assert!(message.contains("is not what") && !message.contains("abab"), "{message}");
+        }
     }
 
     #[test]

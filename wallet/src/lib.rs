@@ -8,9 +8,11 @@
 //! | [`operations`] | builds and signs the eight operations; pure |
 //! | [`client`] | calls the gateway and the indexer |
 //! | [`account`] | reads an account, carries an operation out, checks receipt and inclusion proof |
+//! | [`groups`] | calls the wallet interface for the groups that the owner is a member of |
 //! | [`guard`] | which nullifiers an installation of a wallet has given, and gives no more |
 //! | [`head`] | checks the signed head of the registry, and that it continues the history seen before |
 //! | [`person`] | the account that a proof is of, for the authenticators that may prove it |
+//! | [`member`] | a membership of a group: link proofs, and proofs against its roots |
 //! | [`prove`] | makes proofs: genuine legacy proofs, and current proofs by the simulator |
 //! | [`sign_in`] | answers a sign-in, and acts as the browser when there is none |
 //! | [`bridge`] | answers requests that applications put on a message bridge |
@@ -22,9 +24,11 @@ pub mod bridge;
 pub mod client;
 pub mod command;
 pub mod file;
+pub mod groups;
 pub mod guard;
 pub mod head;
 pub mod keys;
+pub mod member;
 pub mod operations;
 pub mod operator;
 pub mod person;
