@@ -71,6 +71,18 @@ pub trait Records: Send + Sync + 'static {
     /// `decided` that is dropped without a call counts as [`StoreError::Closing`].
     fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: OnDecided);
 
+    /// The same, and in the same step an event that receivers are told of. Another store than the
+    /// service's own has no log of events: there the event is not told.
+    fn compare_and_write_telling(
+        &self,
+        writes: Vec<RecordWrite>,
+        event: (UnloggedKey, RecordedEvent),
+        decided: OnDecided,
+    ) {
+        drop(event);
+        self.compare_and_write(writes, decided);
+    }
+
     /// Whether this store decides what is written. While another replica leads it does not: every
     /// write is refused, and that replica deletes what has expired.
     fn leads(&self) -> bool {
@@ -95,16 +107,11 @@ impl EmbeddedRecords {
     pub fn new(store: Store, group_commit: GroupCommit) -> Self {
         Self { store, group_commit }
     }
-}
 
-impl Records for EmbeddedRecords {
-    fn get(&self, key: &RecordKey) -> Result<Option<StoredRecord>, StoreError> {
-        self.store.database().get(&family::RECORDS, key)
-    }
-
-    fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: OnDecided) {
+    /// Writes records, and an event, if the records are as they were read.
+    fn write(&self, writes: &[RecordWrite], event: Option<&(UnloggedKey, RecordedEvent)>, decided: OnDecided) {
         let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
-        for RecordWrite { key, before, after } in &writes {
+        for RecordWrite { key, before, after } in writes {
             conditions.expect(&family::RECORDS, key, before.as_ref());
             if let Some(before) = before {
                 changes.delete(&family::RECORD_EXPIRIES, &(before.expires_at, *key));
@@ -117,7 +124,29 @@ impl Records for EmbeddedRecords {
                 None => changes.delete(&family::RECORDS, key),
             }
         }
+        if let Some((key, event)) = event {
+            changes.put(&family::UNLOGGED_EVENTS, key, event);
+        }
         self.group_commit.commit_if(conditions, changes, decided);
+    }
+}
+
+impl Records for EmbeddedRecords {
+    fn get(&self, key: &RecordKey) -> Result<Option<StoredRecord>, StoreError> {
+        self.store.database().get(&family::RECORDS, key)
+    }
+
+    fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: OnDecided) {
+        self.write(&writes, None, decided);
+    }
+
+    fn compare_and_write_telling(
+        &self,
+        writes: Vec<RecordWrite>,
+        event: (UnloggedKey, RecordedEvent),
+        decided: OnDecided,
+    ) {
+        self.write(&writes, Some(&event), decided);
     }
 
     fn leads(&self) -> bool {

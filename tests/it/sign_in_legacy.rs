@@ -10,9 +10,10 @@ use selfsame_wallet::sign_in::AskedProof;
 use serde_json::{Value, json};
 
 use crate::account_client::{Begun, Browser, ask_for_accounts, location};
-use crate::harness::run;
+use crate::harness::{folder, run};
 use crate::sign_in_client::{APP, Form, SignInTestClient, current_proof, fragment_or_query, unverified_claims};
 use crate::sign_in_openings::{ShortPage, remember};
+use crate::webhook_receiver::WebhookReceiver;
 
 pub const DAY: u64 = 24 * 3600;
 
@@ -216,6 +217,26 @@ async fn current_proofs_are_attached_a_day_later_and_stay_provisional_for_thirty
     assert_eq!(asked(&next).await, Asked::Return);
     next.prove(&client, "alice").await;
     assert_eq!(completed(&client, &mut new, &next, NO).await, alice);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn an_application_is_told_of_attached_proofs() {
+    let receiver = WebhookReceiver::start().await;
+    let secrets = folder();
+    let of_application = receiver.webhook(secrets.path(), "own", &["account.linked"], &format!("app_id = '{APP}'"));
+    let client = SignInTestClient::start_with_keys(|config| {
+        with_history(config);
+        config.webhooks = vec![of_application];
+    })
+    .await;
+    let mut laptop = Browser::default();
+    let alice = sign_in(&client, &mut laptop, "alice", YES).await;
+    wait(&client, DAY);
+    attach(&client, &mut laptop, "alice", "alice").await;
+    let told = receiver.until(1).await;
+    let expected = json!({"app_id": APP, "sub": alice, "disputed": false});
+    assert_eq!((&told[0].body["type"], &told[0].body["data"]), (&"account.linked".into(), &expected));
     client.stop().await;
 }
 

@@ -79,6 +79,8 @@ pub(crate) enum GroupKeeperMessage {
     Changed(GroupId),
     /// The settings changed.
     SettingsChanged,
+    /// Answer when readers see what other replicas have written up to now.
+    Settle(RpcReplyPort<()>),
     /// Do what is due.
     Look,
     /// Answer, to show that the actor is not stuck.
@@ -104,6 +106,8 @@ pub(crate) struct GroupKeeperState {
     last: Option<GroupId>,
     /// The groups that other replicas have written.
     changed: BTreeSet<GroupId>,
+    /// Those who wait until readers see these groups.
+    settling: Vec<RpcReplyPort<()>>,
     /// Whether a step runs.
     is_busy: bool,
     /// What is done at a look and at the end of a step.
@@ -138,6 +142,7 @@ impl Actor for GroupKeeper {
             waiting: BTreeMap::new(),
             last: None,
             changed: BTreeSet::new(),
+            settling: Vec::new(),
             is_busy: false,
             due,
         };
@@ -170,11 +175,16 @@ impl GroupKeeperState {
             GroupKeeperMessage::Act(group, act) => self.waiting.entry(group).or_default().push_back(act),
             GroupKeeperMessage::StepDone => self.is_busy = false,
             GroupKeeperMessage::Changed(group) => _ = self.changed.insert(group),
+            GroupKeeperMessage::Settle(reply) => self.settling.push(reply),
             GroupKeeperMessage::SettingsChanged => self.due.reading = UnixSeconds(0),
             GroupKeeperMessage::Look => {}
         }
         if !self.is_busy {
             self.begin();
+        }
+        // The step that was begun may read the groups again that they wait for.
+        if !self.is_busy {
+            self.settling.drain(..).for_each(|reply| drop(reply.send(())));
         }
     }
 

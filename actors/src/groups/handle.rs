@@ -278,6 +278,17 @@ impl GroupsHandle {
         self.read(id, |state| state.rolls.get(roll).map(|roll| roll.root)).ok().flatten()
     }
 
+    /// Waits until readers see what other replicas have written and this one has in its store.
+    ///
+    /// # Errors
+    /// [`GroupError::Unavailable`].
+    pub(crate) async fn settle(&self) -> Result<(), GroupError> {
+        match self.state.has_keeper {
+            true => Ok(self.state.slot.call(GroupKeeperMessage::Settle, Instant::now() + PATIENCE).await?),
+            false => Ok(()),
+        }
+    }
+
     // Enrolment.
 
     /// Joins, replaces or leaves for a person. When this returns success, it is durable, and every
@@ -564,7 +575,8 @@ impl GroupsHandle {
 
     fn write_metrics(&self, samples: &mut Samples<'_>) -> fmt::Result {
         let status = self.status();
-        let numbers: [(&str, &str, fn(&GroupStatus) -> u64); 5] = [
+        type Number = fn(&GroupStatus) -> u64;
+        let numbers: [(&str, &str, Number); 5] = [
             ("selfsame_group_members", "Members of a group", |group| group.members.into()),
             ("selfsame_group_size", "Positions of a group that were ever given", |group| group.size.into()),
             ("selfsame_group_invited", "Member numbers that were ever invited", |group| group.invited.into()),

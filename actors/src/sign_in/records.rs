@@ -15,12 +15,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ractor::RpcReplyPort;
 use selfsame_protocol::B256;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
+use selfsame_protocol::events::record::RecordedEvent;
 use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::sign_in::openings::ShortId;
 use selfsame_protocol::sign_in::pointers::SignInCode;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{
-    Counter, Decision, FaultScope, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord,
+    Counter, Decision, FaultScope, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord, UnloggedKey,
 };
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
@@ -214,9 +215,22 @@ impl SignInState {
     /// Writes all records durably, if each is still as it was read; otherwise writes none of them
     /// and returns [`Decision::Changed`].
     pub async fn write(&self, writes: Vec<RecordWrite>) -> Result<Decision, StoreError> {
+        self.write_telling(writes, None).await
+    }
+
+    /// The same, with an event that receivers are told of when the records are written.
+    pub async fn write_telling(
+        &self,
+        writes: Vec<RecordWrite>,
+        event: Option<(UnloggedKey, RecordedEvent)>,
+    ) -> Result<Decision, StoreError> {
         fault_point!(self.fault_scope, RecordsWrite);
         let (decided, decision) = oneshot::channel();
-        self.records.compare_and_write(writes, Box::new(move |result| drop(decided.send(result))));
+        let decided = Box::new(move |result| drop(decided.send(result)));
+        match event {
+            Some(event) => self.records.compare_and_write_telling(writes, event, decided),
+            None => self.records.compare_and_write(writes, decided),
+        }
         decision.await.unwrap_or(Err(StoreError::Panicked))
     }
 

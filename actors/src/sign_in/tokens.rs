@@ -4,6 +4,8 @@
 use std::fmt;
 
 use selfsame_protocol::B256;
+use selfsame_protocol::events::EventKind;
+use selfsame_protocol::events::record::{AccountLinkedEvent, RecordedEvent};
 use selfsame_protocol::sign_in::authorize::{self, AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Scopes};
 use selfsame_protocol::sign_in::logout::IdTokenHint;
@@ -11,7 +13,7 @@ use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode, CodeUs
 use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, ResponseType, SignInRejection};
 use selfsame_protocol::sign_in::transaction::Answer;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Decision, RecordKey, RecordWrite, StoreError};
+use selfsame_storage::{Decision, RecordKey, RecordWrite, StoreError, UnloggedKey};
 use serde::Serialize;
 use subtle::ConstantTimeEq;
 
@@ -75,8 +77,23 @@ impl SignInHandle {
         });
     }
 
-    /// Tells embedders that current proofs were attached to an account, when they were. A dispute
-    /// needs the operator, so it is logged as well.
+    /// The event of current proofs that are attached to an account, when they are.
+    pub(super) fn linked_event(
+        &self,
+        client: &SignInClient,
+        answer: &Answer,
+        attaching: Attaching,
+    ) -> Option<(UnloggedKey, RecordedEvent)> {
+        let (Answer::Proved(person), false) = (answer, attaching == Attaching::Nothing) else { return None };
+        let (app_id, now) = (&client.client.id, self.state.clock.unix_millis());
+        let is_disputed = attaching == Attaching::Disputed;
+        let linked = || AccountLinkedEvent { app_id: app_id.clone(), subject: person.subject, is_disputed };
+        let events = self.verification.events();
+        events.record(EventKind::AccountLinked, Some(app_id), now, || RecordedEvent::AccountLinked(linked()))
+    }
+
+    /// Tells that current proofs were attached to an account, when they were. A dispute needs the
+    /// operator, so it is logged as well.
     pub(super) fn announce_attached(&self, client: &SignInClient, answer: &Answer, attaching: Attaching) {
         let is_disputed = attaching == Attaching::Disputed;
         let (Answer::Proved(person), false) = (answer, attaching == Attaching::Nothing) else { return };
@@ -88,6 +105,7 @@ impl SignInHandle {
                  it is, and selfsame account link chooses"
             );
         }
+        self.verification.events().written();
         self.state.announcer.announce(|| ServiceEvent::AccountLinked { client_id, subject, is_disputed });
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use selfsame_protocol::events::record::RecordedEvent;
 use selfsame_protocol::sign_in::asks::Ask;
 use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::sign_in::late::ProofEffect;
@@ -22,7 +23,7 @@ use selfsame_protocol::verification::request::{
 };
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
-use selfsame_storage::{Decision, RecordWrite, StoredRecord};
+use selfsame_storage::{Decision, RecordWrite, StoredRecord, UnloggedKey};
 use serde_json::Value;
 
 use super::authorization::{check_mode, check_secret};
@@ -322,7 +323,7 @@ impl SignInHandle {
     async fn settle(&self, id: TransactionId, answer: Answer, binding: &AnswerBinding) -> Result<(), SignInError> {
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
-            if self.write_answer(id, value, &stored, answer, binding, Vec::new()).await? {
+            if self.write_answer(id, value, &stored, answer, binding, (Vec::new(), None)).await? {
                 return Ok(());
             }
             // An authenticator opened the request, or another answer came first.
@@ -355,6 +356,7 @@ impl SignInHandle {
             let mut writes = Vec::new();
             let Outcome { answer, pointer, attaching } =
                 self.outcome_of(&client, value.ask, proof, identifier, now, &mut writes).await?;
+            let event = self.linked_event(&client, &answer, attaching);
             let answered_at = value.opening_with(nonce);
             let failure = match answer {
                 Answer::Failed(failure) => Some(failure),
@@ -363,7 +365,7 @@ impl SignInHandle {
             if answers {
                 let value = Transaction { answered_at, pointer, ..value };
                 let binding = if failure.is_some() { &AnswerBinding::Secret } else { binding };
-                if self.write_answer(id, value, &stored, answer, binding, writes).await? {
+                if self.write_answer(id, value, &stored, answer, binding, (writes, event)).await? {
                     self.announce_attached(&client, &answer, attaching);
                     return failure.map_or(Ok(()), |failure| Err(no_sign_in(failure)));
                 }
@@ -372,7 +374,7 @@ impl SignInHandle {
             } else {
                 let late = Transaction { pointer, ..value };
                 writes.push(write(id.key(), Some(&stored), &late, late.kept_until()));
-                if self.state.write(writes).await? == Decision::Written {
+                if self.state.write_telling(writes, event).await? == Decision::Written {
                     self.announce_attached(&client, &answer, attaching);
                     return Err(SignInError::no_transaction("the sign-in has ended; the account was kept"));
                 }
@@ -381,8 +383,8 @@ impl SignInHandle {
         }
     }
 
-    /// Writes an answer with `others`, if nothing of it has changed since it was read. Returns
-    /// whether it was written.
+    /// Writes an answer with other records and an event, if nothing of it has changed since it was
+    /// read. Returns whether it was written.
     async fn write_answer(
         &self,
         id: TransactionId,
@@ -390,7 +392,7 @@ impl SignInHandle {
         stored: &StoredRecord,
         answer: Answer,
         binding: &AnswerBinding,
-        others: Vec<RecordWrite>,
+        (others, event): (Vec<RecordWrite>, Option<(UnloggedKey, RecordedEvent)>),
     ) -> Result<bool, SignInError> {
         check_unanswered(&value)?;
         let (return_hash, digits) = match binding {
@@ -401,7 +403,7 @@ impl SignInHandle {
         let answered = Transaction { answer: Some(answer), return_hash, digits, ..value };
         let mut writes = others;
         writes.push(write(id.key(), Some(stored), &answered, answered.kept_until()));
-        let is_written = self.state.write(writes).await? == Decision::Written;
+        let is_written = self.state.write_telling(writes, event).await? == Decision::Written;
         if is_written {
             self.state.unanswered.remove(id, answered.ends_at);
             self.state.session_registry.cast(SessionRegistryMessage::Changed(id));

@@ -530,6 +530,11 @@ impl VerificationHandle {
         verdicts.map_err(|error| VerificationError::unavailable(format!("the proofs were not checked: {error}")))
     }
 
+    /// Makes the records of events.
+    pub(crate) fn events(&self) -> &EventRecorder {
+        &self.inner.events
+    }
+
     /// Changes the limits, from the next request on.
     pub fn set_limits(&self, limits: VerificationLimits) {
         self.inner.per_source.set(limits.per_source);

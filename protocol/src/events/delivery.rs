@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::record::{Cause, LogEntry, RecordedEvent, TrustedRootEvent, VerificationEvent};
+use super::record::{AccountLinkedEvent, Cause, LogEntry, RecordedEvent, TrustedRootEvent, VerificationEvent};
 use super::{EventId, EventKind};
 use crate::gateway::GatewayRequestState;
 use crate::groups::names::{Day, GroupId, MemberNumber};
@@ -65,6 +65,9 @@ pub enum EventData<'a> {
     /// Of `root.added`.
     #[schema(title = "root.added")]
     Root(RootData),
+    /// Of `account.linked`.
+    #[schema(title = "account.linked")]
+    Account(AccountData<'a>),
     /// Of `member.joined`, `member.replaced` and `member.removed`.
     #[schema(title = "member.joined, member.replaced, member.removed")]
     Member(MemberData<'a>),
@@ -137,6 +140,19 @@ pub struct RootData {
     pub protocol_version: Option<&'static str>,
 }
 
+/// An account of an application to which current proofs were attached. For 30 days its person can
+/// undo it.
+#[derive(Serialize, ToSchema)]
+pub struct AccountData<'a> {
+    /// Id of the application.
+    pub app_id: &'a str,
+    /// The account's subject, as in ID tokens.
+    pub sub: String,
+    /// Whether another person's proofs were attached before: neither signs in then, and the operator
+    /// has to choose.
+    pub disputed: bool,
+}
+
 /// A member of a group. The event's timestamp is the beginning of the day.
 #[derive(Serialize, ToSchema)]
 pub struct MemberData<'a> {
@@ -167,6 +183,12 @@ pub fn events_of(entry: &LogEntry, applied: Option<AppliedEntries<'_>>, range: R
         Cause::Recorded(..) if range.start > 0 => Vec::new(),
         Cause::Recorded(id, RecordedEvent::Verification(event)) => vec![verification_event(*id, entry.time, event)],
         Cause::Recorded(id, RecordedEvent::TrustedRoot(event)) => vec![trusted_root_event(*id, entry.time, event)],
+        Cause::Recorded(id, RecordedEvent::AccountLinked(event)) => {
+            let AccountLinkedEvent { app_id, subject, is_disputed } = event;
+            let data = AccountData { app_id, sub: format!("{subject:#x}"), disputed: *is_disputed };
+            let told = of(*id, EventKind::AccountLinked, entry.time, EventData::Account(data));
+            vec![Event { app_id: Some(app_id.clone()), ..told }]
+        }
         Cause::Recorded(id, RecordedEvent::Member(event)) => {
             let data = MemberData { group: event.group, member: &event.member, day: event.day };
             vec![of(*id, event.kind(), entry.time, EventData::Member(data))]

@@ -54,6 +54,10 @@ pub enum EventKind {
     #[serde(rename = "root.added")]
     #[strum(serialize = "root.added")]
     RootAdded,
+    /// Current proofs were attached to a person's account of legacy proofs.
+    #[serde(rename = "account.linked")]
+    #[strum(serialize = "account.linked")]
+    AccountLinked,
     /// A member joined a group, or came back to it.
     #[serde(rename = "member.joined")]
     #[strum(serialize = "member.joined")]
@@ -75,6 +79,7 @@ impl EventKind {
         Self::RequestFinalized,
         Self::RequestFailed,
         Self::RootAdded,
+        Self::AccountLinked,
         Self::MemberJoined,
         Self::MemberReplaced,
         Self::MemberRemoved,
@@ -88,7 +93,7 @@ impl EventKind {
     /// Whether an application may be told of such events. Requests to the registry belong to no
     /// application, and who the members of a group are is for the operator.
     pub fn is_for_applications(self) -> bool {
-        matches!(self, Self::VerificationSucceeded | Self::RootAdded)
+        matches!(self, Self::VerificationSucceeded | Self::RootAdded | Self::AccountLinked)
     }
 
     /// Whether such an event can follow from a block.

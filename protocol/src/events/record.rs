@@ -15,7 +15,7 @@ use crate::ids::Nullifier;
 use crate::time::{UnixMillis, UnixSeconds};
 use crate::tree::Root;
 use crate::verification::{Environment, ProofKind, RelyingPartyId};
-use crate::{U256, encode_fields};
+use crate::{B256, U256, encode_fields};
 
 /// A verification request that was answered with success.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +110,19 @@ impl MemberEvent {
     }
 }
 
+/// That current proofs were attached to an account of legacy proofs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountLinkedEvent {
+    /// Id of the application.
+    pub app_id: String,
+    /// The subject of the account.
+    pub subject: B256,
+    /// Whether another person's were attached before.
+    pub is_disputed: bool,
+}
+
+encode_fields!(AccountLinkedEvent { app_id, subject, is_disputed });
+
 /// An event that is stored with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordedEvent {
@@ -119,6 +132,8 @@ pub enum RecordedEvent {
     TrustedRoot(TrustedRootEvent),
     /// A change of a member of a group.
     Member(MemberEvent),
+    /// Current proofs were attached to an account.
+    AccountLinked(AccountLinkedEvent),
 }
 
 impl Encoding for RecordedEvent {
@@ -136,6 +151,10 @@ impl Encoding for RecordedEvent {
                 out.push(2);
                 event.encode(out);
             }
+            Self::AccountLinked(event) => {
+                out.push(3);
+                event.encode(out);
+            }
         }
     }
 
@@ -144,6 +163,7 @@ impl Encoding for RecordedEvent {
             0 => Ok(Self::Verification(Encoding::decode(input)?)),
             1 => Ok(Self::TrustedRoot(Encoding::decode(input)?)),
             2 => Ok(Self::Member(Encoding::decode(input)?)),
+            3 => Ok(Self::AccountLinked(Encoding::decode(input)?)),
             tag => Err(DecodeError::UnknownTag { kind: "a recorded event", tag }),
         }
     }
