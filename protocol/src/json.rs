@@ -26,9 +26,12 @@ pub enum BodyError {
     /// value.
     #[error("the body is not valid JSON: {0}")]
     NotJson(String),
-    /// More than [`MOST_VALUES`] values. The reader stopped there.
-    #[error("the body has more than {MOST_VALUES} values")]
-    TooManyValues,
+    /// More values than may be there. The reader stopped there.
+    #[error("the body has more than {most} values")]
+    TooManyValues {
+        /// The most values that it may have: [`MOST_VALUES`], where the endpoint does not read more.
+        most: usize,
+    },
     /// Valid JSON, but not an object.
     #[error("the body must be a JSON object")]
     NotAnObject,
@@ -49,7 +52,7 @@ impl BodyError {
             Self::NotJson(_) => "the body is not valid JSON".to_owned(),
             Self::Field { path, .. } if path.is_empty() => "a field of the body is missing".to_owned(),
             Self::Field { path, .. } => format!("{path} is malformed"),
-            Self::TooManyValues | Self::NotAnObject => self.to_string(),
+            Self::TooManyValues { .. } | Self::NotAnObject => self.to_string(),
         }
     }
 }
@@ -58,6 +61,11 @@ impl BodyError {
 /// [`MOST_VALUES`] values.
 pub fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
     read(bytes, MOST_VALUES)
+}
+
+/// The same for an endpoint whose bodies can have more values: lists.
+pub fn from_large_object<T: DeserializeOwned>(bytes: &[u8], most_values: usize) -> Result<T, BodyError> {
+    read(bytes, most_values)
 }
 
 /// Reads the answer of a service as an object of the shape `T`. The number of values is not
@@ -75,7 +83,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8], most_values: usize) -> Result<T, Body
     let walked = Walk { left: &left }.deserialize(&mut scan).and_then(|is_object| scan.end().map(|()| is_object));
     let is_object = walked.map_err(|error| match left.get() {
         Some(_) => BodyError::NotJson(shorten(error.to_string())),
-        None => BodyError::TooManyValues,
+        None => BodyError::TooManyValues { most: most_values },
     })?;
     if !is_object {
         return Err(BodyError::NotAnObject);
@@ -225,8 +233,9 @@ mod tests {
         let most = body(MOST_VALUES - 4);
         assert_eq!(from_object::<Query>(most.as_bytes()), Ok(Query { leaf_index: 5 }));
         let more = body(MOST_VALUES - 3);
-        assert_eq!(from_object::<Query>(more.as_bytes()), Err(BodyError::TooManyValues));
+        assert_eq!(from_object::<Query>(more.as_bytes()), Err(BodyError::TooManyValues { most: MOST_VALUES }));
         assert_eq!(message(more.as_bytes()), "the body has more than 10000 values");
+        assert_eq!(from_large_object::<Query>(more.as_bytes(), MOST_VALUES + 1), Ok(Query { leaf_index: 5 }));
         assert_eq!(from_answer::<Query>(more.as_bytes()), Ok(Query { leaf_index: 5 }));
     }
 

@@ -16,10 +16,14 @@
 //! | [`enrolment`] | inviting, joining, replacing, leaving, removing; rolls |
 //! | [`sealed`] | the rules of sealed copies |
 //! | [`wire`] | the bodies of the wallet interface and of enrolment by the operator |
+//! | [`listed`] | what the operator is shown, and asks for |
+//! | [`csv`] | lists of member numbers, and of links, as files |
 
 pub mod codes;
+pub mod csv;
 pub mod enrolment;
 pub mod identity;
+pub mod listed;
 pub mod live_roots;
 pub mod names;
 pub mod poseidon;
