@@ -19,7 +19,7 @@ const [folder, ...steps] = process.argv.slice(2);
 const program = process.env.DAEMON;
 mkdirSync(folder);
 const data = join(folder, "data");
-const listen = Object.entries({ SIGN_IN: 8080, VERIFY: 8081, GATEWAY: 8082, INDEXER: 8083, OPERATOR: 8084, BRIDGE: 8085 });
+const listen = Object.entries({ SIGN_IN: 8080, VERIFY: 8081, GATEWAY: 8082, INDEXER: 8083, OPERATOR: 8084, BRIDGE: 8085, WALLET: 8086 });
 const env = {
   ...process.env,
   RUST_LOG: "warn",

@@ -27,9 +27,10 @@ INTERFACES = {
     "gateway": ("gateway", 8082, "gateway_url"),
     "indexer": ("indexer", 8083, "indexer_url"),
     "bridge": ("bridge", 8085, "bridge_url"),
+    "wallet": ("wallet", 8086, "wallet_url"),
 }
 OPERATOR = 8084
-CLUSTER = 8086
+CLUSTER = 8087
 ETCD_CLIENTS = 12379
 ETCD_PEERS = 12380
 

@@ -32,6 +32,7 @@ INTERFACES = {
     "gateway": "GATEWAY",
     "indexer": "INDEXER",
     "bridge": "BRIDGE",
+    "wallet": "WALLET",
     "operator": "OPERATOR",
 }
 

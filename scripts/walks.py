@@ -13,7 +13,7 @@ PROGRAM = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/
 ROOT = os.path.abspath(sys.argv[2] if len(sys.argv) > 2 else os.getcwd())
 APP = "app_staging_5e1f5a3e000000000000000000000001"
 CALLBACK = "http://localhost:3000/callback"
-PORTS = dict(zip(["sign_in", "verify", "gateway", "indexer", "operator", "bridge"], range(18080, 18086)))
+PORTS = dict(zip(["sign_in", "verify", "gateway", "indexer", "operator", "bridge", "wallet"], range(18080, 18087)))
 
 
 def refuse_auxv():

@@ -47,6 +47,7 @@ impl Daemon {
             .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
             .env("SELFSAME_LISTEN__SIGN_IN", "127.0.0.5:0")
             .env("SELFSAME_LISTEN__BRIDGE", "127.0.0.6:0")
+            .env("SELFSAME_LISTEN__WALLET", "127.0.0.7:0")
             .stderr(Stdio::null());
         // The addresses are in the table that `--dev` prints.
         let (process, table) = Running::start(&mut command, str::is_empty)?;

@@ -15,14 +15,16 @@ pub enum Interface {
     Indexer,
     /// The message bridge between applications and authenticators.
     Bridge,
+    /// Groups and sealed copies, for wallets of members.
+    Wallet,
     /// The operator interface.
     Operator,
 }
 
 impl Interface {
     /// All interfaces. At a shared address, the first one that has a path serves it.
-    pub const ALL: [Self; 6] =
-        [Self::SignIn, Self::Verification, Self::Gateway, Self::Indexer, Self::Bridge, Self::Operator];
+    pub const ALL: [Self; 7] =
+        [Self::SignIn, Self::Verification, Self::Gateway, Self::Indexer, Self::Bridge, Self::Wallet, Self::Operator];
 
     /// Its name in logs, metrics and documents.
     pub const fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Interface {
             Self::Gateway => "gateway",
             Self::Indexer => "indexer",
             Self::Bridge => "bridge",
+            Self::Wallet => "wallet",
             Self::Operator => "operator",
         }
     }
@@ -44,6 +47,7 @@ impl Interface {
             Self::Gateway => "gateway",
             Self::Indexer => "indexer",
             Self::Bridge => "bridge",
+            Self::Wallet => "wallet",
             Self::Operator => "operator",
         }
     }
@@ -56,6 +60,7 @@ impl Interface {
             Self::Gateway => Some("gateway_url"),
             Self::Indexer => Some("indexer_url"),
             Self::Bridge => Some("bridge_url"),
+            Self::Wallet => Some("wallet_url"),
             Self::Operator => None,
         }
     }
@@ -69,6 +74,7 @@ impl Interface {
             Self::Indexer => 8083,
             Self::Operator => 8084,
             Self::Bridge => 8085,
+            Self::Wallet => 8086,
         }
     }
 

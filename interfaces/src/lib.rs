@@ -21,3 +21,4 @@ pub mod pem;
 pub mod sign_in;
 pub mod trace_context;
 pub mod verification;
+pub mod wallet;

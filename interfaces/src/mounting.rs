@@ -22,7 +22,7 @@ use crate::sign_in::appearance::Appearance;
 use crate::sign_in::bridged::OwnBridge;
 use crate::sign_in::wallet_links::WalletLinks;
 use crate::sign_in::{self, SignIn};
-use crate::{bridge, indexer, openapi, operator, verification};
+use crate::{bridge, indexer, openapi, operator, verification, wallet};
 
 /// What the routes are made from.
 pub struct PublicInterfaces<'a> {
@@ -62,6 +62,7 @@ impl PublicInterfaces<'_> {
             }
             Interface::Indexer => indexer::routes(service.registry(), description, cors),
             Interface::Bridge => bridge::routes(service.bridge(), description),
+            Interface::Wallet => wallet::routes(service.groups(), description),
             Interface::Operator => return None,
         };
         Some(routes.called_by_https(urls[interface].starts_with("https://")))
@@ -75,6 +76,7 @@ pub fn describe(interface: Interface) -> Description {
         Interface::Gateway => gateway::Description::openapi(),
         Interface::Indexer => indexer::Description::openapi(),
         Interface::Bridge => bridge::Description::openapi(),
+        Interface::Wallet => wallet::Description::openapi(),
         Interface::SignIn => sign_in::Description::openapi(),
         Interface::Operator => operator::Description::openapi(),
     }

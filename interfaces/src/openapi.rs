@@ -182,7 +182,7 @@ pub fn describe_header(description: &mut OpenApi, name: &str, pattern: &str, abo
 
 /// The operations of a path.
 pub fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    [&mut item.get, &mut item.put, &mut item.post, &mut item.head].into_iter().flatten()
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.head].into_iter().flatten()
 }
 
 /// One rejection of each kind that an endpoint can answer with, whatever it does.

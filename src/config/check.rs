@@ -77,6 +77,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.verifications_per_application.requests", rate(&limits.verifications_per_application), 100_000),
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
         ("limits.bridge_per_source.requests", rate(&limits.bridge_per_source), 100_000),
+        ("limits.groups_per_source.requests", rate(&limits.groups_per_source), 100_000),
         ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
         ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
         ("storage.cache_mib", storage.cache_mib, 1 << 20),
@@ -143,6 +144,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("limits.verifications_per_application.window", window(&limits.verifications_per_application), SECOND, DAY),
         ("limits.sign_ins_per_source.window", window(&limits.sign_ins_per_source), SECOND, DAY),
         ("limits.bridge_per_source.window", window(&limits.bridge_per_source), SECOND, DAY),
+        ("limits.groups_per_source.window", window(&limits.groups_per_source), SECOND, DAY),
         ("cluster.staleness", of_cluster(|cluster| cluster.staleness), SECOND, HOUR),
         ("cluster.journal_retention", of_cluster(|cluster| cluster.journal_retention), 10 * SECOND, 7 * DAY),
         ("bridge.lifetime", *config.bridge.lifetime, SECOND, DAY),
@@ -240,6 +242,14 @@ fn check_bridge_url(config: &Config) -> Option<InvalidSetting> {
     has_path.then(|| invalid_setting("urls.bridge_url", message()))
 }
 
+/// Links to members have their page behind the URL, and passkeys belong to its host.
+fn check_wallet_url(config: &Config) -> Option<InvalidSetting> {
+    let url = config.urls[Interface::Wallet].as_deref()?;
+    let has_path = url.parse::<http::Uri>().is_ok_and(|url| url.path() != "/");
+    let message = || format!("{url:?} has a path; give the wallet interface a host or a port of its own");
+    has_path.then(|| invalid_setting("urls.wallet_url", message()))
+}
+
 /// A connector URI names the address of the bridge. Where sign-in is for other machines, their
 /// authenticators have to reach the bridge, too.
 fn check_bridge_of_sign_in(config: &Config) -> Option<InvalidSetting> {
@@ -321,7 +331,8 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
     .into_iter()
     .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
     let of_bridge = check_bridge_url(config).into_iter().chain(check_bridge_of_sign_in(config));
-    found.chain(check_operator_socket(config)).chain(of_bridge).chain(check_passkey_domain(config)).collect()
+    let of_urls = of_bridge.chain(check_wallet_url(config));
+    found.chain(check_operator_socket(config)).chain(of_urls).chain(check_passkey_domain(config)).collect()
 }
 
 /// Whether no credential could be told to be of a person without a legacy account.

@@ -351,7 +351,7 @@ macro_rules! taken_over {
 
 /// What a reload takes over; every other setting waits for a restart. `Reloading::apply` and what
 /// stands beside its call hand each of them to the parts that use it.
-const TAKEN_OVER: [TakenOver; 13] = taken_over![
+const TAKEN_OVER: [TakenOver; 14] = taken_over![
     limits,
     bridge,
     events,
@@ -365,6 +365,7 @@ const TAKEN_OVER: [TakenOver; 13] = taken_over![
     tls,
     registry.create_account,
     registry.create_account_token_hash,
+    operator.invitation_token_hash,
 ];
 
 /// A configuration that was read again.

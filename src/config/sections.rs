@@ -152,6 +152,9 @@ pub struct Limits {
     /// Messages that one source address (IPv6: one /64) hands to the message bridge, and requests
     /// that it fetches there (without it no limit).
     pub bridge_per_source: Option<RateLimit>,
+    /// Joinings, replacements, leavings and writes of sealed copies of one source address (IPv6: of
+    /// one /64) at the wallet interface (without it no limit).
+    pub groups_per_source: Option<RateLimit>,
     /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source
     /// address may have begun a quarter of them.
     pub open_sign_ins: usize,
@@ -184,6 +187,7 @@ impl Default for Limits {
             verifications_per_application: None,
             sign_ins_per_source: None,
             bridge_per_source: None,
+            groups_per_source: None,
             open_sign_ins: sign_in.open_sign_ins,
             followers_per_source: sign_in.followers_per_source,
             trusted_proxies: Vec::new(),
@@ -217,6 +221,9 @@ pub struct Operator {
     pub hosts: Vec<String>,
     /// Whether it may listen elsewhere than on loopback, or share its address.
     pub allow_public: bool,
+    /// Salted hash of the token that programs can invite members of groups with, and do nothing else;
+    /// without it only the operator's token invites.
+    pub invitation_token_hash: Option<SecretHash>,
     /// Where the unix socket for the commands is.
     pub socket: OperatorSocket,
     /// Whether the daemon is ready only while every contract of `[[chains]]` can be used.

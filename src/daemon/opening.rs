@@ -147,13 +147,18 @@ pub(super) async fn bind_for_replicas(section: &Cluster) -> Result<(TcpListener,
     Ok((listener, bound))
 }
 
-/// Whether an interface can be left out whose address cannot be bound: the message bridge, at its
-/// default address, which another program has, where sign-in does not use it. The bridge came later
-/// than the other interfaces, and an upgrade must not keep a daemon from starting.
+/// Whether an interface can be left out whose address cannot be bound, because another program has
+/// it and it is the default one: the message bridge where sign-in does not use it, and the wallet
+/// interface. Both came later than the other interfaces, and an upgrade must not keep a daemon from
+/// starting.
 fn can_do_without(config: &Config, interface: Interface, address: SocketAddr, error: &io::Error) -> bool {
     let default = SocketAddr::from((Ipv4Addr::LOCALHOST, interface.default_port()));
     let is_taken = address == default && error.kind() == io::ErrorKind::AddrInUse;
-    interface == Interface::Bridge && is_taken && !config.signs_in_over_bridge()
+    match interface {
+        Interface::Bridge => is_taken && !config.signs_in_over_bridge(),
+        Interface::Wallet => is_taken,
+        _ => false,
+    }
 }
 
 pub(super) async fn bind(config: &Config, inherited: Vec<std::net::TcpListener>) -> Result<Listeners, DaemonError> {
@@ -171,9 +176,11 @@ pub(super) async fn bind(config: &Config, inherited: Vec<std::net::TcpListener>)
                 Some(listener) => TcpListener::from_std(listener).map_err(refused)?,
                 None => match TcpListener::bind(address).await {
                     Err(error) if can_do_without(config, interface, *address, &error) => {
-                        let message =
-                            "another program has this address, so the message bridge is not served; set listen.bridge";
-                        tracing::warn!(%address, message);
+                        let (key, name) = (interface.listen_key(), interface.name());
+                        tracing::warn!(
+                            %address,
+                            "another program has this address, so the {name} interface is not served; set listen.{key}"
+                        );
                         continue;
                     }
                     bound => bound.map_err(refused)?,

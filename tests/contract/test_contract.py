@@ -23,6 +23,7 @@ INTERFACES = {
     "gateway": "GATEWAY",
     "indexer": "INDEXER",
     "bridge": "BRIDGE",
+    "wallet": "WALLET",
     "operator": "OPERATOR",
 }
 
@@ -87,6 +88,9 @@ class Contract(unittest.TestCase):
 
     def test_bridge(self):
         self.check("bridge")
+
+    def test_wallet(self):
+        self.check("wallet")
 
     def test_operator(self):
         # Backups would be made in folders of this machine.

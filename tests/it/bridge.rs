@@ -201,7 +201,7 @@ async fn a_daemon_goes_on_without_the_bridge_when_its_default_address_is_taken()
     let daemon = DaemonProcess::start_with_log(folder.path(), &[], &variables, output.into());
     assert!(daemon.client().root().await.is_ok(), "the other interfaces are served");
     let log = std::fs::read_to_string(log).expect("a log");
-    assert!(log.contains("the message bridge is not served"), "{log}");
+    assert!(log.contains("the bridge interface is not served"), "{log}");
     drop(daemon);
 
     let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

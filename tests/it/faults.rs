@@ -18,7 +18,7 @@ async fn run_until_end(plan: &str) -> (Option<i32>, String) {
     let data = folder();
     let mut command = tokio::process::Command::from(program());
     command.args(["serve", "--dev", "--data"]).arg(data.path()).env("FAILPOINTS", plan).kill_on_drop(true);
-    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE", "WALLET"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
     let ended = command.stdout(Stdio::null()).stderr(Stdio::piped()).output();

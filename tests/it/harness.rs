@@ -256,6 +256,7 @@ pub struct DaemonProcess {
     pub verification: String,
     pub sign_in: String,
     pub bridge: String,
+    pub wallet: String,
 }
 
 impl DaemonProcess {
@@ -288,6 +289,7 @@ impl DaemonProcess {
             .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
             .env("SELFSAME_LISTEN__SIGN_IN", "127.0.0.5:0")
             .env("SELFSAME_LISTEN__BRIDGE", "127.0.0.6:0")
+            .env("SELFSAME_LISTEN__WALLET", "127.0.0.7:0")
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -313,9 +315,9 @@ impl DaemonProcess {
             // The daemon closed its output, so it is ending.
             return Err(wait_for_end(&mut child));
         };
-        // A test may give the bridge an address that is taken, and then it is not served.
-        let bridge = url("bridge").unwrap_or_default();
-        Ok(Self { child, gateway, indexer, operator, verification, sign_in, bridge })
+        // A test may give these an address that is taken, and then they are not served.
+        let [bridge, wallet] = ["bridge", "wallet"].map(|interface| url(interface).unwrap_or_default());
+        Ok(Self { child, gateway, indexer, operator, verification, sign_in, bridge, wallet })
     }
 
     /// The wallet's client for this daemon.
@@ -441,7 +443,7 @@ pub fn run_for_status(arguments: &[&str], variables: &[(&str, &str)]) -> (ExitSt
 pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
     let mut command = tokio::process::Command::from(program());
     command.args(["serve", "--dev", "--data"]).arg(data).kill_on_drop(true);
-    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE", "WALLET"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
     command.envs(variables.iter().copied());

@@ -33,8 +33,14 @@ use crate::test_accounts::key;
 #[path = "../../examples/mounted.rs"]
 mod example;
 
-const ALL: [Interface; 5] =
-    [Interface::SignIn, Interface::Verification, Interface::Gateway, Interface::Indexer, Interface::Bridge];
+const ALL: [Interface; 6] = [
+    Interface::SignIn,
+    Interface::Verification,
+    Interface::Gateway,
+    Interface::Indexer,
+    Interface::Bridge,
+    Interface::Wallet,
+];
 
 struct Host {
     service: Service,

@@ -250,7 +250,8 @@ async fn every_interface_describes_all_of_its_routes() {
         (Interface::Gateway, "gateway", 18),
         (Interface::Indexer, "indexer", 20),
         (Interface::Bridge, "bridge", 7),
-        (Interface::Operator, "operator", 26),
+        (Interface::Wallet, "wallet", 11),
+        (Interface::Operator, "operator", 32),
     ] {
         let document = Document::fetch(&client, client.daemon.addresses[interface]).await;
         document.is_sound();

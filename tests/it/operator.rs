@@ -316,6 +316,7 @@ async fn refusals_by_limits_of_a_source_are_counted_by_limit_and_endpoints() {
         ("bridge_per_source", "bridge", 0.0),
         ("followers_per_source", "bridge", 0.0),
         ("followers_per_source", "sign-in", 0.0),
+        ("groups_per_source", "wallet", 0.0),
         ("max_connections_per_source", "all", 0.0),
         ("memory_mib", "bridge", 0.0),
         ("open_sign_ins", "sign-in", 1.0),

@@ -66,7 +66,7 @@ async fn the_daemon_serves_when_its_table_cannot_be_printed() {
     let full = OpenOptions::new().write(true).open("/dev/full").expect("opened");
     let mut command = program();
     command.args(["serve", "--dev", "--data"]).arg(folder.path().join("data")).stdout(full);
-    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE", "WALLET"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
     let mut child = command.stderr(std::fs::File::create(&log).expect("a file")).spawn().expect("it starts");

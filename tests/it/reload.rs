@@ -265,7 +265,7 @@ impl StartingDaemon {
         let mut command = program();
         command.args(["serve", "--dev", "--config"]).arg(folder.join("selfsame.toml"));
         command.arg("--data").arg(folder.join("data"));
-        for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
+        for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE", "WALLET"] {
             command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
         }
         let errors = std::fs::File::create(&log).expect("a file");

@@ -145,6 +145,7 @@ impl Shell {
             ("INDEXER", 8083),
             ("OPERATOR", 8084),
             ("BRIDGE", 8085),
+            ("WALLET", 8086),
         ];
         for (interface, port) in listeners {
             command.env(format!("SELFSAME_LISTEN__{interface}"), format!("{host}:{port}"));

@@ -85,7 +85,7 @@ class Monitored:
         folder = Path(self.folder.name)
         self.data = folder / "data"
         variables = dict(os.environ)
-        for host, name in enumerate(["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"], start=1):
+        for host, name in enumerate(["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE", "WALLET"], start=1):
             variables[f"SELFSAME_LISTEN__{name}"] = f"127.0.0.{host}:0"
         self.receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
         threading.Thread(target=self.receiver.serve_forever, daemon=True).start()

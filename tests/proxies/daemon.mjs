@@ -13,7 +13,7 @@ import { CLIENT_ADDRESS, end, listening, loopbackAddress } from "./machine.mjs";
 const program = process.env.DAEMON;
 if (!program) throw new Error("the variable DAEMON does not name the program to test");
 
-export const PORTS = { SIGN_IN: 8080, VERIFY: 8081, GATEWAY: 8082, INDEXER: 8083, OPERATOR: 8084, BRIDGE: 8085 };
+export const PORTS = { SIGN_IN: 8080, VERIFY: 8081, GATEWAY: 8082, INDEXER: 8083, OPERATOR: 8084, BRIDGE: 8085, WALLET: 8086 };
 
 // The example application of `--dev`.
 export const CLIENT_ID = "app_staging_5e1f5a3e000000000000000000000001";

@@ -56,7 +56,8 @@ pub(super) struct Answered<'a> {
     /// Length of the answer's body in bytes; `None` when it is not known yet.
     pub bytes: Option<u64>,
     pub elapsed: Duration,
-    pub source: Source,
+    /// `None` for an interface whose sources are not logged.
+    pub source: Option<Source>,
 }
 
 impl AccessLog {
@@ -72,9 +73,10 @@ impl AccessLog {
                 return tracing::warn!(%method, status = status_code, micros, "answered");
             }
             Self::Off => return tracing::debug!(%method, status = status_code, micros, "answered"),
-            Self::Network => source_text(source, network_text),
-            Self::Address => source_text(source, |address| address.to_string()),
+            Self::Network => source.map(|source| source_text(source, network_text)),
+            Self::Address => source.map(|source| source_text(source, |address| address.to_string())),
         };
+        let source = source.as_deref();
         if is_failure {
             tracing::warn!(target: TARGET, %method, status = status_code, micros, bytes, ?version, source, "answered");
         } else {
@@ -208,21 +210,21 @@ impl AuditTrail {
     }
 
     /// Writes the event of a request. `status` is that of its answer; `None` when the client closed
-    /// its connection before.
-    fn write(&self, route: &AuditedRoute, notes: &AuditNotes, status: Option<StatusCode>, source: Source) {
+    /// its connection before. `source` is `None` for an interface whose sources are not logged.
+    fn write(&self, route: &AuditedRoute, notes: &AuditNotes, status: Option<StatusCode>, source: Option<Source>) {
         let notes = notes.lock().as_deref().cloned().unwrap_or_default();
         let noted = notes.outcome.unwrap_or_else(|| outcome_of(status));
         let (event, outcome) = (route.event, noted.name());
         let labels = Labels { event, outcome };
         let counter = || Counter::clone(&self.events.get_or_create(&labels));
         route.counters[noted as usize].get_or_init(counter).inc();
-        let source = origin(source);
+        let source = source.map(origin);
         let suppressed = match is_refusal(noted, status, notes.is_alarm) {
             false => Suppressed::default(),
             true => {
                 let is_limited = !notes.is_alarm && status.is_some_and(is_past_limit);
                 let burst = if is_limited { LIMITED_BURST } else { REFUSED_BURST };
-                match self.refusals().admit(labels, &source, burst, self.clock.passed()) {
+                match self.refusals().admit(labels, source.as_deref().unwrap_or_default(), burst, self.clock.passed()) {
                     Some(suppressed) => suppressed,
                     None => return,
                 }
@@ -232,6 +234,7 @@ impl AuditTrail {
         let person = notes.person.map(|person| self.hash(&person));
         let Notes { client, concerns, reason, .. } = notes;
         let (client, concerns, reason) = (client.as_deref(), concerns.as_deref(), reason.as_deref());
+        let source = source.as_deref();
         let (person, status) = (person.as_deref(), status.map(|status| status.as_u16()));
         if notes.is_alarm {
             tracing::warn!(
@@ -386,14 +389,14 @@ pub(super) struct AuditedRequest<'a> {
     trail: &'a AuditTrail,
     route: &'a AuditedRoute,
     pub notes: AuditNotes,
-    source: Source,
+    source: Option<Source>,
     /// The status of the answer, once there is one.
     pub status: Option<StatusCode>,
 }
 
 impl<'a> AuditedRequest<'a> {
     /// A request to an audited route, without notes and without an answer.
-    pub fn new(trail: &'a AuditTrail, route: &'a AuditedRoute, source: Source) -> Self {
+    pub fn new(trail: &'a AuditTrail, route: &'a AuditedRoute, source: Option<Source>) -> Self {
         Self { trail, route, notes: AuditNotes::new(), source, status: None }
     }
 }
@@ -510,7 +513,7 @@ mod tests {
         let (trail, route) = (trail([1; 32]), AuditedRoute::new("token", false));
         let notes = AuditNotes::new();
         notes.clone().alarm(AuditOutcome::CodeReused);
-        let source = Source::Address("127.0.0.1".parse().unwrap());
+        let source = Some(Source::Address("127.0.0.1".parse().unwrap()));
         trail.write(&route, &notes, Some(StatusCode::BAD_REQUEST), source);
         for _ in 0..3 {
             trail.write(&route, &AuditNotes::default(), Some(StatusCode::TOO_MANY_REQUESTS), source);

@@ -103,10 +103,11 @@ async fn answer(
 
     let request_timeout = client.limits().request_timeout;
     let source = exchange.source();
+    let logged_source = (!target.interface.hides_sources).then_some(source);
     // The route is found before anything is refused, so that a refused request has its event too.
     let route = target.route(&method, head.uri.path());
     let mut audited = match &route {
-        Ok(Route { audited: Some(route), .. }) => Some(AuditedRequest::new(trail, route, source)),
+        Ok(Route { audited: Some(route), .. }) => Some(AuditedRequest::new(trail, route, logged_source)),
         _ => None,
     };
     let audit = audited.as_ref().map(|audited| audited.notes.clone()).unwrap_or_default();
@@ -172,7 +173,7 @@ async fn answer(
     let elapsed = started.elapsed();
     target.metrics.observe(status, elapsed);
     let bytes = response.body().exact_length();
-    access_log.write(&Answered { method: &method, version, status, bytes, elapsed, source });
+    access_log.write(&Answered { method: &method, version, status, bytes, elapsed, source: logged_source });
     response.headers_mut().insert(X_REQUEST_ID, id.into_header_value());
     response.body_mut().hold(exchange);
     response

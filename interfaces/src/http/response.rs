@@ -429,6 +429,8 @@ impl ErrorCodes {
     pub const INDEXER: Self = Self { unavailable: "internal_server_error" };
     /// The message bridge's codes.
     pub const BRIDGE: Self = Self { unavailable: "bridge_unavailable" };
+    /// The wallet interface's codes: those of the bridge, with which wallets talk as well.
+    pub const WALLET: Self = Self::BRIDGE;
     /// The operator interface's codes.
     pub const OPERATOR: Self = Self { unavailable: "unavailable" };
 

@@ -66,6 +66,8 @@ pub struct Routes {
     pub(super) is_https: bool,
     /// Whether clients call the interface without a proxy; see [`Router::without_proxy`].
     pub(super) is_called_directly: bool,
+    /// Whether the log and the audit trail name no sources; see [`Router::without_sources`].
+    pub(super) hides_sources: bool,
     /// Paths that scripts of every origin may call, independently of `cors`.
     open: &'static [&'static str],
     /// Paths that may use the reserve of connections, requests and bodies.
@@ -96,6 +98,7 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
             routes: Vec::new(),
             is_https: false,
             is_called_directly: false,
+            hides_sources: false,
             open: &[],
             reserved: Vec::new(),
             stray_event: None,
@@ -142,6 +145,13 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// as one. A missing name of the client is then no cause for a warning.
     pub fn without_proxy(mut self) -> Self {
         self.routes.is_called_directly = true;
+        self
+    }
+
+    /// Keeps the sources of requests, also their networks, out of the access log and of the audit
+    /// trail: a time and an address would say who did what.
+    pub fn without_sources(mut self) -> Self {
+        self.routes.hides_sources = true;
         self
     }
 

@@ -48,6 +48,7 @@ pub(super) fn everything() -> String {
         verifications_per_application = {{ requests = 620, window = "1h" }}
         sign_ins_per_source = {{ requests = 63, window = "2s" }}
         bridge_per_source = {{ requests = 64, window = "3s" }}
+        groups_per_source = {{ requests = 64, window = "3s" }}
         trusted_proxies = ["10.0.0.0/8", "::1"]
         forwarded_header = "forwarded"
         [sign_in]

@@ -17,7 +17,7 @@ import httpx
 
 DAEMON = os.environ["DAEMON"]
 GENERATOR = Path(sys.executable).with_name("openapi-python-client")
-INTERFACES = ["SIGN_IN", "VERIFY", "GATEWAY", "INDEXER", "BRIDGE", "OPERATOR"]
+INTERFACES = ["SIGN_IN", "VERIFY", "GATEWAY", "INDEXER", "BRIDGE", "WALLET", "OPERATOR"]
 APP = "app_staging_5e1f5a3e000000000000000000000001"
 
 

@@ -70,8 +70,8 @@ impl TestCluster {
             }
             let listen = free_address();
             let from_others = Proxy::start(vec![listen]).await;
-            let addresses =
-                ["gateway", "indexer", "operator", "verify", "sign_in", "bridge"].map(|key| (key, free_address()));
+            let addresses = ["gateway", "indexer", "operator", "verify", "sign_in", "bridge", "wallet"]
+                .map(|key| (key, free_address()));
             replicas.push(TestReplica {
                 name,
                 data: folder.join(name),

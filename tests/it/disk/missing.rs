@@ -140,7 +140,7 @@ fn refusal_without_privileges(data: &Path) -> String {
         command.args(["setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
     }
     command.args([env!("CARGO_BIN_EXE_selfsame"), "serve", "--dev", "--data"]).arg(data);
-    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE", "WALLET"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
     let output = command.output().expect("the program runs");

@@ -266,7 +266,7 @@ fn start_limited(data: &Path) -> (Child, DiskTestClient) {
     let script = "trap '' XFSZ; ulimit -S -f 600; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_selfsame"), "serve", "--dev", "--data"]).arg(data);
-    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE", "WALLET"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), format!("127.0.0.{}:0", interface.len()));
     }
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");

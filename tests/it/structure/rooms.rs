@@ -85,7 +85,7 @@ const ROOMS: [(&str, Floors<'_>); 8] = [
             &["interface", "pem", "trace_context"],
             &["http"],
             &["event_streams", "openapi"],
-            &["bridge", "gateway", "indexer", "operator", "sign_in", "verification"],
+            &["bridge", "gateway", "indexer", "operator", "sign_in", "verification", "wallet"],
             &["mounting"],
         ],
     ),

@@ -208,6 +208,7 @@ pub struct DaemonAddresses {
     verification: SocketAddr,
     sign_in: SocketAddr,
     bridge: SocketAddr,
+    wallet: SocketAddr,
 }
 
 impl DaemonAddresses {
@@ -219,13 +220,13 @@ impl DaemonAddresses {
         let host = Ipv4Addr::new(127, random[0] | 1, random[1], random[2].clamp(1, 254));
         let bind = |_| TcpListener::bind((host, 0)).expect("a free port");
         let listeners: [TcpListener; 6] = std::array::from_fn(bind);
-        let [gateway, indexer, operator, verification, sign_in, bridge] =
+        let [gateway, indexer, operator, verification, sign_in, bridge, wallet] =
             listeners.map(|listener| listener.local_addr().expect("an address"));
-        Self { gateway, indexer, operator, verification, sign_in, bridge }
+        Self { gateway, indexer, operator, verification, sign_in, bridge, wallet }
     }
 
     /// The addresses as variables of the daemon's environment.
-    pub fn variables(&self) -> [(&'static str, String); 6] {
+    pub fn variables(&self) -> [(&'static str, String); 7] {
         [
             ("SELFSAME_LISTEN__GATEWAY", self.gateway.to_string()),
             ("SELFSAME_LISTEN__INDEXER", self.indexer.to_string()),
@@ -233,11 +234,12 @@ impl DaemonAddresses {
             ("SELFSAME_LISTEN__VERIFY", self.verification.to_string()),
             ("SELFSAME_LISTEN__SIGN_IN", self.sign_in.to_string()),
             ("SELFSAME_LISTEN__BRIDGE", self.bridge.to_string()),
+            ("SELFSAME_LISTEN__WALLET", self.wallet.to_string()),
         ]
     }
 
     /// Where the daemon listens, by the interface's key in `[listen]`.
-    pub fn all(&self) -> [(&'static str, SocketAddr); 6] {
+    pub fn all(&self) -> [(&'static str, SocketAddr); 7] {
         [
             ("gateway", self.gateway),
             ("indexer", self.indexer),
@@ -245,6 +247,7 @@ impl DaemonAddresses {
             ("verify", self.verification),
             ("sign_in", self.sign_in),
             ("bridge", self.bridge),
+            ("wallet", self.wallet),
         ]
     }
 

@@ -46,6 +46,7 @@ impl Daemon {
             .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
             .env("SELFSAME_LISTEN__SIGN_IN", "127.0.0.5:0")
             .env("SELFSAME_LISTEN__BRIDGE", "127.0.0.6:0")
+            .env("SELFSAME_LISTEN__WALLET", "127.0.0.7:0")
             .env("SELFSAME_REGISTRY__RECOVERY_AGENT_UPDATE_COOLDOWN", "0s")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -37,7 +37,7 @@ class Daemon:
         self.data = Path(self.folder.name) / "data"
         self.wallet = Path(self.folder.name) / "wallet.json"
         variables = dict(os.environ)
-        for host, name in enumerate(["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"], start=1):
+        for host, name in enumerate(["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE", "WALLET"], start=1):
             variables[f"SELFSAME_LISTEN__{name}"] = f"127.0.0.{host}:0"
         command = [self.program, "serve", "--dev", "--data", str(self.data)]
         self.process = subprocess.Popen(
