@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use selfsame_protocol::events::record::EventPosition;
+use selfsame_protocol::groups::names::{GroupId, MemberNumber, RollName};
 use selfsame_protocol::sign_in::accounts::SubjectKind;
 use selfsame_protocol::sign_in::attaching::KeptProofs;
 use selfsame_protocol::verification::LegacyIdentifier;
@@ -49,6 +50,9 @@ pub enum Command {
     /// The accounts of people who sign in to applications
     #[command(subcommand)]
     Account(Account),
+    /// The groups of a running daemon: who their members are
+    #[command(subcommand)]
+    Group(Group),
     /// The webhooks of a running daemon
     #[command(subcommand)]
     Webhooks(Webhooks),
@@ -523,6 +527,108 @@ pub enum Account {
         /// Write into the store of a stopped daemon, in its data folder
         #[arg(long)]
         stopped: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+}
+
+/// `selfsame group`.
+#[derive(Debug, Subcommand)]
+pub enum Group {
+    /// Show the groups of the configuration: members, invitations, live roots, rolls
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Make links for the member numbers of a list that were never invited, or a new link for one
+    /// number. A number has one link: a new one ends the older
+    Invite {
+        /// The id of the group
+        group: GroupId,
+        /// The list: a CSV file in UTF-8 whose header has a column `member`; other columns are not
+        /// read
+        #[arg(
+            long,
+            value_name = "FILE",
+            required_unless_present = "member",
+            conflicts_with = "member",
+            requires = "links"
+        )]
+        from: Option<PathBuf>,
+        /// The file that the links are written to, a CSV with the header `member,link`. It must not
+        /// be there yet; only its owner can read it
+        #[arg(long = "out", value_name = "FILE", requires = "from")]
+        links: Option<PathBuf>,
+        /// Also make new links for those who have not joined
+        #[arg(long, requires = "from")]
+        again: bool,
+        /// Print a new link for this number, also when it is a member's or a former one's
+        #[arg(long, value_name = "NUMBER")]
+        member: Option<MemberNumber>,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Show the member numbers: how each stands, since when, the day of its first invitation, whether
+    /// it has an open link
+    Members {
+        /// The id of the group
+        group: GroupId,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Remove a member: from now on no proof of theirs passes, except for actions whose roll has them
+    Remove {
+        /// The id of the group
+        group: GroupId,
+        /// The member number
+        #[arg(long, value_name = "NUMBER")]
+        member: MemberNumber,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Take a roll: keep the list of members of this moment, for the actions that count it
+    Roll {
+        /// The id of the group
+        group: GroupId,
+        /// The name of the roll
+        name: RollName,
+        /// Remove the roll instead; one that an action counts is not removed
+        #[arg(long)]
+        remove: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Show the rolls of a group: day, members, positions, root
+    Rolls {
+        /// The id of the group
+        group: GroupId,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Write all member numbers into a CSV file: how each stands, and the days of its invitation and of
+    /// its last change
+    Export {
+        /// The id of the group
+        group: GroupId,
+        /// The file. It must not be there yet; only its owner can read it
+        #[arg(long = "out", value_name = "FILE")]
+        file: PathBuf,
         /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,

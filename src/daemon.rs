@@ -297,6 +297,8 @@ impl Daemon {
             clock: Arc::clone(&clock),
             hosts: config.operator.hosts.clone(),
             token,
+            invitation_token: Arc::clone(&reloading.invitation_token),
+            wallet_url: urls[Interface::Wallet].clone(),
             instance,
             simulation: Arc::clone(&reloading.simulation),
             is_development: config.dev,
@@ -345,8 +347,8 @@ impl Daemon {
         self.addresses
     }
 
-    /// Whether an interface is served. All are, except the message bridge when another program has
-    /// its default address.
+    /// Whether an interface is served. All are, except the message bridge and the wallet interface
+    /// when another program has their default address and they are not needed.
     pub fn serves(&self, interface: Interface) -> bool {
         self.served[interface]
     }

@@ -30,6 +30,12 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest answer that is read, in bytes.
 const LONGEST_ANSWER: usize = 4 << 20;
 
+/// The same for a list of all members of a group, which may be long, and for a list of new ones.
+const LIST_TIMEOUT: Duration = Duration::from_secs(150);
+
+/// The longest such answer, in bytes.
+const LONGEST_LIST: usize = 256 << 20;
+
 /// The address that is called when the data folder has no socket.
 const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8084";
 
@@ -121,14 +127,26 @@ pub enum OperatorClientError {
 impl OperatorOptions {
     /// Sends a `GET` that is signed with the operator's token and reads its JSON answer.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, OperatorClientError> {
-        self.call(Method::GET, path, String::new()).await
+        self.call(Method::GET, path, String::new(), (LONGEST_ANSWER, TIMEOUT)).await
+    }
+
+    /// The same for an answer that may be a long list.
+    pub async fn get_list<T: DeserializeOwned>(&self, path: &str) -> Result<T, OperatorClientError> {
+        self.call(Method::GET, path, String::new(), (LONGEST_LIST, LIST_TIMEOUT)).await
     }
 
     /// Sends a `POST` that is signed with the operator's token and reads its JSON answer.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, OperatorClientError> {
-        let body =
-            serde_json::to_string(body).map_err(|_| OperatorClientError::NotUnderstood { url: path.to_owned() })?;
-        self.call(Method::POST, path, body).await
+        self.call(Method::POST, path, written(path, body)?, (LONGEST_ANSWER, TIMEOUT)).await
+    }
+
+    /// The same for an answer that may be a long list.
+    pub async fn post_list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, OperatorClientError> {
+        self.call(Method::POST, path, written(path, body)?, (LONGEST_LIST, LIST_TIMEOUT)).await
     }
 
     async fn call<T: DeserializeOwned>(
@@ -136,6 +154,7 @@ impl OperatorOptions {
         method: Method,
         path: &str,
         body: String,
+        bounds: (usize, Duration),
     ) -> Result<T, OperatorClientError> {
         let address = self.address(path)?;
         if let Some(host) = &address.host
@@ -149,7 +168,7 @@ impl OperatorOptions {
         SystemRandom.fill(&mut nonce.0);
         let url = address.url.clone();
         let asked = Address { url, ..self.address(&format!("{CHALLENGE_PATH}?nonce={nonce}"))? };
-        let (status, bytes) = asked.send(Method::GET, None, String::new()).await?;
+        let (status, bytes) = asked.send(Method::GET, None, String::new(), (LONGEST_ANSWER, TIMEOUT)).await?;
         let challenge: Option<Challenge> = serde_json::from_slice(&bytes).ok().filter(|_| status == 200);
         let challenge = challenge.filter(|challenge| key.check_challenge(&nonce, challenge));
         let not_the_daemon = || OperatorClientError::NotTheDaemon { url: asked.url.clone(), data: self.data.clone() };
@@ -157,7 +176,7 @@ impl OperatorOptions {
         let body_hash = hash_of_body(body.as_bytes());
         let call = Call { method: method.as_str(), target: &address.path, body_hash: &body_hash };
         let authorization = format!("{SCHEME} {}", key.authorize(nonce, &challenge, call));
-        let (status, bytes) = address.send(method, Some(authorization), body).await?;
+        let (status, bytes) = address.send(method, Some(authorization), body, bounds).await?;
         let url = address.url;
         if (200..300).contains(&status) {
             return serde_json::from_slice(&bytes).map_err(|_| OperatorClientError::NotUnderstood { url: url.clone() });
@@ -194,6 +213,11 @@ impl OperatorOptions {
     }
 }
 
+/// A body as it is sent.
+fn written(path: &str, body: &impl Serialize) -> Result<String, OperatorClientError> {
+    serde_json::to_string(body).map_err(|_| OperatorClientError::NotUnderstood { url: path.to_owned() })
+}
+
 /// The URL at which a daemon is called that listens on an address of the setting
 /// `listen.operator`. `None` for a port that the operating system chose.
 fn listened_url(address: &str) -> Option<String> {
@@ -228,12 +252,14 @@ impl Address {
         Self { url, path: path.to_owned(), server, authority, host: None }
     }
 
-    /// Sends one request, and returns the status and the body of its answer.
+    /// Sends one request, and returns the status and the body of its answer, which has at most so many
+    /// bytes and comes within this time.
     async fn send(
         &self,
         method: Method,
         authorization: Option<String>,
         body: String,
+        (longest_answer, timeout): (usize, Duration),
     ) -> Result<(u16, Bytes), OperatorClientError> {
         let unreachable = |reason: String| OperatorClientError::Unreachable { url: self.url.clone(), reason };
         let mut request = Request::builder()
@@ -246,7 +272,7 @@ impl Address {
         }
         let request = request.body(Bytes::from(body)).map_err(|error| unreachable(error.to_string()))?;
         let client = Client::new(self.server.clone(), Reuse::Never, None);
-        match client.exchange(request, LONGEST_ANSWER, TIMEOUT).await {
+        match client.exchange(request, longest_answer, timeout).await {
             Ok(answer) => Ok((answer.status().as_u16(), answer.into_body())),
             Err(ClientError::TimedOut) => Err(unreachable("it took too long".to_owned())),
             Err(error) => Err(unreachable(error.to_string())),

@@ -34,6 +34,7 @@ pub struct Reloading {
     chain: ChainHandle,
     pub(crate) simulation: Arc<ArcSwapOption<Simulation>>,
     pub(crate) creation: Arc<ArcSwap<CreationPolicy>>,
+    pub(crate) invitation_token: Arc<ArcSwapOption<ClientSecret>>,
     pub(crate) limits: Arc<ArcSwap<Limits>>,
     pub(crate) trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
     pub(crate) origins: AllowedOrigins,
@@ -96,6 +97,7 @@ impl Reloading {
             chain: service.chain(),
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             creation: Arc::new(ArcSwap::from_pointee(creation_policy(config))),
+            invitation_token: Arc::new(ArcSwapOption::new(invitation_token(config))),
             limits: Arc::new(ArcSwap::from_pointee(limits(config, most_connections))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
             origins,
@@ -121,7 +123,7 @@ impl Reloading {
     }
 
     /// Takes over the settings of a configuration that was read again, as [`Config::with_reloaded`]
-    /// returns it: limits, who may create accounts, origins, the bridge, applications, actions,
+    /// returns it: limits, who may create accounts, who may invite, origins, the bridge, applications, actions,
     /// issuers, relying parties and trusted roots.
     ///
     /// # Errors
@@ -138,6 +140,7 @@ impl Reloading {
         self.bridge.set_settings(setup::bridge(config));
         self.registry.set_limits(admission_limits(config));
         self.creation.store(Arc::new(creation_policy(config)));
+        self.invitation_token.store(invitation_token(config));
         self.limits.store(Arc::new(limits(config, self.most_connections)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
         self.origins.replace(allowed_origins(config));
@@ -209,6 +212,11 @@ fn creation_policy(config: &Config) -> CreationPolicy {
             CreationPolicy::Token(token.as_ref().map_or(no_token, SecretHash::client_secret))
         }
     }
+}
+
+/// The token of programs that invite.
+fn invitation_token(config: &Config) -> Option<Arc<ClientSecret>> {
+    config.operator.invitation_token_hash.as_ref().map(|hash| Arc::new(hash.client_secret()))
 }
 
 fn allowed_origins(config: &Config) -> Vec<HeaderValue> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`serve`] | `serve`: runs the daemon |
 //! | [`operator`] | what a running daemon is asked: `status`, `cluster`, `reload`, `keys`, `account`, `roots`, `webhooks` |
+//! | [`group`] | `group`: groups, their members and rolls |
 //! | [`backup`] | `backup` and `restore` |
 //! | [`registry`] | `registry` and `store`: the data of a stopped daemon |
 //! | [`chain`] | `chain`: what is followed from chains, and whether it can be |
@@ -13,6 +14,7 @@
 mod backup;
 mod chain;
 mod config;
+mod group;
 mod operator;
 mod outcome;
 mod registry;
@@ -101,6 +103,7 @@ fn run(arguments: Arguments, build: Build, out: &mut Output) -> Result<ExitCode,
         Command::Webhooks(command) => block_on(operator::run_webhooks(command, out)),
         Command::Cluster(command) => block_on(operator::run_cluster(command, out)),
         Command::Keys(command) => block_on(operator::run_keys(command, out)),
+        Command::Group(command) => block_on(group::run(command, out)),
         Command::Account(command) => block_on(operator::run_account(command, out)),
         Command::Reload { json, options } => block_on(operator::run_reload(json, options, out)),
         Command::Backup(command) => backup::run(command, out),

@@ -47,7 +47,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// The printed text: readiness, what needs attention, the version, the numbers of registry and
-/// verifier, chains, webhooks, the last backup, a line for each actor.
+/// verifier, chains, webhooks, groups, the last backup, a line for each actor.
 fn text_of_status(status: &Value) -> String {
     let of = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let mut lines = Vec::new();
@@ -86,6 +86,17 @@ fn text_of_status(status: &Value) -> String {
             of(webhook, "id")
         ));
         lines.extend(webhook["last_failure"].as_str().map(|failure| format!("    {failure}")));
+    }
+    let mut groups = list(&status["groups"]).peekable();
+    lines.extend(groups.peek().map(|_| "groups".to_owned()));
+    for group in groups {
+        let [members, invited, links, roots] =
+            ["members", "invited", "open_links", "live_roots"].map(|name| &group[name]);
+        lines.push(format!(
+            "  {:<37} {members} members, {invited} invited, {links} open links, {roots} live roots",
+            of(group, "id")
+        ));
+        lines.extend(group["failure"].as_str().map(|failure| format!("    {failure}")));
     }
     if let Some(backup) = list(&status["backups"]).last() {
         let [state, begun_at, folder] = ["state", "begun_at", "folder"].map(|name| of(backup, name));
@@ -474,6 +485,7 @@ mod tests {
                 {"name": "a-chain-with-a-long-name/secure-document", "state": "stale", "read": 7, "head": 9, "failure": "no answer"},
             ]}],
             "webhooks": [{"id": "orders", "delivered": 1, "waiting": 2, "dead_letters": 3, "behind": 4, "last_failure": "it answered 500"}],
+            "groups": [{"id": "members", "members": 2, "invited": 3, "open_links": 1, "live_roots": 4, "failure": "the disk is full"}],
             "backups": [
                 {"state": "complete", "begun_at": "2027-01-01T00:00:00Z", "folder": "/b/1", "message": null},
                 {"state": "failed", "begun_at": "2027-01-01T01:00:00Z", "folder": "/b/2", "message": "the disk is full"},
@@ -500,6 +512,9 @@ mod tests {
             "webhooks",
             "  orders                                1 delivered, 2 waiting, 3 dead letters, 4 records behind",
             "    it answered 500",
+            "groups",
+            "  members                               2 members, 3 invited, 1 open links, 4 live roots",
+            "    the disk is full",
             "last backup",
             "  failed of 2027-01-01T01:00:00Z in /b/2",
             "  the disk is full",

@@ -44,6 +44,22 @@ where
     }
 }
 
+/// A handler for callers with the token that can only invite, or with the operator's, under an
+/// accepted name.
+pub(super) fn with_invitation_token<F, Fut>(handler: F) -> impl Fn(Arc<Operator>, Request) -> Answer + Send + Sync
+where
+    F: Fn(Arc<Operator>, Request) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Response, OperatorError>> + Send + 'static,
+{
+    move |operator, mut request| {
+        let checked = check_names(&operator, &request).and_then(|()| operator.check_inviter(&mut request));
+        match checked {
+            Ok(()) => handler(operator, request).boxed(),
+            Err(error) => std::future::ready(Err(error)).boxed(),
+        }
+    }
+}
+
 /// A handler for all callers under an accepted name: what it answers is public.
 pub(super) fn without_token<F, Fut>(handler: F) -> impl Fn(Arc<Operator>, Request) -> Answer + Send + Sync
 where

@@ -11,6 +11,7 @@
 //! | [`attention`] | what needs attention: what fails, since when, and what to do |
 //! | [`history`] | `GET /history`, `/blocks` and `/events`: what happened lately |
 //! | [`metrics`] | `GET /metrics` |
+//! | [`groups`] | `/groups`: invitations, members and rolls |
 //! | [`trust`] | `/roots`, `/simulator` and `/keys`: what is trusted, and what is signed with |
 //! | [`accounts`] | `POST /accounts/show`, `/accounts/link` and `/accounts/subjects`: accounts of sign-in |
 //! | [`maintenance`] | `POST /reload`, `/backups`, and `/webhooks` with what they have not accepted |
@@ -20,6 +21,7 @@ mod access;
 mod accounts;
 mod attention;
 mod daemon_parts;
+mod groups;
 mod history;
 mod maintenance;
 mod metrics;
@@ -32,7 +34,8 @@ use std::sync::Arc;
 
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
-use selfsame_actors::{EventError, SignInError, UndecidedSubjects};
+use selfsame_actors::{EventError, GroupError, RollError, SignInError, UndecidedSubjects};
+use selfsame_protocol::groups::names::MemberNumber;
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::operator_call::{CallRejection, InvalidNonce};
 use selfsame_protocol::sign_in::records::{KeyTooYoung, UnknownKey};
@@ -46,7 +49,7 @@ use crate::event_streams::StreamError;
 use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, Router, Routes, challenge, json};
 use crate::interface::Interface;
 use crate::openapi;
-use access::{with_token, without_token};
+use access::{with_invitation_token, with_token, without_token};
 
 pub use daemon_parts::{
     BackupHealth, BackupRefusal, BackupStatistics, Build, ChainNodeCounters, DaemonParts, FailedBackup, LostLines,
@@ -87,6 +90,22 @@ pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
         .audited("account_proofs_chosen")
         .route(Method::POST, "/accounts/subjects", with_token(accounts::change_subjects))
         .audited("subjects_changed")
+        .route_within(
+            groups::INVITATIONS_TIME_LIMIT,
+            Method::POST,
+            "/groups/{id}/invitations",
+            with_invitation_token(groups::invite),
+        )
+        .audited("members_invited")
+        .route(Method::GET, "/groups/{id}/members", with_token(groups::list_members))
+        .audited("members_listed")
+        .route(Method::POST, "/groups/{id}/members/remove", with_token(groups::remove_member))
+        .audited("member_removed")
+        .route(Method::GET, "/groups/{id}/rolls", with_token(groups::list_rolls))
+        .route(Method::POST, "/groups/{id}/rolls", with_token(groups::take_roll))
+        .audited("roll_taken")
+        .route(Method::POST, "/groups/{id}/rolls/remove", with_token(groups::remove_roll))
+        .audited("roll_removed")
         .route(Method::POST, "/reload", with_token(maintenance::reload))
         .audited("configuration_reloaded")
         .route(Method::GET, "/backups", with_token(maintenance::list_backups))
@@ -189,6 +208,18 @@ enum OperatorError {
         /// The root in canonical hex.
         root: String,
     },
+    /// No group can have the id in the path.
+    #[error("no group has this id; selfsame group list shows them")]
+    NoSuchGroup,
+    /// The member cannot be removed.
+    #[error("the member number {member} was never invited, or was removed before; selfsame group members shows them")]
+    UnknownMember {
+        /// The number in the request.
+        member: MemberNumber,
+    },
+    /// Groups refuse it.
+    #[error(transparent)]
+    Group(#[from] GroupError),
     /// The daemon is stopping, or the process that it is a part of reads no configuration.
     #[error("the configuration is not read again: the daemon is stopping, or is part of another program")]
     NoReload,
@@ -245,6 +276,8 @@ impl InterfaceError for OperatorError {
             Self::Events(EventError::NoSuchReceiver { .. }) => "no webhook has this id".to_owned(),
             Self::UnknownKey(_) => "no signing key has this id".to_owned(),
             Self::UnknownAccount { .. } => "no account has this sub".to_owned(),
+            Self::UnknownMember { .. } => "no member number can be removed".to_owned(),
+            Self::Group(GroupError::Invitations(_)) => "the member numbers are not valid".to_owned(),
             Self::UndecidedSubjects(_) => "no person has signed in to the application".to_owned(),
             Self::UnknownReplica { .. } => "the cluster has no replica of this name".to_owned(),
             other @ (Self::OtherOrigin
@@ -255,6 +288,8 @@ impl InterfaceError for OperatorError {
             | Self::UnknownRoot { .. }
             | Self::NoReload
             | Self::NoCluster
+            | Self::NoSuchGroup
+            | Self::Group(_)
             | Self::Cluster(_)
             | Self::Metrics(_)
             | Self::SignIn(_)
@@ -292,8 +327,29 @@ impl InterfaceError for OperatorError {
             | Self::UnknownAccount { .. }
             | Self::UndecidedSubjects(_)
             | Self::UnknownRoot { .. }
+            | Self::UnknownMember { .. }
             | Self::UnknownBackup { .. }
             | Self::UnknownReplica { .. } => answer(StatusCode::NOT_FOUND, "not_found"),
+            Self::NoSuchGroup => answer(StatusCode::NOT_FOUND, "unknown_group"),
+            Self::Group(error) => match error {
+                GroupError::Unknown(_) => answer(StatusCode::NOT_FOUND, "unknown_group"),
+                GroupError::Roll(RollError::Unknown(_)) => answer(StatusCode::NOT_FOUND, "not_found"),
+                GroupError::Roll(RollError::Taken(_) | RollError::Counted { .. } | RollError::Past { .. }) => {
+                    answer(StatusCode::CONFLICT, "conflict")
+                }
+                // Only wallets enrol and keep sealed copies, and only a reload changes settings.
+                GroupError::Invitations(_) | GroupError::Enrolment(_) | GroupError::Sealed(_) | GroupError::Restart => {
+                    answer(StatusCode::BAD_REQUEST, "bad_request")
+                }
+                GroupError::TooMany(too_many) => {
+                    let retry_after = too_many.retry_after;
+                    ErrorCodes::OPERATOR.respond(&Rejection::TooManyRequests { retry_after })
+                }
+                GroupError::Unavailable { reason, retry_after } => {
+                    tracing::warn!(reason, "groups are not available");
+                    ErrorCodes::OPERATOR.respond(&Rejection::Unavailable { retry_after })
+                }
+            },
             Self::OtherHost { .. } | Self::OtherOrigin | Self::NotDevelopment { .. } => {
                 answer(StatusCode::FORBIDDEN, "forbidden")
             }
@@ -363,6 +419,12 @@ impl InterfaceError for OperatorError {
         accounts::show_account,
         accounts::choose_proofs,
         accounts::change_subjects,
+        groups::invite,
+        groups::list_members,
+        groups::remove_member,
+        groups::list_rolls,
+        groups::take_roll,
+        groups::remove_roll,
         maintenance::reload,
         maintenance::list_backups,
         maintenance::begin_backup,
@@ -396,8 +458,13 @@ impl Modify for OperatorToken {
             with it: see `/challenge`"
                 .to_owned(),
         );
-        let scheme = SecurityScheme::Http(token);
-        description.components.get_or_insert_default().add_security_scheme("operatorToken", scheme);
+        let mut invitations = Http::new(HttpAuthScheme::Bearer);
+        invitations.description = Some(
+            "The token whose hash is `operator.invitation_token_hash`: it can invite, and nothing else".to_owned(),
+        );
+        let components = description.components.get_or_insert_default();
+        components.add_security_scheme("operatorToken", SecurityScheme::Http(token));
+        components.add_security_scheme("invitationToken", SecurityScheme::Http(invitations));
     }
 }
 

@@ -9,6 +9,7 @@ use arc_swap::ArcSwapOption;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{Clock, CollectedMetrics, Metrics, Service};
+use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::operator::{Restored, Simulation};
 use selfsame_protocol::operator_call::{CallAuthorization, CallNonce, OperatorKey, UsedCalls};
 use sha2::{Digest, Sha256};
@@ -33,6 +34,11 @@ pub struct Setup {
     pub hosts: Vec<String>,
     /// The secret that calls carry, or are signed with.
     pub token: String,
+    /// The secret of callers that can only invite members; `None` when nobody else than the operator
+    /// invites.
+    pub invitation_token: Arc<ArcSwapOption<ClientSecret>>,
+    /// The base URL of the wallet interface, which links begin with.
+    pub wallet_url: String,
     /// Random; no other start of a daemon has the same.
     pub instance: CallNonce,
     /// What `/simulator` answers; `None` unless a key of staging is the simulator's.
@@ -76,6 +82,10 @@ pub struct Operator {
     /// SHA-256 of the token. All hashes have the same length, so the comparison takes the same time
     /// for every text that a client sends.
     pub token_hash: [u8; 32],
+    /// The secret of callers that can only invite members. Reloading the configuration replaces it.
+    pub invitation_token: Arc<ArcSwapOption<ClientSecret>>,
+    /// The base URL of the wallet interface, which links begin with.
+    pub wallet_url: String,
     /// The token as the key of signed calls.
     pub key: OperatorKey,
     /// Random, for this start of the daemon: signed calls are good for it alone.
@@ -121,7 +131,19 @@ impl Operator {
     pub fn new(setup: Setup, mut metrics: Registry, mut of_process: Metrics, history: History) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, certificate, .. } =
             setup;
-        let Setup { instance, draining, data, reloads, reload_status, parts, restored, build, .. } = setup;
+        let Setup {
+            invitation_token,
+            wallet_url,
+            instance,
+            draining,
+            data,
+            reloads,
+            reload_status,
+            parts,
+            restored,
+            build,
+            ..
+        } = setup;
         reload_status.register(&mut metrics);
         let ready = Gauge::default();
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
@@ -141,6 +163,8 @@ impl Operator {
             clock,
             hosts,
             token_hash,
+            invitation_token,
+            wallet_url,
             key,
             instance,
             used_calls: Mutex::default(),
@@ -160,6 +184,18 @@ impl Operator {
             metrics,
             ready,
         }
+    }
+
+    /// Refuses a call that has neither the token for invitations nor what [`Operator::check_caller`]
+    /// asks for.
+    pub(super) fn check_inviter(&self, request: &mut Request) -> Result<(), OperatorError> {
+        let is_inviter = {
+            let authorization = request.authorization(challenge::BEARER)?;
+            let given = authorization.as_ref().and_then(|authorization| authorization.bearer());
+            let expected = self.invitation_token.load();
+            expected.as_ref().zip(given).is_some_and(|(expected, given)| expected.is(given))
+        };
+        if is_inviter { Ok(()) } else { self.check_caller(request) }
     }
 
     /// Refuses a call that neither has the token nor is signed with it. Of a signed call only the

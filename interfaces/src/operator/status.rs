@@ -8,6 +8,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use selfsame_actors::{ActorHealth, ChainStatus, RegistryStatistics, VerifierStatistics};
 use selfsame_protocol::gateway::ServiceApiError;
+use selfsame_protocol::groups::listed::ListedGroup;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::operator::{
     Attention, Backup, ClusterStatus, ReloadReport, Replica, ReplicaRemoval, Restored, WebhookStatus,
@@ -20,7 +21,7 @@ use super::attention::Parts;
 use super::daemon_parts::{Build, SeenCluster, SeenReplica};
 use super::setup::Operator;
 use super::trust::BODY_LIMIT;
-use super::{OperatorError, maintenance};
+use super::{OperatorError, groups, maintenance};
 use crate::http::{Request, Response, Shutdown, json};
 
 /// Time between two looks for what needs attention, so that it is logged soon after it begins.
@@ -56,6 +57,8 @@ struct Status {
     chains: Vec<ChainStatus>,
     /// The webhooks of the configuration.
     webhooks: Vec<WebhookStatus>,
+    /// The groups of the configuration.
+    groups: Vec<ListedGroup>,
     /// The last backups since the start, the newest last.
     backups: Vec<Backup>,
     /// That the store was restored from a backup; null when it was not.
@@ -95,6 +98,7 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         verifier: operator.service.verification().statistics(),
         chains: parts.chains,
         webhooks: parts.webhooks.into_iter().map(maintenance::webhook_status).collect(),
+        groups: groups::listed_groups(&operator),
         backups: operator.parts.backups(),
         restored: operator.restored.clone(),
         actors: all_actors(&operator),

@@ -157,6 +157,30 @@ function showCluster(cluster) {
   )));
 }
 
+function showGroups(groups) {
+  element("groups-section").hidden = groups.length === 0;
+  element("groups").replaceChildren(...groups.map((group) => {
+    const name = make("span", group.name);
+    name.title = group.id;
+    const rolls = make("span", "");
+    group.rolls.forEach((roll, index) => {
+      const shown = make("span", (index > 0 ? ", " : "") + roll.name + " (" + count(roll.members) + ")");
+      shown.title = "taken on " + roll.taken_on + ", root " + roll.root;
+      rolls.append(shown);
+    });
+    return row(
+      name,
+      count(group.members),
+      count(group.size),
+      count(group.invited),
+      count(group.open_links),
+      count(group.live_roots),
+      rolls,
+      [group.failure ?? "", group.failure ? "bad" : undefined],
+    );
+  }));
+}
+
 function showWebhooks(webhooks) {
   element("webhooks-section").hidden = webhooks.length === 0;
   element("webhooks").replaceChildren(...webhooks.map((webhook) => {
@@ -226,6 +250,7 @@ function show(status) {
   drawTree(status.actors);
   showChains(status.chains);
   showCluster(status.cluster);
+  showGroups(status.groups);
   showWebhooks(status.webhooks);
 
   const reload = status.reload;
