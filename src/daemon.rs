@@ -19,7 +19,7 @@ use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use selfsame_actors::{
     BatchLimits, Clock, Random, RegistryHandle, Service, ServiceError, ServiceParts, Settings, SignInHandle,
-    VerificationHandle,
+    VerificationHandle, VerificationSettings,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::keccak256;
@@ -218,8 +218,8 @@ impl Daemon {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, DaemonError> {
-        let Prepared { tls, keys, key_cipher, appearance, wallet_links, webhooks, chains: followed, cluster } =
-            prepared;
+        let Prepared { tls, keys, key_cipher, appearance, wallet_links, webhooks, attestation_issuers, .. } = prepared;
+        let (followed, cluster) = (prepared.chains, prepared.cluster);
         check_data_folder(&config.data_dir)?;
         make_folders(&config.data_dir)?;
         let replica = config.cluster.as_ref().zip(cluster).map(|(section, read)| StartingReplica::new(section, read));
@@ -229,7 +229,9 @@ impl Daemon {
         let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
         let seed = simulator_seed.as_deref().unwrap_or_default();
-        let verification = setup::verification::settings(config, &keys, seed);
+        let attestation_issuers = attestation_issuers.settings(simulator_seed.as_deref());
+        let verification =
+            VerificationSettings { attestation_issuers, ..setup::verification::settings(config, &keys, seed) };
         let listeners = bind(config, inherited).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let served = PerInterface::from_fn(|interface| listeners.0.contains_key(&config.listen[interface]));
@@ -271,6 +273,7 @@ impl Daemon {
             removal = Some(run(Arc::clone(&service)));
             own_cluster = Some((seen, *replica.section().staleness));
         }
+        service.verification().begin_to_read_keys();
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
         let now = clock.unix_seconds();

@@ -16,6 +16,7 @@ pub mod commands;
 pub mod config;
 pub mod daemon;
 pub mod data_files;
+pub mod integrity;
 mod logging;
 pub mod operator_client;
 pub mod prepared;

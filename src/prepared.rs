@@ -20,6 +20,7 @@ use crate::chains::{ChainSetupError, FollowedChain, followed_chain};
 use crate::cluster::{ClusterSetupError, PreparedCluster};
 use crate::config::{Config, ConfigError, Loaded, StagingKey, settings_of_this_process};
 use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
+use crate::integrity::{AttestationIssuers, IntegritySetupError};
 use crate::logging::{self, InvalidFilter};
 use crate::setup;
 use crate::setup::sign_in::{doubled_people, legacy_sign_ins, no_passkeys, unprotected_clients};
@@ -88,6 +89,8 @@ pub struct Prepared {
     pub wallet_links: WalletLinks,
     /// The receivers of webhooks.
     pub webhooks: Webhooks,
+    /// The issuers by whose keys integrity bundles are judged. Their endpoints are not asked yet.
+    pub attestation_issuers: AttestationIssuers,
     /// The chains that are followed. Their nodes are not asked yet.
     pub chains: Vec<FollowedChain>,
     /// How the cluster is reached; `None` for a daemon that is alone.
@@ -135,12 +138,25 @@ impl Prepared {
         let webhooks = Webhooks::read(config)
             .map_err(|errors| problems.extend(errors.into_iter().map(Problem::Webhook)))
             .unwrap_or_default();
+        let attestation_issuers = AttestationIssuers::read(config)
+            .map_err(|errors| problems.extend(errors.into_iter().map(Problem::Integrity)))
+            .unwrap_or_default();
         let chains = config.chains.iter().map(|chain| followed_chain(config, chain).map_err(Problem::Chain));
         let chains = chains.filter_map(|chain| take(chain, &mut problems)).collect();
         let cluster = config.cluster.as_ref().map(PreparedCluster::read).transpose();
         let cluster = take(cluster.map_err(Problem::Cluster), &mut problems).flatten();
         match problems.is_empty() {
-            true => Ok(Self { tls, keys, key_cipher, appearance, wallet_links, webhooks, chains, cluster }),
+            true => Ok(Self {
+                tls,
+                keys,
+                key_cipher,
+                appearance,
+                wallet_links,
+                webhooks,
+                attestation_issuers,
+                chains,
+                cluster,
+            }),
             false => Err(Problems(problems)),
         }
     }
@@ -189,6 +205,9 @@ pub enum Problem {
     /// A webhook cannot be posted as it is configured.
     #[error(transparent)]
     Webhook(#[from] WebhookSetupError),
+    /// The keys of an attestation issuer cannot be read as they are configured.
+    #[error(transparent)]
+    Integrity(#[from] IntegritySetupError),
     /// A chain cannot be followed as it is configured.
     #[error(transparent)]
     Chain(#[from] ChainSetupError),

@@ -20,6 +20,7 @@ use selfsame_storage::StoreError;
 
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, Network, Origin, RateLimit, SecretHash};
+use crate::integrity::AttestationIssuers;
 use crate::webhooks::Webhooks;
 use crate::{chains, setup};
 
@@ -162,6 +163,15 @@ impl Reloading {
     /// Takes over the webhooks and streams of a new configuration.
     pub fn replace_webhooks(&self, new: Webhooks, config: &Config) {
         self.events.set_settings(new.settings(config));
+    }
+
+    /// Takes over the attestation issuers of a new configuration. Those with the same source keep
+    /// the keys that were read.
+    pub fn replace_attestation_issuers(&self, new: AttestationIssuers) {
+        let simulation = self.simulation.load();
+        let seed = simulation.as_ref().map(|simulation| simulation.seed.as_str());
+        self.verification.set_attestation_issuers(new.settings(seed));
+        self.verification.begin_to_read_keys();
     }
 
     /// What came of the last reload, for the operator interface.

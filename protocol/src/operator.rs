@@ -10,6 +10,7 @@ use crate::number::{self, AddressText};
 use crate::sign_in::accounts::SubjectKind;
 use crate::sign_in::attaching::KeptProofs;
 use crate::tree::Root;
+use crate::verification::identity::RequestedEnvironment;
 use crate::verification::roots::{RootKey, TrustedRoot};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use crate::{Address, B256, U256, address};
@@ -34,6 +35,18 @@ pub struct Simulation {
     pub issuers: Vec<SimulatedIssuer>,
     /// One entry for each configured application.
     pub relying_parties: Vec<SimulatedRelyingParty>,
+    /// The attestation issuers whose key follows from the seed.
+    #[serde(default)]
+    pub attestation_issuers: Vec<SimulatedAttestationIssuer>,
+}
+
+/// An attestation issuer of integrity bundles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SimulatedAttestationIssuer {
+    /// Its name, as tokens have it in `iss`.
+    pub issuer: String,
+    /// The environments whose bundles are judged by its key: `staging`, `sandbox` or both.
+    pub environments: Vec<RequestedEnvironment>,
 }
 
 /// An issuer in the staging environment.
@@ -533,6 +546,8 @@ pub enum AttentionSubject {
     Backups,
     /// What is followed from chains.
     Chains,
+    /// The keys by which integrity bundles are judged.
+    AttestationIssuers,
     /// Events that receivers do not accept.
     Webhooks,
     /// The rotation of the signing keys.
@@ -556,6 +571,7 @@ impl AttentionSubject {
             Self::Clock => "clock",
             Self::Backups => "backups",
             Self::Chains => "chains",
+            Self::AttestationIssuers => "attestation_issuers",
             Self::Webhooks => "webhooks",
             Self::Keys => "keys",
             Self::Certificate => "certificate",

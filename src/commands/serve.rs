@@ -227,6 +227,7 @@ impl Reloader {
         self.reloading.apply(&config).map_err(|error| lines(error.to_string()))?;
         self.reloading.replace_logos_and_links(&prepared.appearance, &prepared.wallet_links);
         self.reloading.replace_webhooks(prepared.webhooks, &config);
+        self.reloading.replace_attestation_issuers(prepared.attestation_issuers);
         let certificate = prepared.tls.as_ref().map(|(certificate, _)| &**certificate);
         if self.reloading.replace_certificate(certificate) && !changed.iter().any(|key| key == "tls") {
             changed.push("tls".to_owned());

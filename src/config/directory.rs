@@ -84,6 +84,9 @@ pub struct App {
     pub only_configured_actions: bool,
     /// The credentials that count, at verification and at sign-in; all by default.
     pub accepted_identifiers: Option<Vec<String>>,
+    /// Whether the verification interface takes only results with an integrity bundle.
+    #[serde(default)]
+    pub require_integrity: bool,
     /// The response types that sign-in gives; `code` alone by default.
     #[serde(
         default = "values::code_alone",
@@ -223,6 +226,13 @@ pub struct Action {
     /// The earliest time of a credential's first issue, in Unix seconds, that a current proof must
     /// show. It stands in for the `credential_genesis_issued_at_min` that client kits leave out.
     pub genesis_issued_at_min: Option<u64>,
+    /// Whether the action takes only results with an integrity bundle.
+    #[serde(default)]
+    pub require_integrity: bool,
+    /// The least score of Selfie Check that counts for the action.
+    pub min_sybil_score: Option<u64>,
+    /// The greatest score of Selfie Check that counts for the action.
+    pub max_sybil_score: Option<u64>,
     /// Whether an action with a limit may accept both kinds of proof, although one person can then
     /// reach the limit once with each.
     #[serde(default)]

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use selfsame_interfaces::interface::{Interface, PublicUrls};
+use selfsame_protocol::verification::identity::RequestedEnvironment;
 use serde::Deserialize;
 use toml::de::DeTable;
 
@@ -378,6 +379,16 @@ environments = ["staging"]
 [issuers.public_key]
 x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
 y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
+[[issuers]]
+id = 11
+environments = ["staging"]
+[issuers.public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
+[[integrity]]
+issuer = "attestation.simulator"
+environments = ["staging", "sandbox"]
+simulator = true
 "#;
 
 /// The defaults of `--dev`; configured settings replace them.
@@ -385,7 +396,8 @@ pub(super) fn settings() -> Node {
     document(SETTINGS)
 }
 
-/// Adds the example applications with their secret, their relying party and issuer 1.
+/// Adds the example applications with their secret, their relying party, the issuers 1 and 11, and
+/// the simulator's attestation issuer.
 pub(super) fn add_entries(config: &mut Config) {
     let secret = Some(SecretHash::of(DEV_SALT, DEV_SECRET));
     // Both constants are valid, which a test checks, so the defaults are never used.
@@ -403,6 +415,18 @@ pub(super) fn add_entries(config: &mut Config) {
     for issuer in added.issuers {
         if config.issuers.iter().all(|other| other.id != issuer.id) {
             config.issuers.push(issuer);
+        }
+    }
+    for mut entry in added.integrity {
+        let is_taken = |environment: &RequestedEnvironment| {
+            config.integrity.iter().any(|other| other.environments.contains(environment))
+        };
+        entry.environments.retain(|environment| !is_taken(environment));
+        // Without a key of the simulator there is no seed.
+        let staging = &config.verifier.keys.staging;
+        let has_seed = [&staging.legacy, &staging.current].contains(&&StagingKey::Simulator);
+        if !entry.environments.is_empty() && has_seed {
+            config.integrity.push(entry);
         }
     }
 }

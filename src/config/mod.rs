@@ -6,6 +6,7 @@
 //! | this one | [`Config`]: all sections, and what a reload changes |
 //! | [`sections`] | the sections as types, with defaults |
 //! | `directory` | who asks for proofs and signs in, and what is trusted: `[[apps]]` to `[[trusted_roots]]` |
+//! | `integrity` | `[[integrity]]`: whose word counts for the apps and devices of people |
 //! | [`chains`] | `[[chains]]`: what is followed from public contracts, with presets |
 //! | `cluster` | `[cluster]`: the replicas that this daemon is one of |
 //! | `pages` | `[sign_in.page]`: whose pages end users see, and the links to authenticators |
@@ -26,6 +27,7 @@ mod check;
 mod cluster;
 mod directory;
 mod dump;
+mod integrity;
 mod load;
 mod outgoing;
 mod pages;
@@ -52,6 +54,7 @@ pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
 pub use cluster::{Cluster, KeyPrefix, ReplicaName};
 pub use directory::*;
 pub use dump::Dump;
+pub use integrity::{Integrity, KeySetUrl};
 pub use load::{ConfigError, Loaded, Origins, Position, SettingError, Source, settings_of_this_process};
 pub use outgoing::{CollectorUrl, Events, Traces, Webhook, WebhookUrl};
 pub use pages::{
@@ -122,6 +125,8 @@ pub struct Config {
     pub actions: Vec<Action>,
     /// The issuers of credentials.
     pub issuers: Vec<Issuer>,
+    /// The attestation issuers by whose keys integrity bundles are judged.
+    pub integrity: Vec<Integrity>,
     /// The relying parties that differ from the derived default.
     pub relying_parties: Vec<RelyingParty>,
     /// The roots that proofs may be made against.
@@ -157,6 +162,7 @@ impl Default for Config {
             apps: Vec::new(),
             actions: Vec::new(),
             issuers: Vec::new(),
+            integrity: Vec::new(),
             relying_parties: Vec::new(),
             trusted_roots: Vec::new(),
             chains: Vec::new(),
@@ -351,7 +357,7 @@ macro_rules! taken_over {
 
 /// What a reload takes over; every other setting waits for a restart. `Reloading::apply` and what
 /// stands beside its call hand each of them to the parts that use it.
-const TAKEN_OVER: [TakenOver; 14] = taken_over![
+const TAKEN_OVER: [TakenOver; 15] = taken_over![
     limits,
     bridge,
     events,
@@ -360,6 +366,7 @@ const TAKEN_OVER: [TakenOver; 14] = taken_over![
     apps,
     actions,
     issuers,
+    integrity,
     relying_parties,
     trusted_roots,
     tls,

@@ -13,7 +13,9 @@ pub mod wallet_links;
 
 use selfsame_actors::BridgeSettings;
 use selfsame_protocol::bridge::entries::EntryLimits;
-use selfsame_protocol::operator::{Coordinates, SimulatedIssuer, SimulatedRelyingParty, Simulation};
+use selfsame_protocol::operator::{
+    Coordinates, SimulatedAttestationIssuer, SimulatedIssuer, SimulatedRelyingParty, Simulation,
+};
 use selfsame_protocol::verification::Environment;
 
 use crate::config::{self, Config, RateLimit};
@@ -50,9 +52,14 @@ pub fn simulation(config: &Config, seed: String) -> Simulation {
             signing_key: entry.and_then(|party| party.signing_key).map(|key| key.0).unwrap_or_default(),
         }
     };
+    let attestation_issuer = |entry: &config::Integrity| {
+        let (issuer, environments) = (entry.issuer.clone(), entry.environments.clone());
+        SimulatedAttestationIssuer { issuer, environments }
+    };
     Simulation {
         seed,
         issuers: config.issuers.iter().filter(is_staging).filter_map(issuer).collect(),
         relying_parties: config.apps.iter().map(relying_party).collect(),
+        attestation_issuers: config.integrity.iter().filter(|entry| entry.simulator).map(attestation_issuer).collect(),
     }
 }

@@ -9,7 +9,7 @@ use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
 use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{KeyError, PreparedKey, VerificationKey};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::verification::directory::{Action, Directory, Issuer, RelyingParty};
+use selfsame_protocol::verification::directory::{Action, Directory, Issuer, RelyingParty, ScoreBounds};
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot, is_ahead};
 use selfsame_protocol::verification::rp_signature::SigningRule;
 use selfsame_protocol::verification::{Environment, ProofKind};
@@ -121,6 +121,8 @@ pub fn directory(config: &Config) -> Directory {
         accept_legacy: action.accept_legacy,
         accepted_identifiers: action.accepted_identifiers.clone(),
         genesis_issued_at_min: action.genesis_issued_at_min.map(UnixSeconds),
+        require_integrity: action.require_integrity,
+        sybil_scores: ScoreBounds { min: action.min_sybil_score, max: action.max_sybil_score },
     });
     let keys = Environment::ALL.into_iter().flat_map(|environment| ProofKind::ALL.map(|kind| (environment, kind)));
     Directory::new(
@@ -144,6 +146,7 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
         accept_legacy: config.accepts_legacy(app),
         only_configured_actions: app.only_configured_actions,
         accepted_identifiers: app.accepted_identifiers.clone(),
+        require_integrity: app.require_integrity,
         oprf_public_key: config.oprf_public_key(&app.id),
         follows_oprf_key_in: config.follows_oprf_key_in(app),
         signing: entry.and_then(|party| {

@@ -12,6 +12,7 @@ use selfsame_protocol::events::record::{EventPosition, LogEntry, RecordedEvent};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::identity::{ActionRecord, NullifierKey, NullifierRecord, SessionProof};
+use selfsame_protocol::verification::integrity::BundleUse;
 use selfsame_protocol::verification::roots::{RootDecision, RootKey};
 use selfsame_protocol::verification::rp_signature::SignedNonce;
 
@@ -182,7 +183,8 @@ impl Records for EmbeddedRecords {
 }
 
 // The records of the verification endpoint: nullifiers, actions that their first proof made,
-// nonces that relying parties signed, and the operator's decisions about trusted roots.
+// nonces that relying parties signed, used integrity bundles, and the operator's decisions about
+// trusted roots.
 
 /// What a verified request writes if the records are still as they were when it was decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -194,6 +196,8 @@ pub struct VerificationWrite {
     /// The signed nonce of the request, of which there was no record, and the time from which its
     /// record may be deleted.
     pub used_nonce: Option<(SignedNonce, UnixSeconds)>,
+    /// The use of the request's integrity bundle, of which there was no record.
+    pub used_bundle: Option<BundleUse>,
     /// The proofs of a session that receivers of events are told of: the end of the record as it
     /// was read, and the time from which the new one may be deleted.
     pub told_sessions: Vec<(SessionProof, Option<UnixSeconds>, UnixSeconds)>,
@@ -234,6 +238,14 @@ impl VerificationRecords {
         Ok(self.store.database().get(&family::RECORDS, &nonce_key(nonce))?.is_some())
     }
 
+    /// The hash of the nullifiers that an integrity bundle was used for, by the hash of the
+    /// device's key and of what it signed; `None` when it was not used.
+    pub fn nullifiers_of_bundle(&self, pair: B256) -> Result<Option<B256>, StoreError> {
+        let record = self.store.database().get(&family::RECORDS, &bundle_key(pair))?;
+        // A value of another length is of no nullifiers, so that the bundle is not used again.
+        Ok(record.map(|record| B256::try_from(record.value.as_slice()).unwrap_or_default()))
+    }
+
     /// Until when it is remembered that receivers of events were told of a session's proof; `None`
     /// when they were not.
     pub fn told_until(&self, proof: &SessionProof) -> Result<Option<UnixSeconds>, StoreError> {
@@ -241,8 +253,8 @@ impl VerificationRecords {
         Ok(record.map(|record| record.expires_at))
     }
 
-    /// Writes nullifiers, their action if it is new, and the used nonce, when every record is still
-    /// as it was read; otherwise writes nothing. `decided` gets the outcome.
+    /// Writes nullifiers, their action if it is new, the used nonce and the used bundle, when every
+    /// record is still as it was read; otherwise writes nothing. `decided` gets the outcome.
     pub fn write(&self, write: &VerificationWrite, decided: OnDecided) {
         let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
         for (key, before, after) in &write.nullifiers {
@@ -256,6 +268,10 @@ impl VerificationRecords {
         if let Some((nonce, expires_at)) = &write.used_nonce {
             let key = nonce_key(nonce);
             put_mark(&mut conditions, &mut changes, key, None, *expires_at);
+        }
+        if let Some(BundleUse { pair, nullifiers, forgotten_at }) = write.used_bundle {
+            let record = StoredRecord { expires_at: forgotten_at, value: nullifiers.to_vec() };
+            put_record(&mut conditions, &mut changes, bundle_key(pair), None, &record);
         }
         for (proof, before, expires_at) in &write.told_sessions {
             put_mark(&mut conditions, &mut changes, told_key(proof), *before, *expires_at);
@@ -303,16 +319,31 @@ fn put_mark(
     expires_at: UnixSeconds,
 ) {
     let mark = |expires_at| StoredRecord { expires_at, value: Vec::new() };
-    conditions.expect(&family::RECORDS, &key, before.map(mark).as_ref());
+    put_record(conditions, changes, key, before.map(mark).as_ref(), &mark(expires_at));
+}
+
+/// Puts a record in the place of one that was read, or of none.
+fn put_record(
+    conditions: &mut Conditions,
+    changes: &mut Changes,
+    key: RecordKey,
+    before: Option<&StoredRecord>,
+    after: &StoredRecord,
+) {
+    conditions.expect(&family::RECORDS, &key, before);
     if let Some(before) = before {
-        changes.delete(&family::RECORD_EXPIRIES, &(before, key));
+        changes.delete(&family::RECORD_EXPIRIES, &(before.expires_at, key));
     }
-    changes.put(&family::RECORDS, &key, &mark(expires_at));
-    changes.put(&family::RECORD_EXPIRIES, &(expires_at, key), &());
+    changes.put(&family::RECORDS, &key, after);
+    changes.put(&family::RECORD_EXPIRIES, &(after.expires_at, key), &());
 }
 
 fn told_key(proof: &SessionProof) -> RecordKey {
     RecordKey { kind: RecordKind::ToldSessionProof, id: proof.record_id() }
+}
+
+fn bundle_key(pair: B256) -> RecordKey {
+    RecordKey { kind: RecordKind::IntegrityBundle, id: pair }
 }
 
 fn nonce_key(nonce: &SignedNonce) -> RecordKey {

@@ -96,7 +96,13 @@ impl BridgedClient {
         let simulation = operator.simulation().await.expect("the simulation");
         let now = UnixSeconds(self.client.now());
         let (person, credentials) = (crate::test_accounts::person_of(person), Credentials::default());
-        let chooser = Chooser { person: &person, credentials: &credentials, simulation: Some(&simulation), now };
+        let chooser = Chooser {
+            person: &person,
+            credentials: &credentials,
+            simulation: Some(&simulation),
+            now,
+            attests_facts: false,
+        };
         match chooser.choose(&request, &mut random()).expect("a proof can be made") {
             Choice::Current(choice) => {
                 let signer = choice.asked.signed().signer(&choice.asked.signature);
@@ -302,8 +308,13 @@ async fn a_wallet_that_knows_only_the_bridge_returns_to_its_account() {
                 let simulation = operator.simulation().await.expect("the simulation");
                 let (person, credentials) = (crate::test_accounts::person_of("bob"), Credentials::default());
                 let now = UnixSeconds(client.client.now());
-                let chooser =
-                    Chooser { person: &person, credentials: &credentials, simulation: Some(&simulation), now };
+                let chooser = Chooser {
+                    person: &person,
+                    credentials: &credentials,
+                    simulation: Some(&simulation),
+                    now,
+                    attests_facts: false,
+                };
                 assert!(chooser.choose(&other, &mut random()).is_err());
             }
         }

@@ -105,6 +105,9 @@ fn action(app_id: &str, text: &str, max_verifications: u64) -> selfsame::config:
         accept_legacy: true,
         accepted_identifiers: None,
         genesis_issued_at_min: None,
+        require_integrity: false,
+        min_sybil_score: None,
+        max_sybil_score: None,
         counts_kinds_separately: false,
     }
 }

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use alloy_primitives::Address;
+use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Method, RequestBuilder};
-use selfsame::config::{App, Issuer, SecretHash};
+use selfsame::config::{App, SecretHash};
 use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::ids::PubkeyId;
 use selfsame_wallet::operations::create_account;
@@ -204,12 +204,7 @@ async fn sign_in_answers() -> Answers {
 }
 
 async fn verification_answers() -> Answers {
-    let client = VerificationClient::start_with(|config| {
-        let mut selfie: Issuer = config.issuers[0].clone();
-        selfie.id = 11;
-        config.issuers.push(selfie);
-    })
-    .await;
+    let client = VerificationClient::start().await;
     let mut answers = Answers::new();
     let party = client.simulated().await;
     let current = |action: &str| uniqueness("alice", action, &party);
@@ -230,7 +225,6 @@ async fn verification_answers() -> Answers {
         ("`identifier` of a legacy proof", changed("/responses/0/identifier", json!("passport"))),
         ("`signal_hash` of a legacy proof", changed("/responses/0/signal_hash", json!(format!("0x{hash}")))),
         ("`max_age`", changed("/responses/0/max_age", json!(3599))),
-        ("`integrity_bundle`", changed("/integrity_bundle", json!({"version": 2}))),
         ("`proof` of a legacy entry", changed("/responses/0/proof", json!("0x00"))),
     ];
     for (place, request) in of_legacy {
@@ -255,19 +249,19 @@ async fn verification_answers() -> Answers {
         ("`identifier` of another issuer", "/responses/0/identifier", json!("passport")),
         ("`attribute` of an entry", "/responses/0/proof", json!(["0x1"])),
         ("`nonce` of a current proof", "/nonce", json!("a text")),
-        ("`sybil_score`", "/responses/0/sybil_score", json!(5)),
         ("null", "/action_description", Value::Null),
         ("`proof_type`", "/proof_type", json!("session")),
     ];
     for (place, pointer, value) in of_current {
         answers.insert(place, verified(&client.ask(DEV_APP, &with(current(place), pointer, value)).await));
     }
-    let selfie = with(
-        with(current("selfie"), "/responses/0/issuer_schema_id", json!(11)),
-        "/responses/0/identifier",
-        json!("selfie"),
-    );
-    answers.insert("Selfie Check", verified(&client.ask(DEV_APP, &selfie).await));
+    // Production has no keys, unless they are configured.
+    let bundle = json!({
+        "version": 1, "signature_format": "android_keystore", "timestamp": 1, "signature": "00", "jwt": "a.b.c",
+    });
+    let answer = client.ask(SESSION_PARTY, &with(session(), "/integrity_bundle", bundle)).await;
+    assert_eq!(answer.body["integrity"], "not_checked", "{answer:?}");
+    answers.insert("`integrity_bundle` without keys", verified(&answer));
     let malformed = with(session(), "/session_id", json!("session_x"));
     answers.insert("malformed `session_id`", verified(&client.ask(SESSION_PARTY, &malformed).await));
 
@@ -275,12 +269,8 @@ async fn verification_answers() -> Answers {
     let context = json!({"environment": "sandbox"});
     let request = client.http.post(client.daemon.verify(&format!("/api/v4/proof-context/{DEV_APP}"))).json(&context);
     answers.insert("`proof-context` for `sandbox`", answered(request).await);
-    for (place, method, path) in [
-        ("`attestation-audience`", Method::GET, format!("/api/v4/attestation-audience/{DEV_APP}")),
-        ("`precheck`, `create-action`", Method::POST, format!("/api/v1/precheck/{DEV_APP}")),
-    ] {
-        answers.insert(place, answered(client.http.request(method, client.daemon.verify(&path))).await);
-    }
+    let request = client.http.post(client.daemon.verify(&format!("/api/v1/precheck/{DEV_APP}")));
+    answers.insert("`precheck`, `create-action`", answered(request).await);
     let request = client.http.post(client.daemon.verify(&format!("/api/v4/verify/{LEGACY_APP}"))).json(&legacy());
     let wrong = request.basic_auth(LEGACY_APP, Some("a wrong secret"));
     answers.insert("`Authorization` with Basic", answered(wrong).await);

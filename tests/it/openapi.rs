@@ -411,6 +411,11 @@ async fn the_schema_of_verification_requests_is_that_of_the_reader() {
         body
     };
     let entry = &uniqueness["responses"][0];
+    let selfie = changed(&uniqueness, "/responses/0/issuer_schema_id", json!(11));
+    let selfie = changed(&selfie, "/responses/0/sybil_score", json!(12));
+    let bundle = json!({
+        "version": 1, "signature_format": "apple_app_attest", "timestamp": 1, "signature": "0a", "jwt": "a.b.c",
+    });
     let bodies = [
         legacy.clone(),
         uniqueness.clone(),
@@ -439,7 +444,21 @@ async fn the_schema_of_verification_requests_is_that_of_the_reader() {
         changed(&uniqueness, "/min_protocol_version", json!("3.0")),
         changed(&uniqueness, "/responses", json!(vec![entry; 17])),
         changed(&uniqueness, "/responses", json!(vec![entry; 16])),
-        changed(&uniqueness, "/responses/0/issuer_schema_id", json!("11")),
+        changed(&uniqueness, "/responses/0/issuer_schema_id", json!("12")),
+        // That issuer 11 needs the score, and others have none, is in its description alone.
+        selfie.clone(),
+        changed(&selfie, "/responses/0/sybil_score", json!(-1)),
+        changed(&selfie, "/responses/0/sybil_score", json!("12")),
+        changed(&selfie, "/responses/0/sybil_score", json!(1u64 << 53)),
+        changed(&uniqueness, "/integrity_bundle", bundle.clone()),
+        changed(&session, "/integrity_bundle", bundle.clone()),
+        changed(&legacy, "/integrity_bundle", bundle.clone()),
+        changed(&legacy, "/integrity_bundle", json!("v=1")),
+        changed(&legacy, "/integrity_bundle", changed(&bundle, "/jwt", Value::Null)),
+        changed(&legacy, "/integrity_bundle", changed(&bundle, "/extra", json!(1))),
+        changed(&legacy, "/integrity_bundle", changed(&bundle, "/version", json!(3))),
+        changed(&legacy, "/integrity_bundle", changed(&bundle, "/signature", json!("0x00"))),
+        changed(&legacy, "/integrity_bundle", changed(&bundle, "/signature_format", json!("x509"))),
         changed(&uniqueness, "/responses/0/issuer_schema_id", json!(-1)),
         changed(&uniqueness, "/responses/0/issuer_schema_id", Value::Null),
         changed(&uniqueness, "/responses/0/expires_at_min", json!("1")),

@@ -299,6 +299,9 @@ async fn a_uniqueness_proof_that_is_bound_to_a_session_verifies_with_it_only() {
             accept_legacy: true,
             accepted_identifiers: None,
             genesis_issued_at_min: None,
+            require_integrity: false,
+            min_sybil_score: None,
+            max_sybil_score: None,
             counts_kinds_separately: false,
         });
     })
@@ -488,12 +491,18 @@ async fn malformed_requests_are_refused_before_verification() {
             accept_legacy: false,
             accepted_identifiers: None,
             genesis_issued_at_min: None,
+            require_integrity: false,
+            min_sybil_score: None,
+            max_sybil_score: None,
             counts_kinds_separately: false,
         });
     })
     .await;
     let mut bodies = Vec::new();
-    let bundle = with(legacy(), "/integrity_bundle", json!({"a": 1}));
+    let bundle = json!({
+        "version": 1, "signature_format": "android_keystore", "timestamp": START.as_secs(), "signature": "00", "jwt": "a.b.c",
+    });
+    let bundle = with(legacy(), "/integrity_bundle", bundle);
     let production = with(legacy(), "/environment", Value::Null);
     let both = with(session(), "/environment", json!("production"));
     for (path, request, status) in [
@@ -507,7 +516,7 @@ async fn malformed_requests_are_refused_before_verification() {
         ("app_staging_inactive", legacy(), 404),
         (LEGACY_APP, production, 400),
         ("app_both", both, 400),
-        (LEGACY_APP, bundle, 400),
+        (LEGACY_APP, bundle, 403),
         ("app_staging_current", legacy(), 400),
         (LEGACY_APP, with(legacy(), "/action", json!("current only")), 400),
         ("%ff", legacy(), 400),

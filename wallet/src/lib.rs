@@ -14,6 +14,7 @@
 //! | [`person`] | the account that a proof is of, for the authenticators that may prove it |
 //! | [`member`] | a membership of a group: link proofs, and proofs against its roots |
 //! | [`prove`] | makes proofs: genuine legacy proofs, and current proofs by the simulator |
+//! | [`bundle`] | makes integrity bundles, by the simulator's attestation issuer |
 //! | [`sign_in`] | answers a sign-in, and acts as the browser when there is none |
 //! | [`bridge`] | answers requests that applications put on a message bridge |
 //! | [`operator`] | calls the operator interface for the values that such proofs need |
@@ -21,6 +22,7 @@
 
 pub mod account;
 pub mod bridge;
+pub mod bundle;
 pub mod client;
 pub mod command;
 pub mod file;

@@ -15,7 +15,7 @@ use selfsame_actors::protocol::sign_in::proof_request::SignInProof;
 use selfsame_actors::protocol::sign_in::response::ResponseType;
 use selfsame_actors::protocol::time::UnixSeconds;
 use selfsame_actors::protocol::tree::{Root, field_element};
-use selfsame_actors::protocol::verification::directory::{Action, Directory, RelyingParty};
+use selfsame_actors::protocol::verification::directory::{Action, Directory, RelyingParty, ScoreBounds};
 use selfsame_actors::protocol::verification::identity::{external_nullifier, hash_text};
 use selfsame_actors::protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
 use selfsame_actors::protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
@@ -59,6 +59,7 @@ pub fn settings(instance: &str) -> Settings {
         accept_legacy: true,
         only_configured_actions: false,
         accepted_identifiers: None,
+        require_integrity: false,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
         signing: None,
@@ -73,6 +74,8 @@ pub fn settings(instance: &str) -> Settings {
         accept_legacy: true,
         accepted_identifiers: None,
         genesis_issued_at_min: None,
+        require_integrity: false,
+        sybil_scores: ScoreBounds::default(),
     };
     let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
     let verification = VerificationSettings {

@@ -22,6 +22,7 @@ use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{
     ActionKey, AdmissionError, Admitted, Directory, PartyStanding, RelyingParty,
 };
+use selfsame_protocol::verification::integrity::IntegrityFinding;
 use selfsame_protocol::verification::items::{ItemCode, ItemError, check_items};
 use selfsame_protocol::verification::request::{MOST_RESPONSES, Proofs, RequestForm, VerificationRequest};
 use selfsame_protocol::verification::rp_signature::{RpSignature, check_signature};
@@ -31,6 +32,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use super::integrity::IssuerState;
 use super::pool::{Job, VerifierPoolMessage, VerifierState};
 use super::queue::{Origin, Permits, ProofPermit};
 use super::recording::{
@@ -62,6 +64,8 @@ pub struct Verification {
     pub nullifier: Option<SeenNullifier>,
     /// Whether any verified nullifier was seen before.
     pub is_reuse: bool,
+    /// What was found of the request's integrity bundle.
+    pub integrity: IntegrityFinding,
     /// In how many requests the action lets a nullifier be verified; 0 for any number.
     pub max_verifications: u64,
 }
@@ -147,7 +151,8 @@ pub(super) struct Inner {
     keys: Vec<CountedKey>,
     directory: ArcSwap<Directory>,
     pub(super) roots: RootList,
-    recorder: NullifierRecorder,
+    pub(super) integrity: ArcSwap<Vec<Arc<IssuerState>>>,
+    pub(super) recorder: NullifierRecorder,
     pub(super) events: EventRecorder,
     pub(super) limits: ArcSwap<VerificationLimits>,
     pub(super) per_source: SourceLimiter,
@@ -176,7 +181,8 @@ impl VerificationHandle {
         records: VerificationRecords,
         events: EventRecorder,
     ) -> Result<Self, StoreError> {
-        let VerificationSettings { queue, keys, directory, trusted_roots, limits, .. } = settings;
+        let VerificationSettings { queue, keys, directory, trusted_roots, attestation_issuers, limits, .. } = settings;
+        let issuers = IssuerState::of(attestation_issuers, &[], surroundings.clock.now());
         let records = Arc::new(records);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -191,6 +197,7 @@ impl VerificationHandle {
                 keys: keys.into_iter().map(CountedKey::new).collect(),
                 directory: ArcSwap::from_pointee(directory),
                 roots: RootList::load(trusted_roots, Arc::clone(&records))?,
+                integrity: ArcSwap::from_pointee(issuers),
                 recorder: NullifierRecorder::new(surroundings, records, events.clone()),
                 events,
                 clock: Arc::clone(&surroundings.clock),
@@ -207,8 +214,8 @@ impl VerificationHandle {
     }
 
     /// Checks a request that was sent to the relying party `path`: whether the directory admits it,
-    /// then every proof, then whether its nullifiers have been seen. When this returns success, the
-    /// nullifiers are recorded durably.
+    /// whether its integrity bundle holds, then every proof, then whether its nullifiers have been
+    /// seen. When this returns success, the nullifiers are recorded durably.
     ///
     /// `source` is the address of the client. One source, also a /56 of IPv6, may have a quarter of
     /// the proofs that wait, and after a false proof it shares no batch with others for a while.
@@ -232,6 +239,7 @@ impl VerificationHandle {
         let other_signal = |error| VerificationError::Signal { app_id: app_id(), error };
         admitted.check_signal(&request).map_err(other_signal)?;
         let request = Arc::new(request);
+        let (integrity, bundle) = self.judge_bundle(&request, &admitted, deadline).await?;
         let origin = Origin { is_sign_in: false, network: source.map(network_of) };
         let verdicts = self.check(&request, &admitted, directory, origin, deadline).await?;
         let Admitted { relying_party, environment, action: configured, .. } = &admitted;
@@ -254,18 +262,19 @@ impl VerificationHandle {
         });
         let signed = request.rp_signature.as_ref().map(|signature| &signature.request);
         let is_told = self.inner.events.wants(EventKind::VerificationSucceeded, Some(&app_id));
-        let event = is_told.then(|| verification_event(relying_party, *environment, &request, &results));
+        let event = is_told.then(|| verification_event(relying_party, *environment, &request, integrity, &results));
         let session_proofs = session_proofs(&app_id, *environment, &request.proofs, &results);
-        let recorded = RequestRecord { app_id: &app_id, action: proved, session_proofs, signed, event };
+        let recorded = RequestRecord { app_id: &app_id, action: proved, session_proofs, signed, bundle, event };
         let RecordingResult { first, is_reuse } = self.inner.recorder.record(&recorded, deadline).await?;
         tracing::info!(
             app_id,
             environment = environment.name(),
             is_reuse,
             user_presence_completed = request.user_presence_completed,
+            integrity = integrity.name(),
             "verified a proof"
         );
-        Ok(Verification { app_id, kind, results, nullifier: first, is_reuse, max_verifications })
+        Ok(Verification { app_id, kind, results, nullifier: first, is_reuse, integrity, max_verifications })
     }
 
     /// The verdicts of a request whose proofs all failed, with the legacy proofs named that hold in
@@ -587,7 +596,8 @@ impl VerificationHandle {
             key.outcomes().map(move |(outcome, count)| (labels(outcome), count))
         });
         let help = "Proofs by what came of them: verified, or the code of the error";
-        samples.counters("selfsame_verifier_verdicts", help, verdicts)
+        samples.counters("selfsame_verifier_verdicts", help, verdicts)?;
+        self.write_integrity_metrics(samples)
     }
 
     /// The seconds that proofs waited for a worker, since the start.

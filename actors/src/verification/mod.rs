@@ -10,9 +10,11 @@
 //! | [`queue`] | permits of proofs that wait; the order in which they are checked |
 //! | [`pool`] | the actors: the pool and its workers; their messages, and what they share with the handle |
 //! | [`roots`] | the roots that proofs may be made against |
+//! | [`integrity`] | the keys of attestation issuers, and the judgement of integrity bundles |
 //! | [`recording`] | the record of verified nullifiers, and the event of a request |
 
 pub(crate) mod handle;
+pub(crate) mod integrity;
 pub(crate) mod link_proofs;
 pub(crate) mod pool;
 pub(crate) mod queue;

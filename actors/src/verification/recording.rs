@@ -1,6 +1,7 @@
-//! Recording of nullifiers and signed nonces: each verification of a nullifier is counted exactly
-//! once and each nonce is used once, even when many requests with the same ones race. What is told
-//! of a request: its results, and its event.
+//! Recording of nullifiers, signed nonces and integrity bundles: each verification of a nullifier
+//! is counted exactly once, each nonce is used once and each bundle for the same nullifiers alone,
+//! even when many requests with the same ones race. What is told of a request: its results, and its
+//! event.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use selfsame_protocol::verification::directory::{ActionKey, RelyingParty};
 use selfsame_protocol::verification::identity::{
     ActionRecord, MaxVerificationsReached, NullifierKey, SessionProof, count_verification,
 };
+use selfsame_protocol::verification::integrity::{BundleUse, IntegrityError, IntegrityFinding};
 use selfsame_protocol::verification::request::{Proofs, VerificationRequest};
 use selfsame_protocol::verification::rp_signature::{CLOCK_TOLERANCE, SignedNonce, SignedRequest};
 use selfsame_storage::{Decision, StoreError, VerificationRecords, VerificationWrite};
@@ -41,6 +43,8 @@ pub(super) struct RequestRecord<'a> {
     pub session_proofs: Vec<SessionProof>,
     /// What the relying party signed, if the request has its signature.
     pub signed: Option<&'a SignedRequest>,
+    /// The use of the request's integrity bundle, if it has one that holds.
+    pub bundle: Option<BundleUse>,
     /// What receivers of events are told, without the nullifier; `None` when it is not told.
     pub event: Option<VerificationEvent>,
 }
@@ -93,6 +97,7 @@ enum RecordError {
     Store(StoreError),
     Limit(MaxVerificationsReached),
     UsedNonce,
+    UsedBundle,
 }
 
 impl From<StoreError> for RecordError {
@@ -112,14 +117,30 @@ impl NullifierRecorder {
         self.records.is_used(&SignedNonce::new(app_id, nonce))
     }
 
-    /// Records the nullifiers and the nonce of a request. When this returns success, they are
-    /// durable.
+    /// Whether an integrity bundle was used before: for these nullifiers, or for others.
+    fn is_first_use(&self, used: &BundleUse) -> Result<bool, RecordError> {
+        match self.records.nullifiers_of_bundle(used.pair)? {
+            None => Ok(true),
+            Some(bound) if bound == used.nullifiers => Ok(false),
+            Some(_) => Err(RecordError::UsedBundle),
+        }
+    }
+
+    /// Whether an integrity bundle can be used. That is decided when the request is recorded; here
+    /// it saves the pairings.
+    pub fn may_use(&self, used: &BundleUse) -> Result<bool, StoreError> {
+        Ok(self.records.nullifiers_of_bundle(used.pair)?.is_none_or(|bound| bound == used.nullifiers))
+    }
+
+    /// Records the nullifiers, the nonce and the integrity bundle of a request. When this returns
+    /// success, they are durable.
     pub async fn record(
         &self,
         recorded: &RequestRecord<'_>,
         deadline: Instant,
     ) -> Result<RecordingResult, VerificationError> {
-        if recorded.action.is_none() && recorded.signed.is_none() && recorded.event.is_none() {
+        let RequestRecord { action, signed, bundle, event, .. } = recorded;
+        if action.is_none() && signed.is_none() && bundle.is_none() && event.is_none() {
             return Ok(RecordingResult { first: None, is_reuse: false });
         }
         let too_long = |_| {
@@ -136,6 +157,10 @@ impl NullifierRecorder {
                     VerificationError::MaxVerifications { app_id: recorded.app_id.to_owned(), limit }
                 }
                 RecordError::UsedNonce => VerificationError::UsedNonce { app_id: recorded.app_id.to_owned() },
+                RecordError::UsedBundle => VerificationError::Integrity {
+                    app_id: recorded.app_id.to_owned(),
+                    error: IntegrityError::OtherNullifiers,
+                },
             })?;
             if write == VerificationWrite::default() {
                 // A session's proof that receivers of events were told of leaves no other record.
@@ -201,6 +226,11 @@ impl NullifierRecorder {
             }
             // Another replica may take the signature for good a while longer.
             write.used_nonce = Some((nonce, signed.expires_at.plus(CLOCK_TOLERANCE)));
+        }
+        if let Some(used) = recorded.bundle
+            && self.is_first_use(&used)?
+        {
+            write.used_bundle = Some(used);
         }
         let Some(event) = &recorded.event else { return Ok(write) };
         let (window, seconds) = (self.events.repeat_window(), UnixSeconds(now.0 / 1000));
@@ -274,6 +304,7 @@ pub(super) fn verification_event(
     party: &RelyingParty,
     environment: Environment,
     request: &VerificationRequest,
+    integrity: IntegrityFinding,
     results: &[ItemResult],
 ) -> VerificationEvent {
     let nonce = match &request.proofs {
@@ -293,7 +324,18 @@ pub(super) fn verification_event(
         identifiers: verified.map(|result| result.identifier.clone()).collect(),
         nullifier: None,
         user_presence_completed: request.user_presence_completed,
+        integrity,
+        sybil_score: verified_score(&request.proofs, results),
     }
+}
+
+/// The score of the first verified proof of Selfie Check.
+fn verified_score(proofs: &Proofs, results: &[ItemResult]) -> Option<u64> {
+    let items = match proofs {
+        Proofs::Legacy { .. } => return None,
+        Proofs::Uniqueness { items, .. } | Proofs::Session { items, .. } => items,
+    };
+    items.iter().zip(results).filter(|(_, result)| result.success).find_map(|(item, _)| item.sybil_score)
 }
 
 /// The nullifiers of the verified items, each once, in the items' order.

@@ -13,6 +13,7 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{AdmissionError, OtherSignal, RelyingParty};
 use selfsame_protocol::verification::identity::MaxVerificationsReached;
+use selfsame_protocol::verification::integrity::IntegrityError;
 use selfsame_protocol::verification::items::OTHER_ENVIRONMENT;
 use selfsame_protocol::verification::rp_signature::{RpSignature, RpSignatureError, SignedNonce, check_signature};
 use selfsame_storage::{Counter, StoreError};
@@ -47,6 +48,14 @@ pub enum VerificationError {
     UsedNonce {
         /// Id of the application, also when the request named its relying party.
         app_id: String,
+    },
+    /// The integrity bundle does not hold, or one is missing that the request needs.
+    #[error("{error}")]
+    Integrity {
+        /// Id of the application, also when the request named its relying party.
+        app_id: String,
+        /// What is wrong.
+        error: IntegrityError,
     },
     /// No proof verified. When a legacy proof holds in the application's other environment, the
     /// answer has a code of its own.
@@ -87,6 +96,7 @@ impl VerificationError {
             Self::RpSignature { error, .. } => error.code(),
             Self::Signal { .. } => "invalid_signal",
             Self::UsedNonce { .. } => "duplicate_nonce",
+            Self::Integrity { .. } => IntegrityError::CODE,
             Self::AllFailed { results, .. } if has_other_environment(results) => OTHER_ENVIRONMENT,
             Self::AllFailed { .. } => "all_verifications_failed",
             Self::MaxVerifications { .. } => "max_verifications_reached",
@@ -101,6 +111,7 @@ impl VerificationError {
             Self::Admission(error) => error.attribute(),
             Self::RpSignature { .. } => Some("rp_signature"),
             Self::UsedNonce { .. } => Some("nonce"),
+            Self::Integrity { .. } => Some(IntegrityError::ATTRIBUTE),
             Self::MaxVerifications { .. } => Some("action"),
             Self::AllFailed { results, .. } if has_other_environment(results) => Some("environment"),
             Self::AllFailed { .. } | Self::Unavailable { .. } | Self::Store(_) => None,
@@ -115,6 +126,7 @@ impl VerificationError {
             Self::RpSignature { app_id, .. }
             | Self::Signal { app_id, .. }
             | Self::UsedNonce { app_id }
+            | Self::Integrity { app_id, .. }
             | Self::AllFailed { app_id, .. }
             | Self::MaxVerifications { app_id, .. } => Some(app_id),
             Self::Unavailable { .. } | Self::Store(_) => None,

@@ -9,6 +9,7 @@ use selfsame_protocol::verification::directory::Directory;
 use selfsame_protocol::verification::roots::TrustedRoot;
 use selfsame_protocol::verification::{Environment, ProofKind};
 
+use super::integrity::AttestationIssuer;
 use crate::clock::Random;
 
 /// The verification key of a kind of proof in an environment.
@@ -42,6 +43,8 @@ pub struct VerificationSettings {
     /// Roots that are trusted in addition to those of the registry and those that the operator
     /// added.
     pub trusted_roots: Vec<TrustedRoot>,
+    /// The issuers by whose keys integrity bundles are judged.
+    pub attestation_issuers: Vec<AttestationIssuer>,
     /// Checks whether proofs hold. Only fault injection needs another checker than
     /// [`PairingChecker`].
     pub checker: Arc<dyn ProofChecker>,
@@ -75,6 +78,7 @@ impl Default for VerificationSettings {
             keys: Vec::new(),
             directory: Directory::default(),
             trusted_roots: Vec::new(),
+            attestation_issuers: Vec::new(),
             checker: Arc::new(PairingChecker),
         }
     }

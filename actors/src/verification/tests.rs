@@ -15,7 +15,7 @@ use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{Claim, InputCountError, PreparedKey};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Root, field_element};
-use selfsame_protocol::verification::directory::{Directory, RelyingParty};
+use selfsame_protocol::verification::directory::{Directory, RelyingParty, ScoreBounds};
 use selfsame_protocol::verification::identity::{external_nullifier, hash_text};
 use selfsame_protocol::verification::request::VerificationRequest;
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
@@ -114,6 +114,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
         accept_legacy: true,
         only_configured_actions: false,
         accepted_identifiers: None,
+        require_integrity: false,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
         signing: None,
@@ -446,6 +447,8 @@ async fn a_limited_action_counts_racing_proofs_exactly() {
         accept_legacy: true,
         accepted_identifiers: None,
         genesis_issued_at_min: None,
+        require_integrity: false,
+        sybil_scores: ScoreBounds::default(),
     };
     let running = start("limited", |settings| {
         let relying_parties =

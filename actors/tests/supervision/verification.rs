@@ -66,6 +66,7 @@ pub fn configure_verification(settings: &mut Settings) {
         accept_legacy: true,
         only_configured_actions: false,
         accepted_identifiers: None,
+        require_integrity: false,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
         signing: None,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-use selfsame_actors::{ChainStatus, ReceiverStatus};
+use selfsame_actors::{AttestationIssuerStatus, ChainStatus, ReceiverStatus};
 use selfsame_protocol::operator::{Attention, AttentionSubject, ClusterStatus, ReloadOutcome, ReloadReport, Replica};
 use selfsame_protocol::time::{LONGEST_CLOCK_STEP, UnixSeconds};
 
@@ -49,6 +49,7 @@ pub(super) struct Parts {
     /// Why the webhooks cannot be read.
     pub webhooks_error: Option<String>,
     pub chains: Vec<ChainStatus>,
+    pub attestation_issuers: Vec<AttestationIssuerStatus>,
     /// When the current signing key is due to be replaced.
     pub rotation_due: Option<UnixSeconds>,
     /// When the certificate of the listeners expires, in Unix time.
@@ -73,8 +74,20 @@ struct Reason {
 }
 
 /// The rule of each source, in the order of the list.
-const SOURCES: [fn(&Parts) -> Vec<Reason>; 11] =
-    [store, disk, clock, backups, chains, webhooks, keys, certificate, configuration, log, cluster];
+const SOURCES: [fn(&Parts) -> Vec<Reason>; 12] = [
+    store,
+    disk,
+    clock,
+    backups,
+    chains,
+    attestation_issuers,
+    webhooks,
+    keys,
+    certificate,
+    configuration,
+    log,
+    cluster,
+];
 
 /// The reasons that hold, with the time since when.
 #[derive(Default)]
@@ -245,6 +258,29 @@ fn chains(parts: &Parts) -> Vec<Reason> {
         }
     }
     reasons
+}
+
+fn attestation_issuers(parts: &Parts) -> Vec<Reason> {
+    let of = |issuer: &AttestationIssuerStatus| {
+        let failure = issuer.failure.as_deref()?;
+        let AttestationIssuerStatus { issuer: name, source, age_seconds, failing_since, .. } = issuer;
+        let age = match age_seconds {
+            Some(age) => format!("bundles are judged by keys that were read {} ago", span(*age)),
+            None => "no integrity bundle can be judged".to_owned(),
+        };
+        Some(Reason {
+            subject: AttentionSubject::AttestationIssuers,
+            about: name.clone(),
+            text: format!("the keys of the attestation issuer {name} cannot be read from {source}: {failure}; {age}"),
+            remedy:
+                "see whether the issuer has moved its keys, or is away; they are read again within a minute of the \
+                     next request that needs them (docs/verifying-proofs.md)"
+                    .to_owned(),
+            since: *failing_since,
+            patience: 0,
+        })
+    };
+    parts.attestation_issuers.iter().filter_map(of).collect()
 }
 
 fn webhooks(parts: &Parts) -> Vec<Reason> {

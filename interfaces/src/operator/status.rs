@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use selfsame_actors::{ActorHealth, ChainStatus, RegistryStatistics, VerifierStatistics};
+use selfsame_actors::{ActorHealth, AttestationIssuerStatus, ChainStatus, RegistryStatistics, VerifierStatistics};
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::groups::listed::ListedGroup;
 use selfsame_protocol::json::from_object;
@@ -52,6 +52,9 @@ struct Status {
     /// The verifier's numbers since the start.
     #[schema(value_type = Object)]
     verifier: VerifierStatistics,
+    /// How the keys of the attestation issuers stand; empty when none is configured.
+    #[schema(value_type = Vec<Object>)]
+    attestation_issuers: Vec<AttestationIssuerStatus>,
     /// What is followed from chains; empty when nothing is.
     #[schema(value_type = Vec<Object>)]
     chains: Vec<ChainStatus>,
@@ -96,6 +99,7 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         attention,
         registry: operator.service.registry().statistics(),
         verifier: operator.service.verification().statistics(),
+        attestation_issuers: parts.attestation_issuers,
         chains: parts.chains,
         webhooks: parts.webhooks.into_iter().map(maintenance::webhook_status).collect(),
         groups: groups::listed_groups(&operator),
@@ -145,6 +149,7 @@ async fn parts(operator: &Operator) -> Parts {
         webhooks,
         webhooks_error,
         chains: service.chain().status(now),
+        attestation_issuers: service.verification().attestation_issuers(),
         rotation_due: service.sign_in().rotation_due(),
         certificate_expiry: operator.certificate.as_ref().map(|certificate| certificate.expiry()),
         reload: operator.reload_status.last(),

@@ -10,10 +10,11 @@ use selfsame_actors::{SeenNullifier, Verification, VerificationError};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::verification::answer::{
-    AppStatusResponse, ContextAction, ContextRequest, ContextResponse, PartyStatusResponse, SESSION_VERIFIED, VERIFIED,
-    VERIFIED_AGAIN, VerificationErrorBody, VerificationResponse, VerificationResponse2,
+    AppStatusResponse, AttestationAudienceResponse, ContextAction, ContextRequest, ContextResponse,
+    PartyStatusResponse, SESSION_VERIFIED, VERIFIED, VERIFIED_AGAIN, VerificationErrorBody, VerificationResponse,
+    VerificationResponse2,
 };
-use selfsame_protocol::verification::directory::{ActionKey, AdmissionError};
+use selfsame_protocol::verification::directory::{ActionKey, AdmissionError, RelyingParty};
 use selfsame_protocol::verification::request::{VerificationRequest, Version2Request};
 use serde_json::Value;
 
@@ -48,7 +49,7 @@ use crate::http::{AuditNotes, AuditOutcome, Request, Response, json};
         (status = 200, description = "At least one proof verified", body = VerificationResponse, example = json!({"success":true,"protocol_version":"3.0","action":"verify-user","nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","environment":"staging","results":[{"identifier":"orb","success":true,"nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"}],"message":"Proof verified successfully"})),
         (status = 400, description = "Malformed, not acceptable, or no proof verified: `validation_error`, `protocol_version_not_allowed`, `invalid_request`, `app_not_migrated`, `rp_not_active`, `configuration_error`, `invalid_action`, `legacy_proofs_not_accepted`, `rp_signature_required`, `invalid_rp_signature`, `invalid_timestamp`, `timestamp_too_far_in_future`, `rp_signature_expired`, `duplicate_nonce`, `invalid_signal`, `all_verifications_failed`, `environment_mismatch`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"all_verifications_failed","detail":"no proof of the request verified; results says why for each","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632","results":[{"identifier":"orb","success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof"}]})),
         (status = 401, description = "The credentials of the application are wrong: `unauthenticated`", body = VerificationErrorBody),
-        (status = 403, description = "The path names another application than the credentials: `forbidden`", body = VerificationErrorBody),
+        (status = 403, description = "The path names another application than the credentials: `forbidden`; the integrity bundle is missing or does not hold: `integrity_verification_failed`", body = VerificationErrorBody),
         (status = 404, description = "The application is not active: `not_found`", body = VerificationErrorBody),
         (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`", body = VerificationErrorBody),
     ),
@@ -68,7 +69,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     audit.concerns(rp_id.as_str());
     let verification = endpoint.verification.verify(Some(request.source()), &rp_id, asked, deadline).await?;
     tell(audit, &verification);
-    let Verification { kind, results, nullifier, is_reuse, .. } = verification;
+    let Verification { kind, results, nullifier, is_reuse, integrity, .. } = verification;
     let message = match (&action, is_reuse) {
         (None, _) => SESSION_VERIFIED,
         (Some(_), false) => VERIFIED,
@@ -82,6 +83,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
         nullifier: nullifier.map(|seen| seen.nullifier),
         created_at: nullifier.map(|SeenNullifier { created_at, .. }| created_at.to_iso_8601()),
         environment,
+        integrity: integrity.name(),
         results,
         message,
     };
@@ -118,7 +120,7 @@ pub(super) fn tell(audit: &AuditNotes, verification: &Verification) {
         (status = 200, description = "The proof verified", body = VerificationResponse2, example = json!({"uses":1,"success":true,"action":"verify-user","max_uses":1,"nullifier_hash":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","verification_level":"orb","message":"Proof verified successfully"})),
         (status = 400, description = "Malformed, not acceptable, or the proof did not verify: `validation_error`, `invalid_request`, `invalid_format`, `invalid_action`, `rp_not_active`, `configuration_error`, `legacy_proofs_not_accepted`, `rp_signature_required`, `invalid_merkle_root`, `root_too_old`, `invalid_proof`, `invalid_signal`, `identifier_not_accepted`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632"})),
         (status = 401, description = "The credentials of the application are wrong: `unauthenticated`", body = VerificationErrorBody),
-        (status = 403, description = "The path names another application than the credentials: `forbidden`", body = VerificationErrorBody),
+        (status = 403, description = "The path names another application than the credentials: `forbidden`; the application or the action takes only results with an integrity bundle, which this version has none of: `integrity_verification_failed`", body = VerificationErrorBody),
         (status = 404, description = "There is no such application, or it is not active: `not_found`", body = VerificationErrorBody),
         (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`", body = VerificationErrorBody),
     ),
@@ -238,13 +240,16 @@ pub async fn rp_status(endpoint: Arc<Endpoint>, request: Request) -> Result<Resp
         return Err(failed(AdmissionError::InvalidRelyingPartyId { path: rp_id.into_owned() }));
     }
     let party = endpoint.verification.relying_party(&rp_id).map_err(failed)?;
-    let standing = |environment| endpoint.verification.standing(&party, environment).name();
+    Ok(json(StatusCode::OK, &standings(&endpoint, &party)))
+}
+
+fn standings(endpoint: &Endpoint, party: &RelyingParty) -> PartyStatusResponse {
+    let standing = |environment| endpoint.verification.standing(party, environment).name();
     let has_staging = party.environments.contains(&Environment::Staging);
-    let answer = PartyStatusResponse {
+    PartyStatusResponse {
         production_status: standing(Environment::Production),
         staging_status: has_staging.then(|| standing(Environment::Staging)),
-    };
-    Ok(json(StatusCode::OK, &answer))
+    }
 }
 
 // `GET /api/v4/app-status/{id}`: whether an authenticator may show an application as verified.
@@ -268,6 +273,36 @@ pub async fn app_status(endpoint: Arc<Endpoint>, request: Request) -> Result<Res
     let id = request.param("id")?;
     let party = endpoint.verification.relying_party(&id).map_err(|error| Lookup::AppStatus.failed(error))?;
     let mut response = json(StatusCode::OK, &AppStatusResponse { verified: party.has_active_application });
+    response.headers_mut().insert(CACHE_CONTROL, CACHED);
+    Ok(response)
+}
+
+// `GET /api/v4/attestation-audience/{id}`: how an application stands, for an attestation issuer.
+
+/// How an application stands, for an attestation issuer
+///
+/// An attestation issuer asks before it gives out a token for an application's relying party.
+#[utoipa::path(
+    get, path = "/api/v4/attestation-audience/{id}", tag = "verification",
+    params(("id" = String, Path, pattern = "^(rp_[0-9a-fA-F]{16}|app_[A-Za-z0-9_-]{1,128})$", example = "rp_6765160973bf7042", description = "`rp_` and 16 hex digits, or the application's `app_…` id")),
+    responses(
+        (status = 200, description = "The application, its relying party, and how it stands in both environments", body = AttestationAudienceResponse, example = json!({"app_id":"app_969d38c8ba9adf22a4ac3b2d4400575a","rp_id":"rp_6765160973bf7042","production_registration_status":"registered","staging_registration_status":null,"verified":true})),
+        (status = 400, description = "`invalid_id`", body = VerificationErrorBody, example = json!({"success":false,"code":"invalid_id","detail":"\"x\" is neither a relying-party id (rp_ and 16 hex digits) nor an application id (app_…)","attribute":"id"})),
+        (status = 404, description = "There is no such application: `not_found`", body = VerificationErrorBody),
+    ),
+)]
+pub async fn attestation_audience(endpoint: Arc<Endpoint>, request: Request) -> Result<Response, VerifyError> {
+    let id = request.param("id")?;
+    let party = endpoint.verification.relying_party(&id).map_err(|error| Lookup::AppStatus.failed(error))?;
+    let standings = standings(&endpoint, &party);
+    let answer = AttestationAudienceResponse {
+        app_id: party.app_id.clone(),
+        rp_id: party.rp_id.to_string(),
+        production_registration_status: standings.production_status,
+        staging_registration_status: standings.staging_status,
+        verified: party.has_active_application,
+    };
+    let mut response = json(StatusCode::OK, &answer);
     response.headers_mut().insert(CACHE_CONTROL, CACHED);
     Ok(response)
 }

@@ -88,7 +88,7 @@ pub enum Lookup {
     ProofContext,
     /// `GET /api/v4/rp-status/{rp_id}`.
     RpStatus,
-    /// `GET /api/v4/app-status/{id}`.
+    /// `GET /api/v4/app-status/{id}` and `GET /api/v4/attestation-audience/{id}`.
     AppStatus,
 }
 
@@ -203,6 +203,7 @@ fn verification_response(error: VerificationError, detail: String) -> Response {
         VerificationError::Unavailable { .. } => return unavailable(detail),
         VerificationError::Store(error) => return store_error_response(error),
         VerificationError::Admission(AdmissionError::InactiveApplication { .. }) => StatusCode::NOT_FOUND,
+        VerificationError::Integrity { .. } => StatusCode::FORBIDDEN,
         _ => StatusCode::BAD_REQUEST,
     };
     let attribute = error.attribute().map(Cow::into_owned);

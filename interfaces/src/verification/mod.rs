@@ -39,6 +39,7 @@ pub fn routes(service: &Service, logo_url: LogoUrl, openapi: openapi::Document, 
         .route(Method::POST, "/api/v4/proof-context/{id}", endpoints::proof_context)
         .route(Method::GET, "/api/v4/rp-status/{rp_id}", endpoints::rp_status)
         .route(Method::GET, "/api/v4/app-status/{id}", endpoints::app_status)
+        .route(Method::GET, "/api/v4/attestation-audience/{id}", endpoints::attestation_audience)
         .route(Method::GET, "/health", |_, _| openapi::health())
         .route(Method::GET, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
@@ -55,7 +56,7 @@ pub fn routes(service: &Service, logo_url: LogoUrl, openapi: openapi::Document, 
     ),
     paths(
         endpoints::verify, endpoints::verify_version_2, endpoints::proof_context, endpoints::rp_status, endpoints::app_status,
-        openapi::health, openapi::answer
+        endpoints::attestation_audience, openapi::health, openapi::answer
     ),
     modifiers(&Security, &Shared)
 )]

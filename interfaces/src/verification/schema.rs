@@ -55,6 +55,8 @@ pub struct LegacyRequest {
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
+    /// The word of the person's device for the proofs, as the client kit gives it.
+    pub integrity_bundle: Option<IntegrityBundleEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
     pub responses: Vec<LegacyEntry>,
@@ -81,6 +83,40 @@ pub struct SignatureEntry {
     /// The nonce; if it is there, that of the request.
     #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x1")]
     pub nonce: Option<String>,
+}
+
+/// An integrity bundle: a device of the person has signed what the bundle's version speaks of, and
+/// an attestation issuer has signed the device's key. At most 8192 bytes as compact JSON.
+#[derive(ToSchema)]
+#[schema(as = IntegrityBundle)]
+#[serde(deny_unknown_fields)]
+pub struct IntegrityBundleEntry {
+    /// What the device has signed: 1 is for the texts of legacy proofs or for the nonce of current
+    /// ones, 2 for the nonce, the nullifiers and the scores of current proofs.
+    #[schema(minimum = 1, maximum = 2, example = 2)]
+    pub version: u64,
+    /// The form of the signature, by the device's system.
+    pub signature_format: SignatureFormat,
+    /// When the device signed, in Unix seconds: at most 300 s ago.
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_991u64, example = 1_790_000_000)]
+    pub timestamp: u64,
+    /// The signature in hex digits: in DER, or in CBOR with the data of the authenticator.
+    #[schema(min_length = 2, max_length = 8192, pattern = "^([0-9a-fA-F]{2})+$", example = "3045")]
+    pub signature: String,
+    /// The issuer's token: a JWT that is signed with ES256.
+    #[schema(min_length = 1, max_length = 8192, example = "eyJhbGciOiJFUzI1NiJ9.e30.AA")]
+    pub jwt: String,
+}
+
+/// The forms of the signatures of devices.
+#[derive(ToSchema)]
+pub enum SignatureFormat {
+    /// Of iOS: an assertion of App Attest.
+    #[schema(rename = "apple_app_attest")]
+    Apple,
+    /// Of Android: a signature in DER.
+    #[schema(rename = "android_keystore")]
+    Android,
 }
 
 /// A request of version 2: one legacy proof.
@@ -189,6 +225,8 @@ pub struct UniquenessRequest {
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
+    /// The word of the person's device for the proofs, as the client kit gives it.
+    pub integrity_bundle: Option<IntegrityBundleEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
     pub responses: Vec<UniquenessEntry>,
@@ -228,6 +266,8 @@ pub struct BoundUniquenessRequest {
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
+    /// The word of the person's device for the proofs, as the client kit gives it.
+    pub integrity_bundle: Option<IntegrityBundleEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
     pub responses: Vec<UniquenessEntry>,
@@ -259,6 +299,9 @@ pub struct UniquenessEntry {
     /// Four words of the proof and the root.
     #[schema(schema_with = current_proof)]
     pub proof: Vec<String>,
+    /// The score of Selfie Check: required for issuer 11, and refused for every other one.
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_991u64, example = 12)]
+    pub sybil_score: Option<u64>,
 }
 
 /// A request with proofs of a session.
@@ -292,6 +335,8 @@ pub struct SessionRequest {
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
+    /// The word of the person's device for the proofs, as the client kit gives it.
+    pub integrity_bundle: Option<IntegrityBundleEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
     pub responses: Vec<SessionEntry>,
@@ -323,6 +368,9 @@ pub struct SessionEntry {
     /// Four words of the proof and the root.
     #[schema(schema_with = current_proof)]
     pub proof: Vec<String>,
+    /// The score of Selfie Check: required for issuer 11, and refused for every other one.
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_991u64, example = 12)]
+    pub sybil_score: Option<u64>,
 }
 
 /// The version of legacy proofs.

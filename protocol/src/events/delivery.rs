@@ -101,6 +101,12 @@ pub struct VerificationData<'a> {
     /// Whether the sender of the request said that the person's app completed the presence check.
     /// Nothing binds it to the proofs.
     pub user_presence_completed: bool,
+    /// `verified` for an integrity bundle that holds, `not_checked` for one that no keys were
+    /// configured for; `null` for a request without a bundle.
+    pub integrity: Option<&'static str>,
+    /// The score of the first verified proof of Selfie Check, which the integrity bundle binds;
+    /// `null` without one.
+    pub sybil_score: Option<u64>,
 }
 
 /// What became of a request to the registry. `request_id`, `kind` and `status` are as in
@@ -210,6 +216,8 @@ fn verification_event(id: EventId, time: UnixMillis, event: &VerificationEvent) 
         uses: event.nullifier.map(|verified| verified.uses),
         created_at: event.nullifier.map(|verified| verified.first_verified_at.to_iso_8601()),
         user_presence_completed: event.user_presence_completed,
+        integrity: event.integrity.name(),
+        sybil_score: event.sybil_score,
     };
     let app_id = Some(event.app_id.clone());
     Event { app_id, ..of(id, EventKind::VerificationSucceeded, time, EventData::Verification(data)) }

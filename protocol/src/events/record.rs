@@ -14,6 +14,7 @@ use crate::groups::names::{Day, GroupId, MemberNumber};
 use crate::ids::Nullifier;
 use crate::time::{UnixMillis, UnixSeconds};
 use crate::tree::Root;
+use crate::verification::integrity::IntegrityFinding;
 use crate::verification::{Environment, ProofKind, RelyingPartyId};
 use crate::{B256, U256, encode_fields};
 
@@ -41,6 +42,10 @@ pub struct VerificationEvent {
     pub nullifier: Option<VerifiedNullifier>,
     /// Whether the sender of the request said that the person's app completed the presence check.
     pub user_presence_completed: bool,
+    /// What was found of the request's integrity bundle.
+    pub integrity: IntegrityFinding,
+    /// The score of the first verified proof of Selfie Check; `None` without one.
+    pub sybil_score: Option<u64>,
 }
 
 encode_fields!(VerificationEvent {
@@ -53,7 +58,9 @@ encode_fields!(VerificationEvent {
     nonce,
     identifiers,
     nullifier,
-    user_presence_completed
+    user_presence_completed,
+    integrity,
+    sybil_score
 });
 
 /// A nullifier of a verification.

@@ -73,6 +73,10 @@ pub struct VerificationResponse {
     /// The request's environment.
     #[schema(example = "production")]
     pub environment: &'static str,
+    /// `verified` for an integrity bundle that holds, `not_checked` for one that no keys of the
+    /// environment were configured for; absent for a request without a bundle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<&'static str>,
     /// One result for each proof, in the request's order.
     pub results: Vec<ItemResult>,
     /// Summary of the answer, for people.
@@ -197,6 +201,23 @@ pub struct PartyStatusResponse {
     pub production_status: &'static str,
     /// The same for staging; null when its application accepts no proofs of staging.
     pub staging_status: Option<&'static str>,
+}
+
+/// How an application stands, for an attestation issuer that is asked for a token for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct AttestationAudienceResponse {
+    /// Id of the application.
+    pub app_id: String,
+    /// Its relying party.
+    #[schema(example = "rp_6765160973bf7042")]
+    pub rp_id: String,
+    /// `registered`, `deactivated`, or `pending` when it is not served there yet.
+    #[schema(example = "registered")]
+    pub production_registration_status: &'static str,
+    /// The same for staging; null when the application accepts no proofs of staging.
+    pub staging_registration_status: Option<&'static str>,
+    /// Whether the operator of the service registered the application and serves it.
+    pub verified: bool,
 }
 
 /// Whether an authenticator may show an application as verified.

@@ -2,6 +2,7 @@
 //! actions and issuers.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use super::identity::{Environment, ProofKind, RelyingPartyId, hash_text, hash_to_field};
@@ -35,6 +36,8 @@ pub struct RelyingParty {
     pub only_configured_actions: bool,
     /// The credentials that count for the application; `None` for all.
     pub accepted_identifiers: Option<Vec<String>>,
+    /// Whether the verification interface takes only requests with an integrity bundle.
+    pub require_integrity: bool,
     /// The relying party's OPRF public key as it is configured: a public input of current proofs.
     pub oprf_public_key: Option<PublicKey>,
     /// The environments in which the OPRF key is followed from a chain when it is not configured.
@@ -100,6 +103,37 @@ pub struct Action {
     pub accepted_identifiers: Option<Vec<String>>,
     /// The lower bound that current proofs must show for the time of the credential's first issue.
     pub genesis_issued_at_min: Option<UnixSeconds>,
+    /// Whether the action takes only requests with an integrity bundle.
+    pub require_integrity: bool,
+    /// The scores of Selfie Check that count for the action.
+    pub sybil_scores: ScoreBounds,
+}
+
+/// Bounds of the scores of Selfie Check, both inclusive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScoreBounds {
+    /// The least score; `None` for no bound.
+    pub min: Option<u64>,
+    /// The greatest score; `None` for no bound.
+    pub max: Option<u64>,
+}
+
+impl ScoreBounds {
+    /// Whether a score is within the bounds.
+    pub fn contains(self, score: u64) -> bool {
+        self.min.is_none_or(|min| score >= min) && self.max.is_none_or(|max| score <= max)
+    }
+}
+
+impl fmt::Display for ScoreBounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => write!(f, "from {min} to {max}"),
+            (Some(min), None) => write!(f, "of {min} or more"),
+            (None, Some(max)) => write!(f, "of {max} or less"),
+            (None, None) => f.write_str("of any size"),
+        }
+    }
 }
 
 /// An issuer of credentials.
@@ -223,12 +257,6 @@ pub enum AdmissionError {
         /// Whether there was a key that was deleted.
         is_deleted: bool,
     },
-    /// The request has an integrity bundle, which the daemon does not check.
-    #[error("integrity bundles are not checked here; leave integrity_bundle out")]
-    IntegrityBundle {
-        /// Id of the application.
-        app_id: String,
-    },
     /// The request is for an action that is not configured, and the application takes no others.
     #[error(
         "application {app_id} has no action {} in {environment}; use one that is configured, or ask the operator",
@@ -264,8 +292,7 @@ impl AdmissionError {
             Self::Environment { .. }
             | Self::NoVerificationKey { .. }
             | Self::NoOprfKey { .. }
-            | Self::NoFollowedOprfKey { .. }
-            | Self::IntegrityBundle { .. } => "configuration_error",
+            | Self::NoFollowedOprfKey { .. } => "configuration_error",
             Self::UnknownAction { .. } => "invalid_action",
             Self::LegacyNotAccepted { .. } => "legacy_proofs_not_accepted",
         }
@@ -283,7 +310,6 @@ impl AdmissionError {
             | Self::NoOprfKey { .. }
             | Self::NoFollowedOprfKey { .. }
             | Self::LegacyNotAccepted { .. } => Some("protocol_version"),
-            Self::IntegrityBundle { .. } => Some("integrity_bundle"),
             Self::UnknownAction { .. } => Some("action"),
         }
     }
@@ -298,7 +324,6 @@ impl AdmissionError {
             | Self::NoVerificationKey { app_id, .. }
             | Self::NoOprfKey { app_id, .. }
             | Self::NoFollowedOprfKey { app_id, .. }
-            | Self::IntegrityBundle { app_id }
             | Self::UnknownAction { app_id, .. }
             | Self::LegacyNotAccepted { app_id, .. } => Some(app_id),
         }
@@ -417,9 +442,6 @@ impl Directory {
     pub fn admit(&self, path: &str, request: &VerificationRequest) -> Result<Admitted, AdmissionError> {
         let Admitted { relying_party, environment, oprf_public_key, .. } = self.admit_sign_in(path, request)?;
         let app_id = || relying_party.app_id.clone();
-        if request.has_integrity_bundle {
-            return Err(AdmissionError::IntegrityBundle { app_id: app_id() });
-        }
         let key = |action| ActionKey::new(&relying_party.app_id, environment, action);
         let action = request.proofs.action().and_then(|action| self.actions.get(&key(action))).cloned();
         if let (None, Some(text), true) = (&action, request.proofs.action(), relying_party.only_configured_actions) {

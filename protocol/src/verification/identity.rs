@@ -234,7 +234,8 @@ impl<'de> Deserialize<'de> for RelyingPartyId {
 }
 
 /// The environment as the request names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum RequestedEnvironment {
     /// `production`, or no environment in the body.
     Production,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ark_bn254::Fr;
 
-use super::directory::{Admitted, Directory, Issuer, OtherCredential};
+use super::directory::{Admitted, Directory, Issuer, OtherCredential, ScoreBounds};
 use super::fields::quote;
 use super::identity::{Environment, LegacyIdentifier, ProofKind, external_nullifier};
 use super::request::{CurrentItem, LegacyItem, Proofs};
@@ -74,6 +74,8 @@ macro_rules! item_codes {
 item_codes! {
     /// The application or the action does not accept the credential.
     IdentifierNotAccepted = "identifier_not_accepted",
+    /// The score of Selfie Check is not one that the action takes.
+    ScoreNotAccepted = "sybil_score_not_accepted",
     /// A number of a legacy item is too large.
     InvalidFormat = "invalid_format",
     /// The legacy root is unknown, or that of another credential.
@@ -109,6 +111,14 @@ pub enum ItemError {
         accepted: String,
         /// The item's identifier in quotes, cut to 80 characters.
         given: String,
+    },
+    /// The action does not accept the item's score.
+    #[error("the action takes scores {accepted}, not {given}")]
+    ScoreNotAccepted {
+        /// The scores that it accepts.
+        accepted: ScoreBounds,
+        /// The item's score.
+        given: u64,
     },
     /// A number of a legacy item is not below the modulus of BN254's scalar field.
     #[error("{field} is not below the modulus of the scalar field; send the number as the wallet made it")]
@@ -249,6 +259,7 @@ impl ItemError {
     pub fn code(&self) -> ItemCode {
         match self {
             Self::IdentifierNotAccepted { .. } => ItemCode::IdentifierNotAccepted,
+            Self::ScoreNotAccepted { .. } => ItemCode::ScoreNotAccepted,
             Self::LegacyNumber { .. } => ItemCode::InvalidFormat,
             Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::RootOfOtherCredential { .. } => {
                 ItemCode::InvalidMerkleRoot
@@ -358,6 +369,15 @@ fn check_identifier(admitted: &Admitted, identifier: &str) -> Result<(), ItemErr
     })
 }
 
+/// Checks that the action accepts the score of an item of Selfie Check.
+fn check_score(admitted: &Admitted, score: Option<u64>) -> Result<(), ItemError> {
+    let (Some(given), Some(action)) = (score, &admitted.action) else { return Ok(()) };
+    match action.sybil_scores {
+        accepted if accepted.contains(given) => Ok(()),
+        accepted => Err(ItemError::ScoreNotAccepted { accepted, given }),
+    }
+}
+
 /// The values that all items of a current request share.
 struct CurrentChecker<'a, Data> {
     admitted: &'a Admitted,
@@ -393,6 +413,7 @@ impl<Data: TrustedData> CurrentChecker<'_, Data> {
     /// the request's type.
     fn check_numbers(&self, item: &CurrentItem) -> Result<(), ItemError> {
         check_identifier(self.admitted, &item.identifier)?;
+        check_score(self.admitted, item.sybil_score)?;
         let (nullifier, action) = match self.is_uniqueness {
             true => ("nullifier", "action"),
             false => ("session_nullifier[0]", "session_nullifier[1]"),

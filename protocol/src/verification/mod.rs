@@ -9,6 +9,7 @@
 //! | [`identity`] | credentials, relying parties, hashes of signals and actions; whether a person has proved the action before |
 //! | [`directory`] | admission: relying party, application, environment, what they accept |
 //! | [`rp_signature`] | the relying party's signature of the nonce |
+//! | [`integrity`] | the integrity bundle: which requests need one, and whether it holds |
 //! | [`items`] | each proof before the pairing check: its numbers, root, issuer and time |
 //! | [`answer`] | the bodies of answers; who asks for a proof, for authenticators |
 //!
@@ -19,6 +20,7 @@ pub mod answer;
 pub mod directory;
 mod fields;
 pub mod identity;
+pub mod integrity;
 pub mod items;
 pub mod request;
 pub mod roots;

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::fields::{Fields, quote};
 use super::identity::{Environment, LegacyIdentifier, ProofKind, hash_text};
+use super::integrity::{IntegrityBundle, read_score};
 use super::rp_signature::RpSignature;
 use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
 use crate::ids::Nullifier;
@@ -34,8 +35,8 @@ pub struct VerificationRequest {
     pub environment: RequestedEnvironment,
     /// Whether the person's app completed the presence check that it was asked for.
     pub user_presence_completed: bool,
-    /// Whether the body has an `integrity_bundle`, which the verification endpoint refuses.
-    pub has_integrity_bundle: bool,
+    /// The word of the person's device for the proofs; `None` for a sign-in, which does not use it.
+    pub integrity_bundle: Option<IntegrityBundle>,
     /// The relying party's signature of the nonce and the action, if the body has one.
     pub rp_signature: Option<RpSignature>,
     /// The type of the request, and its proofs.
@@ -182,6 +183,9 @@ pub struct CurrentItem {
     pub proof: [U256; CURRENT_WORDS],
     /// The root that the proof was made against: the fifth word of the proof.
     pub root: Root,
+    /// The score of Selfie Check; `None` for other issuers, and for a sign-in, which does not use
+    /// it.
+    pub sybil_score: Option<u64>,
 }
 
 /// The statement that the proof of a sign-in makes.
@@ -340,7 +344,8 @@ impl VerificationRequest {
                 Proofs::Uniqueness { action, nonce: body.as_number("nonce", nonce)?, session_id, items }
             }
         };
-        let request = Self { rp_signature, ..Self::with_proofs(&body, body.environment()?, proofs)? };
+        let integrity_bundle = IntegrityBundle::read(&body, &proofs)?;
+        let request = Self { rp_signature, integrity_bundle, ..Self::with_proofs(&body, body.environment()?, proofs)? };
         // What is malformed is said first.
         if is_below_minimum {
             let detail = "must be \"4.0\", not \"3.0\": min_protocol_version is \"4.0\"; ask for a proof of 4.0";
@@ -412,7 +417,7 @@ impl VerificationRequest {
             environment,
             // Any value but `true` counts as false and does not make the request invalid.
             user_presence_completed: body.optional("user_presence_completed") == Some(&Value::Bool(true)),
-            has_integrity_bundle: body.optional("integrity_bundle").is_some(),
+            integrity_bundle: None,
             rp_signature: None,
             proofs,
         })
@@ -468,9 +473,11 @@ fn current_item(
         }
         (given, _) => given,
     };
+    let issuer_schema_id = item.issuer_schema_id("issuer_schema_id")?;
+    let sybil_score = if bound.is_some() { None } else { read_score(item, issuer_schema_id)? };
     Ok(CurrentItem {
         identifier: identifier.to_owned(),
-        issuer_schema_id: item.issuer_schema_id("issuer_schema_id")?,
+        issuer_schema_id,
         nullifier,
         action,
         expires_at_min: item
@@ -484,6 +491,7 @@ fn current_item(
         },
         proof: [a, b1, b0, c],
         root: Root::from_number(root),
+        sybil_score,
     })
 }
 
@@ -548,7 +556,7 @@ impl Version2Request {
             environment: environment.into(),
             form: RequestForm::Version2,
             user_presence_completed: false,
-            has_integrity_bundle: false,
+            integrity_bundle: None,
             rp_signature: None,
             proofs: Proofs::Legacy { action: self.action, items: vec![self.item] },
         }

@@ -2,7 +2,7 @@ mod sessions;
 
 use serde_json::{Value, json};
 
-use super::directory::{Action, AdmissionError, Admitted, Directory, Issuer, RelyingParty};
+use super::directory::{Action, AdmissionError, Admitted, Directory, Issuer, RelyingParty, ScoreBounds};
 use super::items::{ItemError, TrustedData, check_items};
 use super::request::{Bound, MOST_RESPONSES, Proofs, Statement, VerificationRequest};
 use super::roots::{RootAge, UntrustedRoot};
@@ -108,7 +108,7 @@ fn each_of_the_three_proof_types_is_read() {
     read(&with(session(), "/action", json!("")));
     let defaults = read(&with(legacy(), "/environment", Value::Null));
     assert_eq!(defaults.environment.name(), "production");
-    assert!(!defaults.user_presence_completed && !defaults.has_integrity_bundle);
+    assert!(!defaults.user_presence_completed && defaults.integrity_bundle.is_none());
     let sandbox = read(&with(legacy(), "/environment", json!("sandbox"))).environment;
     assert_eq!((sandbox.environment(), sandbox.name()), (Environment::Staging, "sandbox"));
     let Proofs::Legacy { items, .. } = defaults.proofs else { panic!("legacy") };
@@ -283,6 +283,7 @@ fn relying_party(app_id: &str, rp_id: &str) -> RelyingParty {
         accept_legacy: true,
         only_configured_actions: false,
         accepted_identifiers: None,
+        require_integrity: false,
         oprf_public_key: Some(key(&named["oprf_pubkey_x"], &named["oprf_pubkey_y"])),
         follows_oprf_key_in: Vec::new(),
         signing: None,
@@ -338,7 +339,7 @@ fn relying_parties_are_found_by_application_or_relying_party_id() {
 
 #[test]
 fn admission_reports_the_first_check_that_fails() {
-    let mut request = read(&with(legacy(), "/integrity_bundle", json!({})));
+    let request = read(&legacy());
     let mut relying_party = relying_party(APP, RELYING_PARTY);
     (relying_party.is_active, relying_party.has_active_application, relying_party.accept_legacy) =
         (false, false, false);
@@ -360,9 +361,6 @@ fn admission_reports_the_first_check_that_fails() {
     let message = "there is no verification key for legacy proofs in staging";
     assert_eq!(admit(&relying_party, &available, &request), refused(message));
     available.push((Environment::Staging, ProofKind::Legacy));
-    let message = "integrity bundles are not checked here; leave integrity_bundle out";
-    assert_eq!(admit(&relying_party, &available, &request), refused(message));
-    request.has_integrity_bundle = false;
     let message = format!("{application} accepts no proofs of protocol version 3.0; ask for one of 4.0");
     assert_eq!(admit(&relying_party, &available, &request), refused(&message));
     relying_party.accept_legacy = true;
@@ -386,6 +384,8 @@ fn an_action_is_identified_by_the_bytes_of_its_text() {
         accept_legacy: max_verifications != 2,
         accepted_identifiers: None,
         genesis_issued_at_min: None,
+        require_integrity: false,
+        sybil_scores: ScoreBounds::default(),
     };
     let directory =
         Directory::new([relying_party(APP, RELYING_PARTY)], [action("0xab", 1), action("refuses", 2)], [], keys());
@@ -411,6 +411,8 @@ fn an_application_can_close_the_set_of_its_actions() {
         accept_legacy: true,
         accepted_identifiers: None,
         genesis_issued_at_min: None,
+        require_integrity: false,
+        sybil_scores: ScoreBounds::default(),
     };
     let directory = Directory::new([closed], [action], [issuer()], keys());
     let refusal =
@@ -488,6 +490,8 @@ fn the_bound_of_an_action_stands_in_for_one_that_an_item_leaves_out() {
             accept_legacy: false,
             accepted_identifiers: None,
             genesis_issued_at_min: genesis.map(UnixSeconds),
+            require_integrity: false,
+            sybil_scores: ScoreBounds::default(),
         };
         Directory::new([relying_party("app_session", RELYING_PARTY)], [action], [issuer()], keys())
     };
@@ -682,6 +686,8 @@ fn only_accepted_credentials_count() {
             accept_legacy: true,
             accepted_identifiers: of_action.clone(),
             genesis_issued_at_min: None,
+            require_integrity: false,
+            sybil_scores: ScoreBounds::default(),
         };
         let directory = Directory::new([party], [action], [issuer()], keys());
         let outcome = outcome_in(&directory, APP, &legacy(), &RecordedRoots::new(), NOW);

@@ -40,6 +40,7 @@ use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::identity::{ActionRecord, NullifierKey, NullifierRecord, count_verification};
+use selfsame_protocol::verification::integrity::IntegrityFinding;
 use selfsame_protocol::verification::roots::{RootDecision, RootKey, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_protocol::{Address, B256, U256};
@@ -169,6 +170,7 @@ records! {
     pages: Page,
     environments: Environment,
     proof_kinds: ProofKind,
+    integrity_findings: IntegrityFinding,
     legacy_identifiers: LegacyIdentifier,
     action_keys: ActionKey,
     nullifier_keys: NullifierKey,

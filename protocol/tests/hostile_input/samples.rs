@@ -51,6 +51,7 @@ use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::identity::{ActionRecord, NullifierKey, NullifierRecord};
+use selfsame_protocol::verification::integrity::IntegrityFinding;
 use selfsame_protocol::verification::request::SessionId;
 use selfsame_protocol::verification::roots::{RootDecision, RootKey, RootTrust, TrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
@@ -303,6 +304,7 @@ one_of! {
     CommitmentCheck: [Self::Off, Self::Enforce];
     Environment: Self::ALL;
     ProofKind: Self::ALL;
+    IntegrityFinding: [Self::NoBundle, Self::NotChecked, Self::Verified];
     ProofType: [Self::Uniqueness, Self::Session];
     SignInProof: [Self::Account, Self::Legacy, Self::Current];
     LegacyIdentifier: Self::ALL;
@@ -355,6 +357,7 @@ fields! {
     VerifiedNullifier { nullifier, first_verified_at, uses }
     VerificationEvent {
         app_id, rp_id, environment, kind, action, session_id, nonce, identifiers, nullifier, user_presence_completed,
+        integrity, sybil_score,
     }
     TrustedRootEvent { root, environment, kind, added_at }
     LogEntry { time, cause }

@@ -219,6 +219,7 @@ fn directory() -> &'static Directory {
             accept_legacy: true,
             only_configured_actions: false,
             accepted_identifiers: None,
+            require_integrity: false,
             oprf_public_key: Some(key("oprf")),
             follows_oprf_key_in: Vec::new(),
             signing: None,
@@ -292,8 +293,7 @@ fn proofs_that_hold(request: &VerificationRequest) -> Result<Vec<bool>, TestCase
     let directory = directory();
     let admitted = match directory.admit(path, request) {
         Ok(admitted) => admitted,
-        // These relying parties have no other obstacle to admission.
-        Err(AdmissionError::IntegrityBundle { .. }) if request.has_integrity_bundle => return Ok(Vec::new()),
+        // These relying parties have no obstacle to admission.
         Err(error) => return Err(TestCaseError::fail(error.to_string())),
     };
     let Ok(items) = check_items(&request.proofs, &admitted, directory, &AllRootsTrusted, UnixSeconds(NOW));

@@ -1,5 +1,5 @@
 //! The rules about the lists, whose entries refer to each other: applications, actions, issuers,
-//! relying parties, trusted roots, chains and webhooks.
+//! attestation issuers, relying parties, trusted roots, chains and webhooks.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use selfsame_protocol::Address;
 use selfsame_protocol::tree::Root;
-use selfsame_protocol::verification::identity::hash_text;
+use selfsame_protocol::verification::identity::{RequestedEnvironment, hash_text};
+use selfsame_protocol::verification::integrity::{GREATEST_SCORE, GREATEST_TOLERANCE};
 use selfsame_protocol::verification::request::SIGN_IN_ACTION;
 use selfsame_protocol::verification::roots::check_identifiers as check_root_identifiers;
 
@@ -17,6 +18,9 @@ use crate::config::chains::{Chain, ContractKind};
 use crate::config::directory::{Action, App};
 use crate::config::sections::{CrossDevice, Environment, LegacyIdentifier, ProofKind, SubjectKind};
 use crate::config::values::{AccountAddress, RelyingPartyId, StagingKey};
+
+/// The least time between two regular reads of the keys of an attestation issuer.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// The longest time for an answer of a node: a step asks several nodes within a minute.
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(15);
@@ -28,6 +32,7 @@ pub(in crate::config) fn check_lists(config: &Config) -> Vec<InvalidSetting> {
         check_actions(config),
         check_issuers(config),
         check_issuer_keys(config),
+        check_integrity(config),
         check_relying_parties(config),
         check_trusted_roots(config),
         check_chains(config),
@@ -74,6 +79,9 @@ fn check_apps(config: &Config) -> Vec<InvalidSetting> {
             found.push(invalid_setting(key("cross_device"), DENY_IN_VAIN));
         }
         found.extend(check_identifiers(config, key("accepted_identifiers"), app.accepted_identifiers.as_deref()));
+        if let Some(without) = environment_without_keys(config, app.require_integrity, &app.environments()) {
+            found.push(invalid_setting(key("require_integrity"), without));
+        }
         found.extend(check_initiation(app).map(|message| invalid_setting(key("initiate_login_uri"), message)));
         if app.subject == Some(SubjectKind::Derived) && app.subject() != SubjectKind::Derived {
             let message = format!(
@@ -168,6 +176,10 @@ fn check_actions(config: &Config) -> Vec<InvalidSetting> {
             found.push(invalid_setting(key("action"), message));
         }
         found.extend(check_identifiers(config, key("accepted_identifiers"), action.accepted_identifiers.as_deref()));
+        if let Some(without) = environment_without_keys(config, action.require_integrity, &[action.environment]) {
+            found.push(invalid_setting(key("require_integrity"), without));
+        }
+        found.extend(check_scores(action).map(|(name, message)| invalid_setting(key(name), message)));
         // Texts with the same hash are the same action: `0x` and hex digits stand for bytes.
         if let Some(first) =
             actions.first_before((&action.app_id, hash_text(&action.action), action.environment), index)
@@ -225,6 +237,89 @@ fn check_issuer_keys(config: &Config) -> Vec<InvalidSetting> {
             );
             invalid_setting(format!("issuers[{index}].public_key"), message)
         }));
+    }
+    found
+}
+
+/// Why a requirement of an integrity bundle is refused: nothing could be judged in one of the
+/// environments.
+fn environment_without_keys(config: &Config, is_required: bool, environments: &[Environment]) -> Option<String> {
+    let has_keys = |environment: Environment| {
+        config.integrity.iter().any(|entry| entry.environments.contains(&environment.into()))
+    };
+    let without = environments.iter().find(|environment| is_required && !has_keys(**environment))?.name();
+    Some(format!(
+        "needs the keys of an attestation issuer for {without}, and no entry of [[integrity]] has that environment; every \
+         request would be refused"
+    ))
+}
+
+/// Why the bounds of an action's scores are refused, and which.
+fn check_scores(action: &Action) -> Option<(&'static str, String)> {
+    let bounds = [("min_sybil_score", action.min_sybil_score), ("max_sybil_score", action.max_sybil_score)];
+    if let Some((name, Some(bound))) = bounds.iter().find(|(_, bound)| bound.is_some_and(|it| it > GREATEST_SCORE)) {
+        return Some((name, format!("{bound} is out of range; give 0 to {GREATEST_SCORE}")));
+    }
+    let [(_, Some(min)), (name, Some(max))] = bounds else { return None };
+    (min > max).then(|| (name, format!("{max} is below min_sybil_score, {min}: no score is between them")))
+}
+
+/// The longest name of an attestation issuer, in bytes.
+const LONGEST_ISSUER: usize = 256;
+
+fn check_integrity(config: &Config) -> Vec<InvalidSetting> {
+    let mut found = Vec::new();
+    let mut environments = Seen::new("integrity");
+    for (index, entry) in config.integrity.iter().enumerate() {
+        let key = |name: &str| format!("integrity[{index}].{name}");
+        if !(1..=LONGEST_ISSUER).contains(&entry.issuer.len()) {
+            let message = "is empty or too long; give the name that tokens have in iss, such as attestation.example";
+            found.push(invalid_setting(key("issuer"), message));
+        }
+        if entry.environments.is_empty() {
+            let message = "is empty; name \"production\", \"staging\", \"sandbox\" or several of them";
+            found.push(invalid_setting(key("environments"), message));
+        }
+        for environment in &entry.environments {
+            if let Some(first) = environments.first_before(*environment, index) {
+                let message = format!("has {}, as {first} does; an environment has one issuer", environment.name());
+                found.push(invalid_setting(key("environments"), message));
+            }
+        }
+        let given = [entry.jwks.is_some(), entry.jwks_file.is_some(), entry.simulator];
+        if given.into_iter().filter(|is_given| *is_given).count() != 1 {
+            let message = "needs exactly one of jwks, jwks_file and simulator = true, which say where its keys are";
+            found.push(invalid_setting(key("jwks"), message));
+        }
+        if let Some(url) = entry.jwks.as_ref().filter(|url| url.is_plain_http_to_another_machine()) {
+            let message = format!(
+                "{url} is plain HTTP to another machine, so that others on the way could vouch for any app; use https"
+            );
+            found.push(invalid_setting(key("jwks"), message));
+        }
+        if entry.simulator && entry.environments.contains(&RequestedEnvironment::Production) {
+            let message = "is not for production: everybody can make bundles of the simulator";
+            found.push(invalid_setting(key("simulator"), message));
+        }
+        let staging = &config.verifier.keys.staging;
+        if entry.simulator && ![&staging.legacy, &staging.current].contains(&&StagingKey::Simulator) {
+            let message = "needs the simulator's seed: set a key of verifier.keys.staging to \"simulator\"";
+            found.push(invalid_setting(key("simulator"), message));
+        }
+        if entry.authorities.is_some() && entry.jwks.is_none() {
+            found.push(invalid_setting(key("authorities"), "is for jwks alone"));
+        }
+        let bounds = [
+            ("refresh", *entry.refresh, MINUTE, DAY),
+            ("clock_tolerance", *entry.clock_tolerance, Duration::ZERO, Duration::from_secs(GREATEST_TOLERANCE)),
+        ];
+        for (name, value, least, most) in bounds {
+            if !(least..=most).contains(&value) {
+                let text = humantime::format_duration;
+                let message = format!("{} is out of range; give {} to {}", text(value), text(least), text(most));
+                found.push(invalid_setting(key(name), message));
+            }
+        }
     }
     found
 }

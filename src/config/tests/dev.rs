@@ -32,6 +32,7 @@ fn dev_adds_example_settings() {
         &RelyingPartyId::derived_from("app_staging_5e1f5a3e000000000000000000000001").to_string(),
         &RelyingPartyId::derived_from("app_5e1f5a3e000000000000000000000002").to_string(),
         "1 (staging)",
+        "11 (staging)",
         "current proofs (staging)",
     ] {
         assert!(summary.contains(part), "{part:?} is not in\n{summary}");
@@ -58,6 +59,21 @@ fn a_file_overrides_the_settings_of_dev() {
         ["app_5e1f5a3e000000000000000000000002", "app_mine", "app_staging_5e1f5a3e000000000000000000000001"]
     );
     assert_eq!(config.apps[0].client_secret_hash, None);
+    // Without a key of the simulator there is no seed for its attestation issuer.
+    assert_eq!(config.integrity, []);
+}
+
+#[test]
+fn dev_adds_the_simulators_attestation_issuer_where_no_other_is() {
+    let of = |text: &str| -> Vec<(String, Vec<&'static str>)> {
+        let entries = load_with(text, &[], true).unwrap().integrity.into_iter();
+        let names = |entry: &crate::config::Integrity| entry.environments.iter().map(|place| place.name()).collect();
+        entries.map(|entry| (entry.issuer.clone(), names(&entry))).collect()
+    };
+    let simulator = |environments| ("attestation.simulator".to_owned(), environments);
+    assert_eq!(of(""), [simulator(vec!["staging", "sandbox"])]);
+    let own = "[[integrity]]\nissuer = 'a'\njwks_file = 'jwks.json'\nenvironments = ['production', 'staging']";
+    assert_eq!(of(own), [("a".to_owned(), vec!["production", "staging"]), simulator(vec!["sandbox"])]);
 }
 
 #[test]

@@ -74,6 +74,7 @@ pub(super) fn everything() -> String {
         proof = "current"
         accept_legacy = true
         accepted_identifiers = ["orb"]
+        require_integrity = true
         response_types = ["code", "code id_token"]
         require_pkce = true
         cross_device = "deny"
@@ -94,12 +95,26 @@ pub(super) fn everything() -> String {
         max_verifications = 2
         accept_legacy = false
         accepted_identifiers = ["orb"]
+        require_integrity = true
+        min_sybil_score = 1
+        max_sybil_score = 20
         counts_kinds_separately = true
         [[issuers]]
         id = 5
         identifiers = ["x"]
         public_key = {CERTAIN_KEY}
         environments = ["staging"]
+        [[integrity]]
+        issuer = "attestation.example"
+        environments = ["production", "staging"]
+        jwks = "https://attestation.example/jwks.json"
+        authorities = "ca.pem"
+        refresh = "10m"
+        clock_tolerance = "5s"
+        [[integrity]]
+        issuer = "attestation.sandbox.example"
+        environments = ["sandbox"]
+        jwks_file = "jwks.json"
         [[relying_parties]]
         app_id = "app_a"
         rp_id = "rp_0387df34f862cd4e"

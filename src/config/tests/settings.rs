@@ -306,6 +306,58 @@ fn a_webhook_has_a_name_an_address_and_events_of_its_own() {
 }
 
 #[test]
+fn an_attestation_issuer_has_one_source_of_keys_and_environments_of_its_own() {
+    let entry = |settings: &str| {
+        let given = |key: &str| settings.lines().any(|line| line.starts_with(&format!("{key} =")));
+        let usual =
+            [("issuer", "'attestation.example'"), ("environments", "['staging']"), ("jwks_file", "'jwks.json'")];
+        let has_source = given("jwks") || given("simulator");
+        let is_left_out = |key: &str| given(key) || (key == "jwks_file" && has_source);
+        let usual = usual.iter().filter(|(key, _)| !is_left_out(key));
+        let usual = usual.map(|(key, value)| format!("{key} = {value}\n")).collect::<String>();
+        format!("[[integrity]]\n{usual}{settings}\n")
+    };
+    let simulator = "verifier.keys.staging.current = 'simulator'\n";
+    let app = "[[apps]]\nid = 'app_a'\nenvironments = ['staging', 'production']\n";
+    let action = "[[actions]]\napp_id = 'app_a'\naction = 'vote'\nenvironment = 'staging'\n";
+    for good in [
+        entry(""),
+        entry("") + &entry("environments = ['production', 'sandbox']"),
+        entry("jwks = 'https://attestation.example/.well-known/jwks.json'\nauthorities = 'ca.pem'"),
+        entry("jwks = 'http://127.0.0.1:9000/jwks.json'"),
+        entry("refresh = '1m'\nclock_tolerance = '0s'"),
+        format!("{simulator}{}", entry("simulator = true\nenvironments = ['staging', 'sandbox']")),
+        format!("{app}{action}require_integrity = true\nmin_sybil_score = 3\nmax_sybil_score = 3\n{}", entry("")),
+        format!("{app}require_integrity = true\n{}", entry("environments = ['staging', 'production']")),
+    ] {
+        load(&good).unwrap_or_else(|error| panic!("{good}: {error}"));
+    }
+    #[rustfmt::skip]
+    let cases: [(String, &[&str]); 17] = [
+        (entry("issuer = ''"), &["integrity[0].issuer: is empty or too long"]),
+        (entry("environments = []"), &["integrity[0].environments: is empty"]),
+        (entry("environments = ['test']"), &["integrity[0].environments[0]: ", "sandbox"]),
+        (entry("") + &entry("environments = ['sandbox', 'staging']"), &["integrity[1].environments: has staging, as integrity[0] does"]),
+        (entry("jwks = 'https://a.example/'\njwks_file = 'jwks.json'"), &["integrity[0].jwks: needs exactly one of"]),
+        (entry("simulator = false"), &["integrity[0].jwks: needs exactly one of"]),
+        (entry("jwks = 'http://attestation.example/'"), &["integrity[0].jwks: ", "plain HTTP to another machine"]),
+        (entry("jwks = 'attestation.example'"), &["integrity[0].jwks: ", "https://"]),
+        (entry("authorities = 'ca.pem'"), &["integrity[0].authorities: is for jwks alone"]),
+        (entry("refresh = '59s'"), &["integrity[0].refresh: 59s is out of range; give 1m to 1day"]),
+        (entry("clock_tolerance = '301s'"), &["integrity[0].clock_tolerance: 5m 1s is out of range; give 0s to 5m"]),
+        (format!("{simulator}{}", entry("simulator = true\nenvironments = ['production']")), &["integrity[0].simulator: is not for production"]),
+        (entry("simulator = true"), &["integrity[0].simulator: needs the simulator's seed"]),
+        (format!("{app}require_integrity = true\n{}", entry("")), &["apps[0].require_integrity: needs the keys of an attestation issuer for production"]),
+        (format!("{app}{action}require_integrity = true"), &["actions[0].require_integrity: needs the keys of an attestation issuer for staging"]),
+        (format!("{app}{action}min_sybil_score = 4\nmax_sybil_score = 3"), &["actions[0].max_sybil_score: 3 is below min_sybil_score, 4"]),
+        (format!("{app}{action}max_sybil_score = 9007199254740992"), &["actions[0].max_sybil_score: 9007199254740992 is out of range"]),
+    ];
+    for (text, parts) in cases {
+        check_problems(load(&text), &[parts]);
+    }
+}
+
+#[test]
 fn all_problems_are_reported_at_once() {
     let text = "
         nonsense = 1

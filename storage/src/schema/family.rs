@@ -95,7 +95,7 @@ pub(crate) const ACTIONS: Family<ActionKey, ActionRecord> = Family::new("actions
 /// Root → what the operator decided about it.
 pub(crate) const TRUSTED_ROOTS: Family<RootKey, RootDecision> = Family::new("trusted_roots");
 
-/// Sign-in's records, the registry's key and used nonces, each with an expiry.
+/// Sign-in's records, the registry's key, used nonces and bundles, each with an expiry.
 pub(crate) const RECORDS: Family<RecordKey, StoredRecord> = Family::new("records");
 /// Expiry and key of each record, in the order of expiry.
 pub(crate) const RECORD_EXPIRIES: Family<(UnixSeconds, RecordKey), ()> = Family::new("record_expiries");
@@ -270,7 +270,7 @@ pub const SCHEMA_VERSION: u32 = 0;
 
 /// Number of the layout among those of its version that were not released; 0 for a released one.
 /// Every change of what is stored raises it: a key, a value, a family, an entry of the journal.
-pub const SCHEMA_DRAFT: u32 = 9;
+pub const SCHEMA_DRAFT: u32 = 10;
 
 /// The layout of a store, as the store says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,6 +50,9 @@ pub enum RecordKind {
     AccountLink,
     /// The subject of the account that an id is of.
     AccountById,
+    /// The nullifiers that an integrity bundle was used for, as a hash, by the hash of the device's
+    /// key and of what it signed.
+    IntegrityBundle,
 }
 
 encode_enum!(RecordKind {
@@ -70,6 +73,7 @@ encode_enum!(RecordKind {
     SignInCode = 14,
     AccountLink = 15,
     AccountById = 16,
+    IntegrityBundle = 17,
 } of "a kind of record");
 
 /// Key of a record.

@@ -39,7 +39,7 @@ const ROOMS: [(&str, Floors<'_>); 8] = [
         &[
             &["client", "keys"],
             &["file", "operations", "person", "sign_in"],
-            &["account", "prove"],
+            &["account", "bundle", "prove"],
             &["bridge", "guard", "head", "operator"],
             &["command"],
         ],
@@ -96,7 +96,7 @@ const ROOMS: [(&str, Floors<'_>); 8] = [
             &["chain", "data_files", "logging", "progress"],
             &["process"],
             &["config"],
-            &["backup", "setup", "traces", "webhooks"],
+            &["backup", "integrity", "setup", "traces", "webhooks"],
             &["cluster"],
             &["chains", "operator_client"],
             &["prepared", "reloading"],

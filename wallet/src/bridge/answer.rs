@@ -10,6 +10,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::verification::identity::external_nullifier;
+use selfsame_protocol::verification::integrity::SELFIE_CHECK;
 use serde_json::{Value, json};
 
 use crate::Random;
@@ -18,8 +19,8 @@ use crate::prove::{
     self, CREDENTIAL_EXPIRY, CurrentProof, LegacyProof, ProveError, Session, SimulatedParty, Statement,
 };
 
-/// Issuer of selfies. The client kits expect a claim in an answer with this credential.
-const SELFIE_ISSUER: u64 = 11;
+/// Issuer of selfies. The client kits expect a claim in an answer with this credential: its score.
+pub(super) const SELFIE_ISSUER: u64 = SELFIE_CHECK;
 
 /// The credentials that the wallet says it has.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +68,14 @@ pub struct CurrentChoice<'a> {
 }
 
 impl Choice<'_> {
+    /// Whether one of the proofs is of Selfie Check.
+    pub fn is_selfie_check(&self) -> bool {
+        match self {
+            Self::Legacy { .. } => false,
+            Self::Current(choice) => choice.items.iter().any(|item| item.issuer_schema_id == SELFIE_ISSUER),
+        }
+    }
+
     /// What is proved, for people.
     pub fn describe(&self) -> String {
         match self {
@@ -89,6 +98,8 @@ pub struct Chooser<'a> {
     pub simulation: Option<&'a Simulation>,
     /// The time.
     pub now: UnixSeconds,
+    /// Whether the wallet says something about facts that a page asks for.
+    pub attests_facts: bool,
 }
 
 impl Chooser<'_> {
@@ -98,7 +109,7 @@ impl Chooser<'_> {
     /// # Errors
     /// A [`Rejection`] with the code for the application.
     pub fn choose<'a>(&self, request: &'a BridgeRequest, random: &mut Random<'_>) -> Result<Choice<'a>, Rejection> {
-        if request.asks_for_attributes {
+        if request.asks_for_attributes && !self.attests_facts {
             let reason = "the request asks for facts about the person, such as an age, and this wallet attests none";
             return Err(Rejection::new(RejectionCode::FeatureUnavailable, reason));
         }

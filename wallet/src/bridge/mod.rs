@@ -1,11 +1,13 @@
 //! A request that an application's page made with a public client kit, and handed to a bridge: the
 //! connector URI that the page shows, the calls of the bridge, the URL that leads back to the
-//! application. [`answer`] chooses the credentials, makes the proofs and builds the answer.
+//! application. [`answer`] chooses the credentials, makes the proofs and builds the answer,
+//! [`evidence`] adds what stands beside them.
 //!
 //! [`BridgeClient`] calls the bridge. A request is handed out once: after it was fetched, the
 //! application waits for this wallet, so the caller also tells it when there will be no proof.
 
 pub mod answer;
+pub mod evidence;
 #[cfg(test)]
 mod tests;
 

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use crate::keys::AuthenticatorKey;
 
 mod answers;
+mod evidence;
 
 /// A recorded request.
 struct Recorded {

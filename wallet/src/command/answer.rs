@@ -9,9 +9,10 @@ use selfsame_protocol::bridge::wire::{CodeSet, Rejection, RejectionCode};
 use selfsame_protocol::json::to_printable;
 use selfsame_protocol::operator::Simulation;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::verification::Environment;
+use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use serde_json::Value;
 
+use super::evidence::EvidenceOptions;
 use super::prove::Prover;
 use super::{CommandError, DaemonOptions, GuardOptions, Options, ask, has_terminal, instant};
 use crate::Random;
@@ -52,6 +53,8 @@ pub struct Answer {
     #[arg(long)]
     as_public_wallet: bool,
     #[command(flatten)]
+    evidence: EvidenceOptions,
+    #[command(flatten)]
     guard: GuardOptions,
     #[command(flatten)]
     daemon: DaemonOptions,
@@ -61,8 +64,8 @@ impl Answer {
     /// An answer with every credential, to a request of any relying party.
     pub fn new(uri: String, refuse: bool, yes: bool, guard: GuardOptions, daemon: DaemonOptions) -> Self {
         let (rp_key, credential, return_scheme) = (None, Vec::new(), None);
-        let (present, as_public_wallet) = (false, false);
-        Self { uri, refuse, yes, rp_key, credential, present, return_scheme, as_public_wallet, guard, daemon }
+        let (present, as_public_wallet, evidence) = (false, false, EvidenceOptions::default());
+        Self { uri, refuse, yes, rp_key, credential, present, return_scheme, as_public_wallet, evidence, guard, daemon }
     }
 }
 
@@ -141,7 +144,8 @@ impl Task<'_> {
             check_signer(request.current.as_ref(), expected)?;
         }
         let credentials = Credentials::only(self.command.credential.clone());
-        let chooser = Chooser { person, credentials: &credentials, simulation, now: (self.now)() };
+        let attests_facts = self.command.evidence.attests_facts();
+        let chooser = Chooser { person, credentials: &credentials, simulation, now: (self.now)(), attests_facts };
         let choice = chooser.choose(request, random)?;
         let description = choice.describe();
         self.describe(request, signing_key, &description, out)?;
@@ -152,6 +156,8 @@ impl Task<'_> {
         if let Some(asked) = &request.current {
             asked.check_time((self.now)())?;
         }
+        let (environment, is_selfie_check) = (request.environment, choice.is_selfie_check());
+        let evidence = self.command.evidence.evidence(person, simulation, environment, is_selfie_check)?;
         let body = match (&choice, simulation) {
             (Choice::Legacy { level, signal_hash }, _) => {
                 let (root, body) = legacy_answer(person, request, *level, *signal_hash)?;
@@ -171,6 +177,8 @@ impl Task<'_> {
             // Without a simulation no current proof is chosen.
             (Choice::Current(_), None) => return Err(ProveError::NoIssuer.into()),
         };
+        let audience = audience(request, prover.simulation.as_ref()).to_string();
+        let body = evidence.add_to(body, request, &audience, (self.now)())?;
         Ok(Some(MadeAnswer { body, description }))
     }
 
@@ -290,6 +298,15 @@ impl Task<'_> {
         }
         Err(error)
     }
+}
+
+/// The relying party that an integrity bundle is for: the one that asks, or that of the
+/// application.
+fn audience(request: &BridgeRequest, simulation: Option<&Simulation>) -> RelyingPartyId {
+    let parties = simulation.map(|simulation| &*simulation.relying_parties).unwrap_or_default();
+    let known = parties.iter().find(|party| party.app_id == request.app_id).map(|party| party.rp_id);
+    let asked = request.current.as_ref().map(|asked| asked.rp_id);
+    asked.or(known).unwrap_or_else(|| RelyingPartyId::derived_from(&request.app_id))
 }
 
 fn describe_signer(asked: &CurrentAsked, signing_key: Option<Address>) -> String {

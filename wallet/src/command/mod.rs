@@ -4,6 +4,7 @@
 //! agent has a wallet file of its own, made by `wallet new`, so that it can act afterwards.
 
 mod answer;
+mod evidence;
 mod prove;
 
 use std::io::{self, IsTerminal, Write};
@@ -20,6 +21,7 @@ use selfsame_protocol::{address, number};
 use crate::Random;
 use crate::account::{AccountError, Registry, Report};
 use crate::bridge::{BridgeError, ConnectorError};
+use crate::bundle::BundleError;
 use crate::client::{Client, ClientError};
 use crate::file::{FileError, Services, WalletFile};
 use crate::guard::{Guard, GuardError};
@@ -472,6 +474,18 @@ pub enum CommandError {
         app_id: String,
         /// The operator interface that was asked.
         operator: String,
+    },
+    /// No integrity bundle can be made.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The daemon has no simulator, whose attestation issuer signs this wallet's bundles.
+    #[error("the daemon has no simulator, so that this wallet can make no integrity bundle; leave --bundle out")]
+    NoSimulatedIssuer,
+    /// The daemon has no issuer with an id.
+    #[error("the daemon has no issuer {issuer} for staging; add it to [[issuers]]")]
+    NoSuchIssuer {
+        /// The issuer schema id.
+        issuer: u64,
     },
     /// The nullifier was given before, or the memory of the nullifiers that were given fails.
     #[error(transparent)]

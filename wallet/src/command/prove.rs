@@ -10,10 +10,12 @@ use selfsame_protocol::sign_in::proof_request::Initiator;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::identity::hash_text;
+use selfsame_protocol::verification::integrity::SELFIE_CHECK;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 use serde_json::Value;
 
 use super::answer::{Answer, answer};
+use super::evidence::EvidenceOptions;
 use super::{CommandError, DaemonOptions, GuardOptions, Options, ask, has_terminal, instant};
 use crate::Random;
 use crate::bridge::is_connector_uri;
@@ -42,6 +44,12 @@ pub struct Prove {
     /// Make a proof for production. The daemon accepts the simulator's proofs for staging only.
     #[arg(long)]
     production: bool,
+    /// The issuer of the credential of a current proof, by its schema id; 11 for Selfie Check
+    /// [default: the daemon's first issuer of staging].
+    #[arg(long, value_name = "ID")]
+    issuer: Option<u64>,
+    #[command(flatten)]
+    evidence: EvidenceOptions,
     #[command(flatten)]
     guard: GuardOptions,
     #[command(flatten)]
@@ -68,7 +76,7 @@ pub async fn prove(
     now: UnixSeconds,
     out: &mut (dyn Write + Send),
 ) -> Result<(), CommandError> {
-    let Prove { app, kind, action, signal, production, guard, daemon } = command;
+    let Prove { app, kind, action, signal, production, issuer, evidence, guard, daemon } = command;
     let wallet = WalletFile::open(&options.wallet)?;
     let environment = if production { Environment::Production } else { Environment::Staging };
     let parameters = ProofParameters { app_id: &app, action: &action, signal: &signal, environment, nonce: None };
@@ -76,7 +84,9 @@ pub async fn prove(
         Operator::new(daemon.operator(&wallet))?.check_way_is_safe()?;
     }
     let mut prover = Prover::connect(options, &daemon, guard, &wallet).await?;
-    let body = prover.prove(kind, &parameters, random, now).await?;
+    prover.issuer = issuer;
+    let mut body = prover.prove(kind, &parameters, random, now).await?;
+    prover.add_evidence(&mut body, &app, environment, &evidence, now)?;
     Ok(writeln!(out, "{body}")?)
 }
 
@@ -97,6 +107,8 @@ pub struct Prover {
     guard: Option<Guard>,
     /// The bound of the credential's first issue that current proofs have to show.
     pub issued_since: Option<UnixSeconds>,
+    /// The issuer of the credential of current proofs; the daemon's first without it.
+    issuer: Option<u64>,
 }
 
 impl Prover {
@@ -128,7 +140,8 @@ impl Prover {
         let seed = simulation.as_ref().map_or("", |simulation| &simulation.seed);
         let (person, root) = Person::of_account(seed, &proof, &wallet.key).map_err(ProveError::from)?;
         let guard = guard.open(wallet)?;
-        Ok(Self { person, root, simulation, operator, operator_url, data, guard, issued_since: None })
+        let (issued_since, issuer) = (None, None);
+        Ok(Self { person, root, simulation, operator, operator_url, data, guard, issued_since, issuer })
     }
 
     /// A verification request with a proof. For a legacy proof, a daemon with `--dev` trusts its
@@ -176,8 +189,41 @@ impl Prover {
     fn party(&self, app_id: &str) -> Result<SimulatedParty, CommandError> {
         let no_simulator = || CommandError::NoSimulator { operator: self.operator_url.clone() };
         let simulation = self.simulation.clone().ok_or_else(no_simulator)?;
+        if let Some(issuer) = self.issuer {
+            let known = simulation.issuers.iter().find(|known| known.id == issuer);
+            let identifier = known.and_then(|known| known.identifiers.first());
+            let identifier = identifier.ok_or(CommandError::NoSuchIssuer { issuer })?;
+            let party = SimulatedParty::of_issuer(&simulation, app_id, issuer, identifier, self.root);
+            return Ok(party.map_err(|error| self.name_daemon(error))?.issued_since(self.issued_since));
+        }
         let party = SimulatedParty::of(simulation, app_id, self.root).map_err(|error| self.name_daemon(error))?;
         Ok(party.issued_since(self.issued_since))
+    }
+
+    /// Adds the score of Selfie Check, an integrity bundle and the word about facts to a request.
+    fn add_evidence(
+        &self,
+        body: &mut Value,
+        app_id: &str,
+        environment: Environment,
+        options: &EvidenceOptions,
+        now: UnixSeconds,
+    ) -> Result<(), CommandError> {
+        let is_selfie_check = body["responses"][0]["issuer_schema_id"] == SELFIE_CHECK;
+        if is_selfie_check {
+            body["responses"][0]["sybil_score"] = options.score().into();
+        }
+        let evidence = options.evidence(&self.person, self.simulation.as_ref(), environment.into(), is_selfie_check)?;
+        if let Some(maker) = &evidence.bundle {
+            let parties = self.simulation.as_ref().map(|simulation| &*simulation.relying_parties).unwrap_or_default();
+            let party = parties.iter().find(|party| party.app_id == app_id).map(|party| party.rp_id);
+            let audience = party.unwrap_or_else(|| RelyingPartyId::derived_from(app_id)).to_string();
+            body["integrity_bundle"] = maker.make(body, &audience, now)?;
+        }
+        if let Some(attested) = evidence.identity_attested {
+            body["identity_attested"] = attested.into();
+        }
+        Ok(())
     }
 
     /// The nullifier of a proof of uniqueness, which the guard lets pass.

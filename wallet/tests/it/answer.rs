@@ -181,6 +181,28 @@ async fn a_refusal_and_every_reason_reach_the_application() {
     }
 }
 
+#[tokio::test]
+async fn facts_are_attested_only_by_the_word_of_the_command_line() {
+    let request = changed(NAME, |text| text["identity_attributes"] = json!([{"type": "age_over", "value": 18}]));
+    let fetched = || (200, request.message.clone());
+    let Outcome { printed, answer } = run_answer(&request, "--yes", fetched(), &[201], 0).await;
+    assert!(printed.is_err());
+    assert_eq!(answer, Some(json!({"error_code": "feature_unavailable"})));
+    for word in [true, false] {
+        let words = format!("--yes --identity-attested {word}");
+        let Outcome { printed, answer } = run_answer(&request, &words, fetched(), &[201], 0).await;
+        assert!(printed.is_ok(), "{printed:?}");
+        let answer = answer.expect("an answer");
+        assert_eq!(answer["identity_attested"], word);
+        assert_eq!(answer["proof_response"]["responses"][0]["identifier"], "proof_of_human");
+    }
+    // This daemon has no attestation issuer of the simulator.
+    let Outcome { printed, .. } =
+        run_answer(&request, "--yes --identity-attested true --bundle 1", fetched(), &[201], 0).await;
+    let (_, error) = printed.expect_err("no bundle");
+    assert!(error.contains("judges no bundles of the simulator for staging"), "{error}");
+}
+
 /// A recorded request with another action, encrypted with the same key.
 fn with_action(name: &str, action: &str, hash: &str) -> RecordedRequest {
     changed(name, |text| {

@@ -9,7 +9,7 @@ use selfsame_protocol::groth16::{Claim, InputCountError, PreparedKey};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Root, field_element};
-use selfsame_protocol::verification::directory::{Action, Directory, RelyingParty};
+use selfsame_protocol::verification::directory::{Action, Directory, RelyingParty, ScoreBounds};
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use serde_json::{Value, json};
@@ -78,6 +78,7 @@ pub(super) fn settings(max_verifications: u64) -> VerificationSettings {
         accept_legacy: true,
         only_configured_actions: false,
         accepted_identifiers: None,
+        require_integrity: false,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
         signing: None,
@@ -92,6 +93,8 @@ pub(super) fn settings(max_verifications: u64) -> VerificationSettings {
         accept_legacy: true,
         accepted_identifiers: None,
         genesis_issued_at_min: None,
+        require_integrity: false,
+        sybil_scores: ScoreBounds::default(),
     };
     let root = RootKey { environment: HERE.0, kind: HERE.1, root: Root::from_number(U256::from(5)) };
     let trust = RootTrust { time: UnixSeconds(0), identifiers: vec![LegacyIdentifier::Orb] };

@@ -21,10 +21,10 @@ use crate::person::Person;
 use crate::prove::{self, ProofParameters, SimulatedParty};
 
 const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
-const NOW: UnixSeconds = UnixSeconds(1_795_000_000);
-const SEED: &str = "a seed";
+pub(super) const NOW: UnixSeconds = UnixSeconds(1_795_000_000);
+pub(super) const SEED: &str = "a seed";
 
-fn person() -> Person {
+pub(super) fn person() -> Person {
     Person::assumed(SEED, LeafIndex(7))
 }
 
@@ -37,7 +37,7 @@ fn random() -> impl FnMut(&mut [u8; 32]) {
 }
 
 /// A daemon whose issuers are those of the public system.
-fn simulation() -> Simulation {
+pub(super) fn simulation() -> Simulation {
     let point = Coordinates { x: U256::from(1), y: U256::from(2) };
     let issuer =
         |id, identifier: &str| SimulatedIssuer { id, identifiers: vec![identifier.to_owned()], public_key: point };
@@ -50,6 +50,7 @@ fn simulation() -> Simulation {
             oprf_public_key: Some(point),
             signing_key: Address::ZERO,
         }],
+        attestation_issuers: Vec::new(),
     }
 }
 
@@ -61,7 +62,7 @@ fn choose(
 ) -> Result<String, RejectionCode> {
     let credentials = Credentials::only(credentials.iter().map(|name| (*name).to_owned()).collect());
     let person = person();
-    let chooser = Chooser { person: &person, credentials: &credentials, simulation, now: NOW };
+    let chooser = Chooser { person: &person, credentials: &credentials, simulation, now: NOW, attests_facts: false };
     let choice = chooser.choose(request, &mut random()).map_err(|rejection| rejection.code)?;
     Ok(choice.describe())
 }
@@ -173,13 +174,19 @@ fn credentials_that_cannot_satisfy_the_bounds_are_not_available() {
 }
 
 /// The answer with current proofs to a request.
-fn answer_to(request: &BridgeRequest) -> Value {
+pub(super) fn answer_to(request: &BridgeRequest) -> Value {
     answer_with(request, &mut random())
 }
 
 fn answer_with(request: &BridgeRequest, random: &mut Random<'_>) -> Value {
     let (person, credentials, simulation) = (person(), Credentials::default(), simulation());
-    let chooser = Chooser { person: &person, credentials: &credentials, simulation: Some(&simulation), now: NOW };
+    let chooser = Chooser {
+        person: &person,
+        credentials: &credentials,
+        simulation: Some(&simulation),
+        now: NOW,
+        attests_facts: false,
+    };
     let Ok(Choice::Current(choice)) = chooser.choose(request, random) else { panic!("current proofs") };
     let root = Root::from_number(U256::from(5));
     current_answer(&person, request, &choice, &simulation, root, random).expect("an answer")
@@ -315,7 +322,13 @@ fn a_new_session_can_be_proved_again_by_its_account_only() {
     check_proofs(&request, &again);
     let other = Person::assumed(SEED, LeafIndex(8));
     let (credentials, simulation) = (Credentials::default(), simulation());
-    let chooser = Chooser { person: &other, credentials: &credentials, simulation: Some(&simulation), now: NOW };
+    let chooser = Chooser {
+        person: &other,
+        credentials: &credentials,
+        simulation: Some(&simulation),
+        now: NOW,
+        attests_facts: false,
+    };
     let refused = chooser.choose(&request, &mut random()).expect_err("another account's session");
     assert_eq!(refused.code, RejectionCode::CredentialUnavailable);
     assert!(refused.reason.contains("not one of this wallet's account with rp_6765160973bf7042"), "{refused}");
@@ -354,10 +367,14 @@ fn nullifiers_are_those_of_the_prove_command() {
 #[test]
 fn legacy_answers_have_the_keys_of_the_early_client_kits() {
     let request = read(&text_of("a legacy proof of a face, bound to bytes")).expect("a request");
-    let Ok(Choice::Legacy { level, signal_hash }) =
-        (Chooser { person: &person(), credentials: &Credentials::default(), simulation: None, now: NOW })
-            .choose(&request, &mut random())
-    else {
+    let Ok(Choice::Legacy { level, signal_hash }) = (Chooser {
+        person: &person(),
+        credentials: &Credentials::default(),
+        simulation: None,
+        now: NOW,
+        attests_facts: false,
+    })
+    .choose(&request, &mut random()) else {
         panic!("a legacy proof")
     };
     let (root, answer) = legacy_answer(&person(), &request, level, signal_hash).expect("an answer");
