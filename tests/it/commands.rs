@@ -410,6 +410,31 @@ async fn proofs_from_the_command_line_verify() {
         let answer: serde_json::Value = request.send().await.expect("an answer").json().await.expect("JSON");
         assert_eq!(answer["message"], message, "{kind}: {answer}");
     }
+    // A Selfie Check has a bundle of version 2 by itself; others have the one that is asked for.
+    for (words, issuer, version) in [
+        (&["--issuer", "11", "--score", "12", "--device-system", "ios"][..], 11, 2),
+        (&["--bundle", "1"][..], 1, 1),
+        (&["--bundle", "2", "--identity-attested", "true"][..], 1, 2),
+    ] {
+        let action = format!("bundle of {issuer}, {version}");
+        let arguments = ["wallet", "prove", "--wallet", &wallet, "--app", APP, "--kind", "uniqueness"];
+        let daemon = ["--action", &action, "--operator", operator, "--data", &data];
+        let (proved, text) = run(&[&arguments[..], &daemon, words].concat());
+        assert!(proved, "{text}");
+        let body: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(body["responses"][0]["issuer_schema_id"], issuer, "{body}");
+        assert_eq!(body["integrity_bundle"]["version"], version, "{body}");
+        assert_eq!(body.get("identity_attested").is_some(), words.contains(&"true"), "{body}");
+        let request = http.post(&url).header("content-type", "application/json").body(text);
+        let answer: serde_json::Value = request.send().await.expect("an answer").json().await.expect("JSON");
+        assert_eq!((&answer["success"], &answer["integrity"]), (&true.into(), &"verified".into()), "{answer}");
+    }
+    let legacy = ["wallet", "prove", "--wallet", &wallet, "--app", APP, "--action", "bundled", "--bundle", "1"];
+    let (proved, text) = run(&[&legacy[..], &["--operator", operator, "--data", &data]].concat());
+    assert!(proved, "{text}");
+    let request = http.post(&url).header("content-type", "application/json").body(text);
+    let answer: serde_json::Value = request.send().await.expect("an answer").json().await.expect("JSON");
+    assert_eq!((&answer["success"], &answer["integrity"]), (&true.into(), &"verified".into()), "{answer}");
 
     // The operator's commands list the root that the wallet trusted, and can trust one themselves.
     let daemon = ["--operator", operator.as_str(), "--data", &data];

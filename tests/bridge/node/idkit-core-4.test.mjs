@@ -137,10 +137,52 @@ test("constraints decide which credentials are proved", async () => {
   await refused(unmet, "credential_unavailable", /proof_of_human, passport, mnc/, "--credential", "proof_of_human");
 });
 
-test("a selfie has the score that the client kit expects", async () => {
-  const proved = await result(await unique("selfie").preset(IDKit.selfieCheck({ signal: "s" })));
-  assert.equal(proved.responses[0].sybil_score, 0);
-  await verified(proved, "4.0");
+test("a selfie has the score that the client kit expects, and a bundle that binds it", async () => {
+  const proved = await result(await unique("selfie").preset(IDKit.selfieCheck({ signal: "s" })), "--score", "12");
+  assert.equal(proved.responses[0].sybil_score, 12);
+  assert.equal(proved.integrity_bundle.version, 2);
+  assert.equal((await verified(proved, "4.0")).integrity, "verified");
+  const [item] = proved.responses;
+  const better = { ...proved, responses: [{ ...item, sybil_score: 0 }] };
+  assert.equal((await verify(daemon, better)).code, "integrity_verification_failed");
+  const { integrity_bundle, ...without } = proved;
+  assert.equal((await verify(daemon, without)).code, "integrity_verification_failed");
+});
+
+test("results with integrity bundles are verified as they are forwarded, also when they are sent again", async () => {
+  const human = credential("proof_of_human");
+  for (const system of ["android", "ios"]) {
+    for (const version of ["1", "2"]) {
+      const words = ["--bundle", version, "--device-system", system];
+      const action = `bundle ${version} ${system}`;
+      const begun = await result(await newSession().constraints(human), ...words);
+      const proved = [
+        await result(await unique(action).preset(IDKit.proofOfHuman({ signal: "s" })), ...words),
+        await result(await unique(`all ${action}`).constraints(all(human, credential("passport"))), ...words),
+        begun,
+        await result(await session(begun.session_id).constraints(human), ...words),
+      ];
+      for (const one of proved) {
+        assert.equal(one.integrity_bundle.version, Number(version));
+        const verdict = await verified(one, "4.0");
+        assert.equal(verdict.integrity, "verified");
+        assert.equal((await verified(one, "4.0")).created_at, verdict.created_at);
+      }
+    }
+    const legacy = await unique(`legacy bundle ${system}`, { allow_legacy_proofs: true }).preset(IDKit.orbLegacy({ signal: "s" }));
+    const one = await result(legacy, "--bundle", "1", "--device-system", system);
+    assert.equal((await verified(one, "3.0")).integrity, "verified");
+  }
+});
+
+test("facts are the wallet's word", async () => {
+  const attributes = [{ type: "minimum_age", value: 18 }];
+  for (const attested of [true, false]) {
+    const request = await unique(`facts ${attested}`).preset(IDKit.identityCheck({ attributes }));
+    const proved = await result(request, "--identity-attested", String(attested), "--bundle", "2");
+    assert.equal(proved.identity_attested, attested);
+    await verified(proved, "4.0");
+  }
 });
 
 test("bounds of a credential are public inputs", async () => {

@@ -31,12 +31,13 @@ fn comments_wrap_at_a_hundred_characters() {
 
 /// The test code that pauses or measures time, each file with its reason. Everywhere else a test
 /// waits for what has to happen, with the harness's functions for it.
-const TIMED_TESTS: [(&str, &str); 33] = [
+const TIMED_TESTS: [(&str, &str); 35] = [
     ("actors/src/simulation/tests/cluster.rs", "simulated time"),
     ("actors/src/simulation/tests/mod.rs", "simulated time"),
     ("actors/src/simulation/tests/public.rs", "simulated time"),
     ("actors/src/simulation/tests/sign_in.rs", "simulated time"),
     ("actors/src/supervision/tests/children.rs", "the pause before a restart is not shorter than it has to be"),
+    ("actors/src/verification/integrity/tests.rs", "simulated time"),
     ("actors/tests/supervision/following.rs", "polls a record that has no signal"),
     ("actors/tests/supervision/main.rs", "the function with which these tests poll"),
     ("actors/tests/supervision/stuck.rs", "when an actor counts as stuck"),
@@ -53,6 +54,7 @@ const TIMED_TESTS: [(&str, &str); 33] = [
     ("tests/it/harness.rs", "the functions with which tests wait"),
     ("tests/it/hostile_http/http2.rs", "clients that send a little at a time"),
     ("tests/it/hostile_http/slow_clients.rs", "clients that send a little at a time"),
+    ("tests/it/integrity_mutations.rs", "prints times; asserts nothing about them"),
     ("tests/it/outage.rs", "prints times; asserts nothing about them"),
     ("tests/it/overload.rs", "prints times; asserts nothing about them"),
     ("tests/it/overload/load_clients.rs", "prints times; asserts nothing about them"),
