@@ -219,7 +219,7 @@ impl DaemonAddresses {
         SystemRandom.fill(&mut random);
         let host = Ipv4Addr::new(127, random[0] | 1, random[1], random[2].clamp(1, 254));
         let bind = |_| TcpListener::bind((host, 0)).expect("a free port");
-        let listeners: [TcpListener; 6] = std::array::from_fn(bind);
+        let listeners: [TcpListener; 7] = std::array::from_fn(bind);
         let [gateway, indexer, operator, verification, sign_in, bridge, wallet] =
             listeners.map(|listener| listener.local_addr().expect("an address"));
         Self { gateway, indexer, operator, verification, sign_in, bridge, wallet }
