@@ -119,7 +119,10 @@ impl LiveRoots {
         // bounds, and the new one.
         let is_changed: BTreeSet<u32> = pages.iter().map(|(page, _)| *page).collect();
         for (page, roots) in &self.pages {
-            let old = roots.range(..first_kept).chain(roots.range(first_ended.max(first_kept)..));
+            let bound = first_ended.max(first_kept);
+            // The last one from before the bound may have had live versions after it only.
+            let across = roots.range(first_kept..bound).next_back();
+            let old = roots.range(..first_kept).chain(across).chain(roots.range(bound..));
             for (since, _) in old {
                 let next = roots.range(since + 1..).next().map(|(next, _)| *next);
                 let end = next.unwrap_or(if is_changed.contains(page) { version } else { u64::MAX });

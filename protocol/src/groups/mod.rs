@@ -33,25 +33,4 @@ pub mod tree;
 pub mod wire;
 
 #[cfg(test)]
-mod tests {
-    //! The vectors of groups, which any wallet can be compared with.
-
-    use std::sync::OnceLock;
-
-    use serde_json::Value;
-
-    use super::names::FieldNumber;
-
-    pub fn vectors() -> &'static Value {
-        static VECTORS: OnceLock<Value> = OnceLock::new();
-        VECTORS.get_or_init(|| serde_json::from_str(include_str!("../../vectors/groups.json")).expect("JSON"))
-    }
-
-    pub fn text(value: &Value) -> &str {
-        value.as_str().expect("a text")
-    }
-
-    pub fn number(value: &Value) -> FieldNumber {
-        text(value).parse().expect("a number")
-    }
-}
+mod tests;
