@@ -26,6 +26,7 @@ const ROOMS: [(&str, Floors<'_>); 8] = [
             &["groth16", "shares", "time", "trace_context", "tree"],
             &["commitment", "operator_call"],
             &["registry", "verification"],
+            &["groups"],
             &["bridge", "chain", "eip712", "indexer"],
             &["sign_in"],
             &["ledger"],
