@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
+use std::ops::Bound;
 
 use super::names::FieldNumber;
 use super::records::{LiveRootRecord, StoredLeaf};
@@ -85,7 +86,7 @@ impl LiveRoots {
     /// A live version in which a page has the root that it has from version `since` on.
     fn live_version_with(&self, page: u32, since: u64) -> Option<u64> {
         let roots = self.pages.get(&page)?;
-        let end = roots.range(since + 1..).next().map_or(u64::MAX, |(next, _)| *next);
+        let end = after(roots, since).unwrap_or(u64::MAX);
         self.versions.range(since..end).next().map(|(version, _)| *version)
     }
 
@@ -124,8 +125,7 @@ impl LiveRoots {
             let across = roots.range(first_kept..bound).next_back();
             let old = roots.range(..first_kept).chain(across).chain(roots.range(bound..));
             for (since, _) in old {
-                let next = roots.range(since + 1..).next().map(|(next, _)| *next);
-                let end = next.unwrap_or(if is_changed.contains(page) { version } else { u64::MAX });
+                let end = after(roots, *since).unwrap_or(if is_changed.contains(page) { version } else { u64::MAX });
                 let (first, last) = ((*since).max(first_kept), end.min(first_ended));
                 let is_live = end > version || (first < last && self.versions.range(first..last).next().is_some());
                 if !is_live {
@@ -165,6 +165,11 @@ impl LiveRoots {
             }
         }
     }
+}
+
+/// The next version that a page has another root from.
+fn after(roots: &BTreeMap<u64, FieldNumber>, since: u64) -> Option<u64> {
+    roots.range((Bound::Excluded(since), Bound::Unbounded)).next().map(|(next, _)| *next)
 }
 
 /// Removes a place from those of a root.

@@ -181,6 +181,9 @@ pub struct Day(
 
 const DAY_SECONDS: u64 = 86_400;
 
+/// 9999-12-31.
+const LAST_DAY: Day = Day(2_932_896);
+
 impl Day {
     /// The day that a time is in.
     pub fn of(time: UnixSeconds) -> Self {
@@ -200,7 +203,8 @@ impl Day {
 
 impl Display for Day {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = std::time::UNIX_EPOCH + self.begins_at().since_epoch();
+        // Later days have no text of this form; a damaged record, or days without end, may give one.
+        let time = std::time::UNIX_EPOCH + Self(self.0.min(LAST_DAY.0)).begins_at().since_epoch();
         let text = humantime::format_rfc3339_seconds(time).to_string();
         formatter.write_str(text.split('T').next().unwrap_or_default())
     }

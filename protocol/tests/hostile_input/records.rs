@@ -15,6 +15,13 @@ use selfsame_protocol::encoding::{DecodeError, Encoding, decode, encode};
 use selfsame_protocol::events::EventId;
 use selfsame_protocol::events::record::{EventPosition, LogEntry, RecordedEvent};
 use selfsame_protocol::gateway::GatewayErrorCode;
+use selfsame_protocol::groups::live_roots::{LiveRoots, leaves_at};
+use selfsame_protocol::groups::names::{Day, FieldNumber, GroupId, MemberNumber, RollName, SecretHash};
+use selfsame_protocol::groups::records::{
+    AwaitedRollRecord, CodeRecord, EnrolmentKey, GroupRecord, LiveRootRecord, MemberKey, MemberRecord, PageRecord,
+    PageRootKey, PartKey, RollKey, RollPageKey, RollPageRecord, RollRecord, SealedRecord, Standing, StoredLeaf,
+};
+use selfsame_protocol::groups::wire::{SealedContent, SealedSlot};
 use selfsame_protocol::ledger::{
     Block, BlockHeader, BlockResult, Entry, Head, Outcome, RequestId, RootRecord, Seal, Tip, is_valid_root,
 };
@@ -180,6 +187,31 @@ records! {
     event_positions: EventPosition,
     recorded_events: RecordedEvent,
     log_entries: LogEntry,
+    group_ids: GroupId,
+    roll_names: RollName,
+    member_numbers: MemberNumber,
+    days: Day,
+    secret_hashes: SecretHash,
+    field_numbers: FieldNumber,
+    groups: GroupRecord,
+    member_keys: MemberKey,
+    standings: Standing,
+    members: MemberRecord,
+    codes: CodeRecord,
+    enrolment_keys: EnrolmentKey,
+    group_parts: PartKey,
+    stored_leaves: StoredLeaf,
+    group_pages: PageRecord,
+    live_roots: LiveRootRecord,
+    page_root_keys: PageRootKey,
+    roll_keys: RollKey,
+    rolls: RollRecord,
+    roll_page_keys: RollPageKey,
+    roll_pages: RollPageRecord,
+    awaited_rolls: AwaitedRollRecord,
+    sealed_slots: SealedSlot,
+    sealed_contents: SealedContent,
+    sealed_copies: SealedRecord,
     root_keys: RootKey,
     root_decisions: RootDecision,
     scopes: Scopes,
@@ -318,6 +350,29 @@ proptest! {
         prop_assert!(is_valid_root(Some(&root), UnixSeconds(now), window) || root.replaced_at.is_some());
         let again = count_verification(Some(&record), limit, UnixMillis(now), true);
         prop_assert_eq!(again.is_ok(), limit == 0 || record.verifications < limit);
+    }
+
+    /// Days of any number have a text, and roots of any version and time an age.
+    #[test]
+    fn days_and_live_roots_of_any_content_do_not_overflow(
+        day in Day::any(),
+        more in u32::any(),
+        roots in prop::collection::btree_map(u64::any(), LiveRootRecord::any(), 0..6),
+        pages in prop::collection::vec((u32::any(), u64::any(), FieldNumber::any()), 0..6),
+        leaves in Vec::<StoredLeaf>::any(),
+        (version, root, first_ended, now) in (u64::any(), LiveRootRecord::any(), Option::<u64>::any(), u64::any()),
+    ) {
+        prop_assert_eq!(day.plus(more).to_string().len(), 10);
+        prop_assert_eq!(leaves_at(&leaves, version).len(), leaves.len());
+        let live = LiveRoots::new(roots.clone(), pages.clone());
+        let now = UnixSeconds(now);
+        for record in roots.values() {
+            prop_assert!(live.age(record.root, now).is_some());
+        }
+        for (_, _, page) in &pages {
+            live.page_with(*page);
+        }
+        live.next((version, root), first_ended, &[(0, FieldNumber::ZERO)], now);
     }
 
     /// The slots of an account decode, or the error names the slot that does not. The packed number

@@ -9,12 +9,20 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::events::EventId;
 use selfsame_protocol::events::record::{
-    Cause, EventPosition, LogEntry, RecordedEvent, TrustedRootEvent, VerificationEvent, VerifiedNullifier,
+    AccountLinkedEvent, Cause, EventPosition, LogEntry, MemberEvent, RecordedEvent, TrustedRootEvent,
+    VerificationEvent, VerifiedNullifier,
 };
 use selfsame_protocol::gateway::{
     AccountCreation, BlockResponse, ConfigResponse, GatewayErrorCode, GatewayRequestState, GatewayStatusResponse,
     HealthResponse, ServiceApiError, ValidRootResponse,
 };
+use selfsame_protocol::groups::enrolment::MemberChangeKind;
+use selfsame_protocol::groups::names::{Day, FieldNumber, GroupId, GroupKey, MemberNumber, RollName, SecretHash};
+use selfsame_protocol::groups::records::{
+    AwaitedRollRecord, CodeRecord, EnrolmentKey, GroupRecord, LiveRootRecord, MemberKey, MemberRecord, PageRecord,
+    PageRootKey, PartKey, RollKey, RollPageKey, RollPageRecord, RollRecord, SealedRecord, Standing, StoredLeaf,
+};
+use selfsame_protocol::groups::wire::{HexText, SealedContent, SealedSlot, SlotKind};
 use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex, Nonce, Nullifier, PubkeyId};
 use selfsame_protocol::indexer::{
     AddressQuery, AffineKey, AuthenticatorPubkeysResponse, AuthenticatorsResponse, CompatInclusionProofResponse,
@@ -165,7 +173,18 @@ mapped! {
     RecordedEvent = prop_oneof![
         VerificationEvent::any().prop_map(Self::Verification),
         TrustedRootEvent::any().prop_map(Self::TrustedRoot),
+        MemberEvent::any().prop_map(Self::Member),
+        AccountLinkedEvent::any().prop_map(Self::AccountLinked),
     ],
+    GroupId = "[a-z0-9_-]{1,32}".prop_map(|text| text.parse().expect("an id")),
+    RollName = "[a-z0-9._-]{1,64}".prop_map(|text| text.parse().expect("a name")),
+    MemberNumber = prop_oneof!["[!-~]{1,64}", "[а-я]{1,16} [а-я]{1,15}"]
+        .prop_map(|text: String| text.parse().expect("a member number")),
+    GroupKey = any::<[u8; 32]>().prop_map(Self),
+    SecretHash = any::<[u8; 32]>().prop_map(Self),
+    FieldNumber = any_element().prop_map(Self),
+    Day = u32::any().prop_map(Self),
+    HexText = prop::collection::vec(any::<u8>(), 0..40).prop_map(Self),
     Cause = prop_oneof![
         (EventId::any(), RecordedEvent::any()).prop_map(|(id, event)| Self::Recorded(id, event)),
         u64::any().prop_map(Self::Block),
@@ -301,6 +320,9 @@ impl<Code: Sample> Sample for ServiceApiError<Code> {
 }
 
 one_of! {
+    MemberChangeKind: [Self::Joined, Self::Replaced, Self::Removed];
+    Standing: [Self::Invited, Self::Member, Self::Leaving, Self::Left, Self::Removed];
+    SlotKind: [Self::Passkey, Self::Code];
     CommitmentCheck: [Self::Off, Self::Enforce];
     Environment: Self::ALL;
     ProofKind: Self::ALL;
@@ -360,8 +382,30 @@ fields! {
         integrity, sybil_score,
     }
     TrustedRootEvent { root, environment, kind, added_at }
+    MemberEvent { group, member, change, day }
+    AccountLinkedEvent { app_id, subject, is_disputed }
     LogEntry { time, cause }
     EventPosition { sequence, index }
+    GroupRecord { group_key, revision, version, size, members, invited, open_codes, root }
+    MemberKey { group, member }
+    MemberRecord {
+        standing, invited_on, changed_on, position, leaf, enrolment, replacement_hash, replaced_on, open_code,
+    }
+    CodeRecord { group, member, expires_on, used_for, copy }
+    EnrolmentKey { group, nullifier }
+    PartKey { group, number }
+    StoredLeaf { leaf, since }
+    PageRecord { leaves, root }
+    LiveRootRecord { root, size, replaced_at }
+    PageRootKey { group, page, since }
+    RollKey { group, name }
+    RollRecord { taken_on, size, members, root, page_roots }
+    RollPageKey { group, root }
+    RollPageRecord { leaves }
+    AwaitedRollRecord { at, is_taken }
+    SealedSlot { kind, iv, key }
+    SealedContent { iv, sealed, slots }
+    SealedRecord { content, version, handles, write_key_hash, made_on, is_kept, made_with }
     ActionRecord { action, created_at }
     RootKey { environment, kind, root }
     RootTrust { time, identifiers }
