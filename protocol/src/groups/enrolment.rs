@@ -548,6 +548,13 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
         if let Some((id, before)) = copy
             && !before.is_kept
         {
+            // The code that permitted the copy may be another one, which stays open: it must not say
+            // whose the copy is.
+            if let Some(hash) = before.made_with
+                && let Some(permitting) = self.code(&hash)?.filter(|code| code.copy == Some(id))
+            {
+                self.codes.insert(hash, Some(CodeRecord { copy: None, ..permitting }));
+            }
             let kept = SealedRecord { is_kept: true, made_with: None, ..before.clone() };
             self.copies.insert(id, (before, kept));
         }
