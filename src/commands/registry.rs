@@ -113,9 +113,13 @@ fn print_report(report: &FsckReport, json: bool, out: &mut Output) -> Result<boo
              `selfsame restore`"
         )?;
     }
+    let groups = match report.groups {
+        0 => String::new(),
+        groups => format!("{groups} groups with {} members, ", report.members),
+    };
     writeln!(
         out,
-        "{} blocks, {} applied with {} operations, {} accounts, {} requests queued, {} findings",
+        "{} blocks, {} applied with {} operations, {} accounts, {} requests queued, {groups}{} findings",
         report.blocks,
         report.applied,
         report.operations,
@@ -135,10 +139,10 @@ fn read_verified_head(path: &Path) -> Result<Head, CommandError> {
 }
 
 fn fsck_json(report: &FsckReport) -> Value {
-    let FsckReport { blocks, applied, operations, accounts, queued, findings, unlisted } = report;
+    let FsckReport { blocks, applied, operations, accounts, queued, groups, members, findings, unlisted } = report;
     json!({
         "blocks": blocks, "applied": applied, "operations": operations, "accounts": accounts, "queued": queued,
-        "findings": findings, "unlisted": unlisted,
+        "groups": groups, "members": members, "findings": findings, "unlisted": unlisted,
     })
 }
 

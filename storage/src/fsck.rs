@@ -4,6 +4,7 @@
 //! |---|---|
 //! | this one | the parts of a check, and the comparison with the blocks |
 //! | [`rebuilding`] | checks the blocks, and makes what follows from them |
+//! | [`groups`] | checks groups of members, their trees and roots, and sealed copies |
 //! | [`checks`] | checks every record, the indexes of the blocks, the queue, requests, expiries, a head kept outside |
 //! | [`report`] | reads on all cores, and says what was found |
 //!
@@ -12,6 +13,7 @@
 //! on every machine.
 
 mod checks;
+mod groups;
 mod rebuilding;
 mod report;
 #[cfg(test)]
@@ -28,6 +30,7 @@ use crate::schema::family;
 use crate::scratch::{ScratchFolder, ensure_room, remove_abandoned};
 use crate::store::Store;
 use checks::{RecordHasher, Subject};
+use groups::GroupCount;
 use rebuilding::History;
 use report::{Findings, Merge, Reading, find};
 
@@ -42,7 +45,9 @@ const CACHE: usize = 256 << 20;
 /// Decodes every record of `store`, rebuilds accounts, addresses, tree, roots and results from its
 /// blocks in a second store, compares them byte by byte, and checks that the ledger's indexes, the
 /// queue, the records of requests and times of expiry agree with each other and with the blocks.
-/// It reads families in the order of their keys, and none into memory as a whole.
+/// Groups do not follow from blocks: their trees and roots are hashed again, and compared with their
+/// members.
+/// It reads families in the order of their keys, and none but the groups' into memory as a whole.
 ///
 /// The places of requests are compared by the sums of their hashes (128 bits), and one by one only
 /// when these differ: they are the largest family after the accounts, and have no order.
@@ -71,12 +76,14 @@ fn check(store: &Store, scratch: &Path, progress: &dyn Progress) -> Result<FsckR
     let together = Together::new(progress);
     let counter = Counter::new(&together, READING, records_in(store, &family::ALL)?);
     let reading = Reading { store, ranges: &ranges, counter: &counter };
-    let ((mut findings, read, expiries), history) = together.join(
+    let ((mut findings, read, others), history) = together.join(
         || {
             let (findings, read) = checks::check_decoding(reading, &hasher)?;
-            let expiries = checks::check_expiries(reading)?;
+            let mut others = checks::check_expiries(reading)?;
+            let (of_groups, count) = groups::check_groups(reading)?;
+            others.append(of_groups);
             counter.finish();
-            Ok((findings, read, expiries))
+            Ok((findings, read, (others, count)))
         },
         || rebuilding::rebuild(&subject, &rebuilt, &together),
     )?;
@@ -99,14 +106,16 @@ fn check(store: &Store, scratch: &Path, progress: &dyn Progress) -> Result<FsckR
             findings.append(compare(reading, &rebuilt, family)?);
         }
     }
-    let others = has_places.then(|| read.requests.saturating_sub(recorded));
-    let (requests, queued) = checks::check_requests(reading, &subject, others)?;
+    let left = has_places.then(|| read.requests.saturating_sub(recorded));
+    let (requests, queued) = checks::check_requests(reading, &subject, left)?;
     findings.append(requests);
-    findings.append(expiries);
+    let (others, GroupCount { groups, members }) = others;
+    findings.append(others);
     counter.finish();
     let accounts = next_leaf_index.0.saturating_sub(1);
     let Findings { listed: findings, unlisted } = findings;
-    Ok(FsckReport { blocks, applied: subject.applied, operations, accounts, queued, findings, unlisted })
+    let applied = subject.applied;
+    Ok(FsckReport { blocks, applied, operations, accounts, queued, groups, members, findings, unlisted })
 }
 
 /// The families that are read a second time, to be compared.

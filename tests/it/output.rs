@@ -126,8 +126,7 @@ async fn every_reading_command_prints_json() {
     process.terminate();
 
     let (status, value) = as_json(&["registry", "fsck"], &variables);
-    let nothing =
-        json!({"blocks": 0, "applied": 0, "operations": 0, "accounts": 0, "queued": 0, "findings": [], "unlisted": 0});
+    let nothing = json!({"blocks": 0, "applied": 0, "operations": 0, "accounts": 0, "queued": 0, "groups": 0, "members": 0, "findings": [], "unlisted": 0});
     assert_eq!((status, value), (Some(0), nothing));
     assert_eq!(as_json(&["registry", "replay", TRACE], &[]), (Some(0), json!({"rows": 600, "differences": []})));
     let (status, value) = as_json(&["registry", "compare-heads", TRACE, TRACE], &[]);

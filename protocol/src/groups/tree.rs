@@ -43,7 +43,7 @@ pub fn page_of(position: u32) -> usize {
 /// Nodes of a part of the tree: its lowest level, and the levels above as far as they were asked
 /// for. Nodes behind the end of a level are zero nodes.
 #[derive(Clone, Debug, Default)]
-struct Levels {
+pub struct Levels {
     /// The level of the tree that the lowest one is.
     base: usize,
     levels: Vec<Vec<FieldNumber>>,
@@ -59,16 +59,28 @@ impl Levels {
         levels
     }
 
+    /// The levels of a page, over its leaves.
+    pub fn of_page(leaves: Vec<FieldNumber>) -> Self {
+        Self::over(0, PAGE_LEVELS, leaves)
+    }
+
+    /// The levels above pages, over their roots.
+    pub fn of_page_roots(page_roots: Vec<FieldNumber>) -> Self {
+        Self::over(PAGE_LEVELS, DEPTH, page_roots)
+    }
+
     fn node(&self, level: usize, index: usize) -> FieldNumber {
         let of_level = self.levels.get(level - self.base);
         of_level.and_then(|nodes| nodes.get(index)).copied().unwrap_or_else(|| zero_node(level))
     }
 
-    fn top(&self) -> FieldNumber {
+    /// The node at the top: the root of the page, or of the tree.
+    pub fn top(&self) -> FieldNumber {
         self.node(self.base + self.levels.len() - 1, 0)
     }
 
-    fn set(&mut self, changes: &BTreeMap<usize, FieldNumber>) {
+    /// Puts nodes into the lowest level. Each node above them is hashed once.
+    pub fn set(&mut self, changes: &BTreeMap<usize, FieldNumber>) {
         for (index, node) in changes {
             put(&mut self.levels[0], self.base, *index, *node);
         }
@@ -117,7 +129,7 @@ pub struct GroupTree {
 
 impl Default for GroupTree {
     fn default() -> Self {
-        Self { size: 0, pages: Vec::new(), upper: Levels::over(PAGE_LEVELS, DEPTH, Vec::new()) }
+        Self { size: 0, pages: Vec::new(), upper: Levels::of_page_roots(Vec::new()) }
     }
 }
 
@@ -128,7 +140,7 @@ impl GroupTree {
         let page = |(leaves, root)| Arc::new(TreePage { levels: Levels { base: 0, levels: vec![leaves] }, root });
         let pages: Vec<_> = pages.into_iter().map(page).collect();
         let size = pages.iter().map(|page| page.levels.levels[0].len() as u32).sum();
-        let upper = Levels::over(PAGE_LEVELS, DEPTH, pages.iter().map(|page| page.root).collect());
+        let upper = Levels::of_page_roots(pages.iter().map(|page| page.root).collect());
         Self { size, pages, upper }
     }
 
@@ -184,7 +196,7 @@ impl GroupTree {
         for (index, leaves) in by_page {
             let page = Arc::make_mut(&mut self.pages[index]);
             if page.levels.levels.len() == 1 {
-                page.levels = Levels::over(0, PAGE_LEVELS, std::mem::take(&mut page.levels.levels[0]));
+                page.levels = Levels::of_page(std::mem::take(&mut page.levels.levels[0]));
             }
             page.levels.set(&leaves);
             page.root = page.levels.top();
@@ -205,19 +217,19 @@ impl GroupTree {
 
 /// The root of a page with these leaves, at most 1024.
 pub fn page_root(leaves: &[FieldNumber]) -> FieldNumber {
-    Levels::over(0, PAGE_LEVELS, leaves.to_vec()).top()
+    Levels::of_page(leaves.to_vec()).top()
 }
 
 /// The root of the tree over page roots.
 pub fn root_of_pages(page_roots: &[FieldNumber]) -> Root {
-    Root::from_number(Levels::over(PAGE_LEVELS, DEPTH, page_roots.to_vec()).top().0)
+    Root::from_number(Levels::of_page_roots(page_roots.to_vec()).top().0)
 }
 
 /// The siblings of a leaf, from its own level on, by the leaves of its page and the page roots: what
 /// a wallet has fetched.
 pub fn path_in(page: &[FieldNumber], page_roots: &[FieldNumber], position: u32) -> [FieldNumber; DEPTH] {
-    let lower = Levels::over(0, PAGE_LEVELS, page.to_vec());
-    let upper = Levels::over(PAGE_LEVELS, DEPTH, page_roots.to_vec());
+    let lower = Levels::of_page(page.to_vec());
+    let upper = Levels::of_page_roots(page_roots.to_vec());
     std::array::from_fn(|level| match level < PAGE_LEVELS {
         true => lower.node(level, (position as usize % PAGE_LEAVES) >> level ^ 1),
         false => upper.node(level, (page_of(position) >> (level - PAGE_LEVELS)) ^ 1),

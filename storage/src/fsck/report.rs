@@ -24,6 +24,10 @@ pub struct FsckReport {
     pub accounts: u64,
     /// Requests in the queue.
     pub queued: u64,
+    /// Groups of members.
+    pub groups: u64,
+    /// Leaves of the groups that are not 0.
+    pub members: u64,
     /// What is wrong, one text per finding: the first [`FsckReport::MAX_FINDINGS`], and that of a
     /// comparison with a head.
     pub findings: Vec<String>,

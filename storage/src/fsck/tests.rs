@@ -1,5 +1,6 @@
 //! What `fsck` finds in stores that were damaged on purpose.
 
+mod groups;
 mod room;
 
 use alloy_primitives::{Address, B256, U256};
