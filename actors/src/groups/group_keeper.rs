@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::events::record::{MemberEvent, RecordedEvent};
 use selfsame_protocol::groups::codes::Code;
@@ -18,7 +19,7 @@ use selfsame_protocol::groups::enrolment::{Enrolled, EnrolmentRequest, GroupChan
 use selfsame_protocol::groups::names::{Day, GroupId, GroupKey, MemberNumber, RollName};
 use selfsame_protocol::groups::records::{AwaitedRollRecord, GroupRecord, RollPageRecord, RollRecord};
 use selfsame_protocol::groups::sealed::SealedWrite;
-use selfsame_protocol::groups::wire::{EnrolledResponse, InvitedMembers};
+use selfsame_protocol::groups::wire::{EnrolledResponse, InvitedMembers, MOST_INVITATIONS};
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_storage::{Decision, GroupReader, OnDecided, RollWrite, StoreError, UnloggedKey};
 use tokio::sync::oneshot;
@@ -27,7 +28,7 @@ use tracing::Instrument;
 
 use super::handle::{EnrolmentAnswer, GroupError, Invited, RollError};
 use super::kept::{GroupState, Groups, GroupsState, KeptGroup};
-use super::settings::AwaitedRoll;
+use super::settings::{AwaitedRoll, GroupDefinition};
 use crate::support::notify::ServiceEvent;
 use crate::support::slot::{OpenedMessage, Ping, TracedMessage};
 
@@ -213,7 +214,7 @@ impl GroupKeeperState {
         if let Some(group) = next
             && let Some(acts) = self.waiting.get_mut(&group)
         {
-            let count = acts.len().min(ACTS_OF_A_STEP);
+            let count = acts_together(acts);
             work.acts = Some((group, acts.drain(..count).collect()));
             self.last = Some(group);
         }
@@ -223,17 +224,15 @@ impl GroupKeeperState {
         self.is_busy = true;
         let (shared, myself) = (Arc::clone(&self.shared), self.myself.clone());
         let working = async move {
-            let group = work.acts.as_ref().map(|(group, _)| *group);
+            let stepping = Arc::clone(&shared);
             let step = async move {
-                let _writing = Arc::clone(&shared.writing).lock_owned().await;
-                shared.work(work).await;
+                let _writing = Arc::clone(&stepping.writing).lock_owned().await;
+                stepping.work(work).await;
             };
-            // After a panic it is unknown what was written.
-            let has_panicked = tokio::spawn(step.in_current_span()).await.is_err();
-            // The actor may have ended; its successor begins by itself.
-            if let Some(group) = group.filter(|_| has_panicked) {
-                drop(myself.cast(GroupKeeperMessage::Changed(group).into()));
+            if tokio::spawn(step.in_current_span()).await.is_err() {
+                shared.read_all_again().await;
             }
+            // The actor may have ended; its successor begins by itself.
             drop(myself.cast(GroupKeeperMessage::StepDone.into()));
         };
         tokio::spawn(working.in_current_span());
@@ -301,14 +300,34 @@ impl StepAct {
     }
 }
 
+/// How many acts are one step: with all their member numbers no more than one list can have, so that
+/// what is written at once is bounded.
+fn acts_together(acts: &VecDeque<GroupAct>) -> usize {
+    let mut numbers = 0;
+    let fitting = acts.iter().take(ACTS_OF_A_STEP).take_while(|act| {
+        numbers += match act {
+            GroupAct::Invite { members, .. } => members.len(),
+            _ => 1,
+        };
+        numbers <= MOST_INVITATIONS
+    });
+    fitting.count().max(1)
+}
+
+/// Whether a roll of the configuration is to be taken now. It is not while the group is not read.
+fn has_due_roll(definition: &GroupDefinition, kept: &KeptGroup, now: UnixSeconds) -> bool {
+    let state = kept.read();
+    let is_missing = |roll: &AwaitedRoll| state.as_ref().is_some_and(|state| !state.is_taken.contains(&roll.name));
+    definition.rolls.iter().any(|roll| roll.at <= now && is_missing(roll))
+}
+
 impl GroupsState {
     fn has_due_rolls(&self, now: UnixSeconds) -> bool {
-        self.groups.load().iter().any(|(definition, kept)| {
-            let state = kept.read();
-            let is_missing =
-                |roll: &AwaitedRoll| state.as_ref().is_some_and(|state| !state.is_taken.contains(&roll.name));
-            definition.rolls.iter().any(|roll| roll.at <= now && is_missing(roll))
-        })
+        self.groups.load().iter().any(|(definition, kept)| has_due_roll(definition, kept, now))
+    }
+
+    fn has_due_roll_of(&self, group: &GroupId, now: UnixSeconds) -> bool {
+        self.groups.load().defined(group).is_some_and(|(definition, kept)| has_due_roll(definition, kept, now))
     }
 
     /// Does the work of a step. The caller holds the lock.
@@ -325,8 +344,10 @@ impl GroupsState {
         if work.reads {
             self.read_missing(work.leads).await;
         }
-        // A roll has the members of its moment: it is taken before acts that came later.
-        if work.has_due_rolls {
+        // A roll has the members of its moment: it is taken before acts that came later, also by a
+        // replica that does not lead and has such acts, and also when its group was read just now.
+        let now = self.clock().unix_seconds();
+        if (work.leads || work.acts.is_some()) && self.has_due_rolls(now) {
             self.take_due_rolls().await;
         }
         if work.clears {
@@ -336,7 +357,23 @@ impl GroupsState {
             self.sweep_copies().await;
         }
         if let Some((group, acts)) = work.acts {
-            self.act(group, acts).await;
+            match self.has_due_roll_of(&group, now) {
+                // The roll cannot be taken now, and would have the members that these acts leave.
+                // Without a reply their callers are told that the group cannot be asked.
+                true => drop(acts),
+                false => self.act(group, acts).await,
+            }
+        }
+    }
+
+    /// Reads every group again after a step that panicked: it is unknown what it has written.
+    async fn read_all_again(self: &Arc<Self>) {
+        let _writing = Arc::clone(&self.writing).lock_owned().await;
+        let groups = self.groups.load_full();
+        for (_, kept) in groups.iter() {
+            if self.read_again(kept).await.is_err() {
+                *kept.write() = None;
+            }
         }
     }
 
@@ -392,6 +429,16 @@ impl GroupsState {
         self.blocking().run(move || kept.load(&shared.records)).await.unwrap_or(Err(StoreError::Panicked))
     }
 
+    /// Reads a group again after a refused step, unless a sealed copy alone was changed: the owner of
+    /// a copy must not make the keeper read a large group again and again.
+    async fn read_if_changed(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<(), StoreError> {
+        let known = kept.read().as_ref().map(|state| state.loaded.record);
+        match known.is_some() && self.records.group(&kept.id)? == known {
+            true => Ok(()),
+            false => self.read_again(kept).await.map(drop),
+        }
+    }
+
     async fn take_due_rolls(self: &Arc<Self>) {
         let (groups, now) = (self.groups.load_full(), self.clock().unix_seconds());
         for (definition, kept) in groups.iter() {
@@ -442,12 +489,14 @@ impl GroupsState {
             Ok(copies) => copies,
             Err(error) => return tracing::error!(%error, "sealed copies that nobody keeps cannot be read"),
         };
-        for (id, copy) in copies {
+        // All at once, so that they share a sync: acts wait meanwhile.
+        let deletions = copies.into_iter().map(|(id, copy)| async move {
             let mut write = SealedWrite::default();
             write.delete(id, copy);
-            if let Err(error) = decided(|decided| self.records.write_sealed(&write, decided)).await {
-                return tracing::error!(%error, "sealed copies that nobody keeps cannot be deleted");
-            }
+            decided(|decided| self.records.write_sealed(&write, decided)).await
+        });
+        if let Some(error) = join_all(deletions).await.into_iter().find_map(Result::err) {
+            tracing::error!(%error, "sealed copies that nobody keeps cannot be deleted");
         }
     }
 
@@ -538,7 +587,7 @@ impl GroupsState {
                     self.step_seconds.observe(begun.elapsed().as_secs_f64());
                     return Ok((value, changes.after.version));
                 }
-                Ok(Decision::Changed) => drop(self.read_again(kept).await?),
+                Ok(Decision::Changed) => self.read_if_changed(kept).await?,
                 Err(error) => {
                     if self.read_again(kept).await.is_err() {
                         *kept.write() = None;
@@ -597,6 +646,8 @@ impl GroupsState {
         name: RollName,
         at: Option<UnixSeconds>,
     ) -> Result<RollRecord, GroupError> {
+        // One that is taken before its time is not taken again, also after it was removed.
+        let awaited = at.or_else(|| self.awaited_time(kept, &name));
         for _ in 0..ATTEMPTS {
             let now = self.clock().unix_seconds();
             let (write, roll) = {
@@ -620,7 +671,7 @@ impl GroupsState {
                     name: name.clone(),
                     roll: Some(roll.clone()),
                     pages: page_roots.into_iter().enumerate().map(page).collect(),
-                    awaited: at.map(|at| AwaitedRollRecord { at, is_taken: true }),
+                    awaited: awaited.map(|at| AwaitedRollRecord { at, is_taken: true }),
                 };
                 (write, roll)
             };
@@ -629,6 +680,13 @@ impl GroupsState {
             }
         }
         Err(GroupError::unavailable("other replicas write the group all the time"))
+    }
+
+    /// The time of a roll in the configuration.
+    fn awaited_time(&self, kept: &KeptGroup, name: &RollName) -> Option<UnixSeconds> {
+        let groups = self.groups.load();
+        let (definition, _) = groups.defined(&kept.id)?;
+        definition.rolls.iter().find(|roll| roll.name == *name).map(|roll| roll.at)
     }
 
     async fn remove_roll(self: &Arc<Self>, kept: &Arc<KeptGroup>, name: RollName) -> Result<(), GroupError> {
