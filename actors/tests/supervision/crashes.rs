@@ -25,7 +25,7 @@ const ABORTED: Option<i32> = Some(6);
 
 /// Points that a life reaches besides the steps of a request: at its start, and when the heartbeat
 /// sends the actors their first messages.
-const OTHERS: [FaultPoint; 14] = [
+const OTHERS: [FaultPoint; 16] = [
     FaultPoint::StoreRead,
     FaultPoint::SnapshotRead,
     FaultPoint::RequestTrackerStart,
@@ -36,10 +36,12 @@ const OTHERS: [FaultPoint; 14] = [
     FaultPoint::SessionRegistryStart,
     FaultPoint::MessageBridgeStart,
     FaultPoint::EventSenderStart,
+    FaultPoint::GroupKeeperStart,
     FaultPoint::VerifierPoolHandle,
     FaultPoint::SessionRegistryHandle,
     FaultPoint::MessageBridgeHandle,
     FaultPoint::EventSenderHandle,
+    FaultPoint::GroupKeeperHandle,
 ];
 
 async fn start(folder: Folder) -> FaultTestService {

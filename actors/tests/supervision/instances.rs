@@ -158,6 +158,7 @@ async fn every_part_of_a_service_passes_its_points_as_that_service() {
         FaultPoint::VerifierWorkerIdle,
         FaultPoint::MessageBridgeStart,
         FaultPoint::EventSenderStart,
+        FaultPoint::GroupKeeperStart,
     ] {
         assert!(in_scope.visits(point) > 0, "{}", point.name());
     }

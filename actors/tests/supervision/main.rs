@@ -13,6 +13,7 @@ mod crashes;
 mod elections;
 mod events;
 mod following;
+mod groups;
 mod instances;
 mod registry;
 mod replicas;
@@ -151,6 +152,7 @@ async fn start_in(folder: Folder, change: impl FnOnce(&mut Settings)) -> FaultTe
         batch: BatchLimits { max_operations: 3, ..BatchLimits::default() },
         ..Settings::for_instance(format!("supervised-{}", STARTED.fetch_add(1, Ordering::Relaxed)))
     };
+    groups::configure(&mut settings);
     change(&mut settings);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let parts = ServiceParts::new(settings, store.clone()).ledger(ledger.clone()).clock(clock.clone());

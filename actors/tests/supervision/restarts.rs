@@ -5,7 +5,7 @@ use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use super::{FAULTS, FaultTestService, create_accounts, lock_exclusive, start_with, work_under};
 
 /// The points at which each actor takes a message and starts.
-const ACTORS: [(FaultPoint, FaultPoint); 7] = [
+const ACTORS: [(FaultPoint, FaultPoint); 8] = [
     (FaultPoint::TreeMaintainerHandle, FaultPoint::TreeMaintainerStart),
     (FaultPoint::BatcherHandle, FaultPoint::BatcherStart),
     (FaultPoint::RequestTrackerHandle, FaultPoint::RequestTrackerStart),
@@ -13,6 +13,7 @@ const ACTORS: [(FaultPoint, FaultPoint); 7] = [
     (FaultPoint::SessionRegistryHandle, FaultPoint::SessionRegistryStart),
     (FaultPoint::MessageBridgeHandle, FaultPoint::MessageBridgeStart),
     (FaultPoint::EventSenderHandle, FaultPoint::EventSenderStart),
+    (FaultPoint::GroupKeeperHandle, FaultPoint::GroupKeeperStart),
 ];
 
 /// A service whose supervisors do not give up.

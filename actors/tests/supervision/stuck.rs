@@ -21,7 +21,7 @@ use super::{
     submit, verification, wait_until,
 };
 
-const HANDLING: [(FaultPoint, &str); 7] = [
+const HANDLING: [(FaultPoint, &str); 8] = [
     (FaultPoint::RequestTrackerHandle, "registry/request-tracker"),
     (FaultPoint::BatcherHandle, "registry/batcher"),
     (FaultPoint::TreeMaintainerHandle, "registry/tree-maintainer"),
@@ -29,6 +29,7 @@ const HANDLING: [(FaultPoint, &str); 7] = [
     (FaultPoint::SessionRegistryHandle, "session-registry"),
     (FaultPoint::MessageBridgeHandle, "message-bridge"),
     (FaultPoint::EventSenderHandle, "event-sender"),
+    (FaultPoint::GroupKeeperHandle, "group-keeper"),
 ];
 
 /// Creates an account, after which nothing is left to commit, and begins simulated time.
