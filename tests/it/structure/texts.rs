@@ -13,8 +13,19 @@ const COMMENT_WIDTH: usize = 100;
 
 #[test]
 fn comments_wrap_at_a_hundred_characters() {
-    let folders =
-        ["protocol", "storage", "actors", "interfaces", "cluster", "src", "wallet", "tests", "benches", "examples"];
+    let folders = [
+        "protocol",
+        "storage",
+        "actors",
+        "interfaces",
+        "cluster",
+        "src",
+        "wallet",
+        "web-wallet",
+        "tests",
+        "benches",
+        "examples",
+    ];
     let mut long = Vec::new();
     for file in folders.iter().flat_map(|folder| files(&root().join(folder), "rs")) {
         for (index, line) in fs::read_to_string(&file).expect("a source").lines().enumerate() {
