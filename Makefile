@@ -34,7 +34,7 @@ export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
 .PHONY: run build cluster test test-all test-gate test-rust outer-suites lint checks features docs \
 	test-relying-parties test-bridge test-vote test-applications test-published-client test-webhooks test-proxies \
-	test-contract test-wallets test-monitoring pictures test-models test-embedder test-chain test-cluster \
+	test-contract test-wallets test-web-wallet test-monitoring pictures test-models test-embedder test-chain test-cluster \
 	daemon-under-test node-packages python-packages prerequisites torture torture-cluster torture-load \
 	bench bench-large dist package-test container
 
@@ -94,7 +94,7 @@ test-all:
 	$(MAKE) torture torture-load torture-cluster
 HISTORIES := TEST_SIMULATION_HISTORIES=1000 TEST_SHARED_LEDGER_HISTORIES=400 TEST_CLUSTER_HISTORIES=500 \
 	TEST_VERIFICATION_HISTORIES=500 TEST_SIGN_IN_HISTORIES=500 TEST_FOREIGN_PROOFS=10000 TEST_DAILY_SIGN_INS=3 \
-	TEST_BUNDLES=100000
+	TEST_BUNDLES=100000 TEST_PROVER_WITNESSES=10000 TEST_PROVER_ARITHMETIC=100000
 
 # The tests of the workspace. They leave a mark of each fault that strikes, and the faults of
 # tests/fault_coverage.txt must be among them.
@@ -148,8 +148,10 @@ outer-suites: daemon-under-test node-packages python-packages
 	scripts/prerequisites.sh browser
 	scripts/prerequisites.sh proxies
 	scripts/prerequisites.sh monitoring
+	scripts/prerequisites.sh web-wallet
+	$(STEP) build-web-wallet -- $(WEB_WALLET) --no-run
 	$(MAKE) --jobs 2 --output-sync=target BUILT=1 test-relying-parties test-contract test-published-client \
-		test-applications test-proxies test-monitoring test-bridge test-vote test-wallets docs test-webhooks
+		test-applications test-web-wallet test-proxies test-monitoring test-bridge test-vote test-wallets docs test-webhooks
 # What a suite needs before it, unless `outer-suites` has made it.
 ifndef BUILT
 SUITE_NEEDS := daemon-under-test node-packages python-packages
@@ -217,6 +219,16 @@ test-wallets: $(SUITE_NEEDS)
 	$(STEP) client-typescript -- node --test tests/clients/node/*.test.mjs
 	$(STEP) client-python -- $(PYTHON) tests/clients/python/test_generated_client.py
 
+# Compares the prover of the web wallet with other libraries and with the daemon's verifier, and the checked-in
+# WebAssembly with a build of its sources and with the native prover. It has a workspace of its own.
+# TEST_PROVER_WITNESSES=… chooses how many random proofs (64).
+WEB_WALLET := env CARGO_TARGET_DIR=$(BUILD_OUTPUT)/web-wallet $(CARGO) test --release --manifest-path web-wallet/Cargo.toml
+test-web-wallet:
+	scripts/prerequisites.sh web-wallet
+	$(STEP) prover --inputs web-wallet --variables TEST_PROVER_WITNESSES TEST_PROVER_ARITHMETIC -- $(WEB_WALLET)
+	$(STEP) prover-wasm --inputs web-wallet -- web-wallet/prover/build.sh --check
+	$(STEP) prover-node --inputs web-wallet -- node --test web-wallet/prover/prover.test.mjs
+
 # Runs the alerts and the queries of the dashboard with Prometheus, which reads the metrics of the
 # daemon's program at work.
 test-monitoring: $(SUITE_NEEDS)
@@ -242,7 +254,10 @@ lint: prerequisites
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path tests/published/Cargo.toml --check
 	$(CARGO) fmt --manifest-path tests/models/Cargo.toml --check
+	$(CARGO) fmt --manifest-path web-wallet/Cargo.toml --all --check
 	$(CARGO) clippy --release --workspace --all-targets $(FAULTS) -- $(WARNINGS)
+	CARGO_TARGET_DIR=$(BUILD_OUTPUT)/web-wallet $(CARGO) clippy --release --manifest-path web-wallet/Cargo.toml \
+		--package selfsame-prover --all-targets -- $(WARNINGS)
 
 # The program compiles with each set of features that a packager may choose, without a warning.
 features: prerequisites

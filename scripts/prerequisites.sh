@@ -6,6 +6,7 @@
 #   proxies         nginx and Caddy (or the programs that NGINX and CADDY name) and openssl
 #   monitoring      Prometheus with promtool
 #   cluster         etcd
+#   web-wallet      Debian's Rust compiler for WebAssembly, its linker, and Node.js
 #   packaging       what makes a release
 #   package-test    what makes and starts clean Debian systems
 # Installs missing packages with apt-get when root runs it; otherwise prints what to install and
@@ -41,6 +42,13 @@ monitoring)
     ;;
 cluster)
     command -v etcd >/dev/null || missing+=(etcd-server)
+    ;;
+web-wallet)
+    # By its path: `rustup` has a compiler of the same name.
+    [ -x /usr/bin/rustc ] || missing+=(rustc)
+    ls /usr/lib/rustlib/wasm32-unknown-unknown/lib/libstd-*.rlib >/dev/null 2>&1 || missing+=(libstd-rust-dev-wasm32)
+    command -v wasm-ld >/dev/null || missing+=(lld)
+    command -v node >/dev/null || missing+=(nodejs)
     ;;
 packaging)
     command -v objcopy >/dev/null || missing+=(binutils)
