@@ -151,6 +151,8 @@ test("a selfie has the score that the client kit expects, and a bundle that bind
 
 test("results with integrity bundles are verified as they are forwarded, also when they are sent again", async () => {
   const human = credential("proof_of_human");
+  const ofEarlierKit = (action) =>
+    earlier.IDKit.request(common({ action, rp_context: signedContext(rp_id, action), allow_legacy_proofs: false }));
   for (const system of ["android", "ios"]) {
     for (const version of ["1", "2"]) {
       const words = ["--bundle", version, "--device-system", system];
@@ -159,6 +161,7 @@ test("results with integrity bundles are verified as they are forwarded, also wh
       const proved = [
         await result(await unique(action).preset(IDKit.proofOfHuman({ signal: "s" })), ...words),
         await result(await unique(`all ${action}`).constraints(all(human, credential("passport"))), ...words),
+        await result(await ofEarlierKit(`earlier ${action}`).constraints(earlier.CredentialRequest("proof_of_human")), ...words),
         begun,
         await result(await session(begun.session_id).constraints(human), ...words),
       ];
