@@ -139,6 +139,14 @@ async fn applications_and_actions_can_require_a_bundle() {
     );
     let with = player.with_bundle(uniqueness("guarded", json!([{}])), json!({"version": 1})).await;
     assert_eq!(player.ask("both", &with).await.0, 200);
+    // Requests of version 2 have none.
+    let version_2 = json!({
+        "action": "guarded", "verification_level": "orb", "merkle_root": "0x1", "nullifier_hash": "0x2",
+        "proof": format!("0x{}", "1".repeat(512)),
+    });
+    let path = "/api/v2/verify/app_staging_5e1f5a3e000000000000000000000001";
+    let answer = player.send("POST", path, Some(version_2.to_string())).await;
+    assert_refused(answer, "takes only results with an integrity bundle");
     let free = player.make(&uniqueness("free", json!([{}]))).await;
     assert_eq!(player.ask("both", &free).await.0, 200);
     let mut make = uniqueness("any", json!([{}]));
