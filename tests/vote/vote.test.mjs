@@ -1,0 +1,277 @@
+// A vote of a cooperative, from the words of docs/groups.md to the count: members join, one loses a
+// phone and one is expelled after the roll was taken, one votes twice, a relay changes a choice, daemon
+// and ballot box are killed in the middle, and the count is right. Then a reader of all that is left
+// tries to pair members with ballots.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+import { scan } from "../applications/node/scan.mjs";
+import { startBrowser } from "../relying_parties/node/browser.mjs";
+import { changeBallot, newFolder, startBox } from "./box_server.mjs";
+import { FILES, STEPS, isShown, startCooperative, step } from "./cooperative.mjs";
+import { filesOf, linesOf, rated, read } from "./reader.mjs";
+
+// Members on the roll: Anna and Ben of the page, and others.
+const ON_ROLL = process.env.LONG ? 60 : 12;
+// With so many strategies, guesses are as often right as this once in many thousand runs.
+const RARE = 1e-6;
+
+const digest = (text) => createHash("sha256").update(`${text} ${process.env.TEST_SEED ?? 1}`).digest("hex");
+function shuffledPeople(list, seed) {
+  const place = ({ number }) => digest(`${seed} ${number}`);
+  return [...list].sort((a, b) => (place(a) < place(b) ? -1 : 1));
+}
+
+// The others' numbers are hashes, as the page's organization could have them, so that the reader finds
+// them in files.
+const others = Array.from({ length: ON_ROLL - 2 }, (_, index) => ({ number: `K-${digest(index).slice(0, 20)}`, name: `member-${index}` }));
+const people = [{ number: "K-0417", name: "anna" }, { number: "K-0418", name: "ben" }, ...others];
+const [lostPhone, expelled, twice, relayed, inBrowser, away] = shuffledPeople(others, "roles");
+const addressOf = (person) => `198.51.100.${10 + people.indexOf(person)}`;
+
+const LATER = "2999-01-01T00:00:00Z";
+const CHOICES = JSON.parse(readFileSync(new URL("../../examples/vote/ballot.json", import.meta.url), "utf8")).choices.map(({ id }) => id);
+const choiceOf = (person) => CHOICES[parseInt(digest(person.name).slice(0, 8), 16) % CHOICES.length];
+const otherThan = (choice) => CHOICES.find((other) => other !== choice);
+
+let cooperative;
+let folder;
+let box;
+let ballot;
+// The nullifier of each member's ballot, by number, and the expected counts.
+const cast = new Map();
+const expected = Object.fromEntries(CHOICES.map((choice) => [choice, 0]));
+
+before(async () => {
+  cooperative = await startCooperative();
+});
+
+after(async () => {
+  await box?.stop();
+  await cooperative?.stop();
+});
+
+// Runs a command of the page, with changes of the command and of what it shows.
+async function follow({ command, shown }, change = (text) => text) {
+  const printed = await cooperative.shell(change(command));
+  assert.ok(isShown(printed, shown.map(change)), `${command} printed\n${printed}\nand not\n${shown.join("\n")}`);
+  return printed;
+}
+
+// A member votes by the client kit, and the box counts it.
+async function vote(person, choice = choiceOf(person)) {
+  cooperative.moveTo(addressOf(person));
+  const proof = await cooperative.prove(person.name, ballot, choice);
+  const answer = await box.cast(choice, proof);
+  assert.deepEqual([answer.status, answer.code], [200, "counted"], `${person.name}: ${JSON.stringify(answer)}`);
+  counted(person, choice, proof);
+  return proof;
+}
+
+function counted(person, choice, { nullifier_hash }) {
+  cast.set(person.number, `0x${BigInt(nullifier_hash).toString(16).padStart(64, "0")}`);
+  expected[choice] += 1;
+}
+
+test("the commands of the page give what it shows", async () => {
+  await cooperative.start();
+  const isRun = (command) => !/^(selfsame serve|until|selfsame group roll)/.test(command);
+  for (const each of STEPS.filter(({ command }) => isRun(command))) await follow(each);
+  assert.equal(FILES.size, 2);
+  assert.ok(STEPS.length >= 10, JSON.stringify(STEPS));
+});
+
+test("the same list with new rows invites these alone", async () => {
+  cooperative.write("members.csv", `${FILES.get("members.csv")}${others.map(({ number }) => `${number},Name,mail@example.org\n`).join("")}`);
+  const invite = step("selfsame group invite");
+  const change = (text) => text.replace("links.csv", "more.csv").replace("3 new, 0 again; 0", `${others.length} new, 0 again; 3`);
+  await follow(invite, change);
+  // Nobody joins in the order of the list.
+  for (const person of shuffledPeople(others, "join")) {
+    cooperative.moveTo(addressOf(person));
+    assert.match(await cooperative.join(person.number, person.name, "more.csv"), /^member of "Members of the cooperative"/);
+  }
+});
+
+test("the roll has all who have joined", async () => {
+  await follow(step("selfsame group roll"), (text) => text.replace("2 members at 2", `${ON_ROLL} members at ${ON_ROLL}`));
+});
+
+test("the vote is opened", async () => {
+  folder = newFolder({ closes: LATER, verify_url: cooperative.urls.verification, bridge_url: cooperative.urls.bridge });
+  box = await startBox(folder);
+  ballot = await box.ballot();
+  assert.equal(ballot.counts, undefined);
+});
+
+test("a member who joins after the roll is no voter", async () => {
+  const late = { number: "K-0419", name: "chiara" };
+  await cooperative.join(late.number, late.name, "reminders.csv");
+  await assert.rejects(cooperative.prove(late.name, ballot, "yes"));
+  assert.deepEqual(box.box().nullifiers, []);
+});
+
+test("a member whose phone was lost after the roll votes once, with the leaf of the roll", async () => {
+  await cooperative.shell(`selfsame wallet group replace members --wallet ${lostPhone.name}.json`);
+  await vote(lostPhone);
+  const again = await cooperative.prove(lostPhone.name, ballot, otherThan(choiceOf(lostPhone)));
+  assert.equal((await box.cast(otherThan(choiceOf(lostPhone)), again)).code, "already_voted");
+});
+
+test("a member who was expelled after the roll votes", async () => {
+  await cooperative.shell(`selfsame group remove members --member ${expelled.number} --data data`);
+  await vote(expelled);
+});
+
+test("a second ballot is refused, whatever it chooses", async () => {
+  const proof = await vote(twice);
+  for (const choice of CHOICES) {
+    const again = await box.cast(choice, choice === choiceOf(twice) ? proof : await cooperative.prove(twice.name, ballot, choice));
+    assert.deepEqual([again.status, again.code], [409, "already_voted"]);
+  }
+});
+
+test("a relay cannot change the choice", async () => {
+  cooperative.moveTo(addressOf(relayed));
+  const choice = choiceOf(relayed);
+  const proof = await cooperative.prove(relayed.name, ballot, choice);
+  for (const other of CHOICES.filter((other) => other !== choice)) {
+    const refused = await box.cast(other, proof);
+    assert.deepEqual([refused.status, refused.code], [403, "invalid_proof"]);
+  }
+  assert.equal((await box.cast(choice, proof)).code, "counted");
+  counted(relayed, choice, proof);
+});
+
+test("a member votes on the page, in a browser", { timeout: 120_000 }, async () => {
+  cooperative.moveTo(addressOf(inBrowser));
+  const choice = choiceOf(inBrowser);
+  const browser = await startBrowser();
+  try {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, deviceScaleFactor: 2 });
+    const page = await context.newPage();
+    const elsewhere = [];
+    page.on("request", (request) => {
+      const { origin } = new URL(request.url());
+      if (![box.url, cooperative.urls.bridge].includes(origin)) elsewhere.push(request.url());
+    });
+    await page.goto(box.url);
+    await page.getByLabel(ballot.choices.find(({ id }) => id === choice).text).check();
+    await page.getByRole("button", { name: "Vote" }).click();
+    const uri = await scan(page);
+    assert.equal(await page.getByLabel("The link").inputValue(), uri);
+    await page.evaluate(readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8"));
+    const { violations } = await page.evaluate(() => globalThis.axe.run());
+    assert.deepEqual(violations.map(({ id }) => id), []);
+    // The answer to the page's first try is lost behind the server.
+    let lost = 0;
+    await page.route("**/ballots", async (route) => {
+      if (lost++ > 0) return route.continue();
+      await route.fetch();
+      return route.abort();
+    });
+    const before_ = new Set(box.box().nullifiers);
+    await cooperative.wallet(inBrowser.name, "answer", uri, "--yes");
+    await page.waitForFunction(() => document.getElementById("status").textContent !== "");
+    assert.equal(await page.getByRole("status").textContent(), "Your vote is in the box.");
+    assert.equal(lost, 2);
+    assert.deepEqual(elsewhere, []);
+    const [nullifier_hash, ...more] = box.box().nullifiers.filter((nullifier) => !before_.has(nullifier));
+    assert.deepEqual(more, []);
+    counted(inBrowser, choice, { nullifier_hash });
+  } finally {
+    await browser.close();
+  }
+});
+
+test("daemon and ballot box are killed in the middle, and the others vote", async () => {
+  const rest = people.filter((person) => !cast.has(person.number) && person !== away);
+  const [first, ...later] = shuffledPeople(rest, "vote");
+  // A vote whose verification the daemon has counted, and the box has not: the proof was sent to the
+  // daemon by another party first.
+  cooperative.moveTo(addressOf(first));
+  const proof = await cooperative.prove(first.name, ballot, choiceOf(first));
+  const own = await startBox(newFolder({ closes: LATER, verify_url: cooperative.urls.verification, bridge_url: cooperative.urls.bridge }));
+  assert.equal((await own.cast(choiceOf(first), proof)).code, "counted");
+  await own.stop();
+  await Promise.all([cooperative.kill(), box.kill()]);
+  await cooperative.start();
+  box = await startBox(folder);
+  assert.equal((await box.cast(choiceOf(first), proof)).code, "counted");
+  counted(first, choiceOf(first), proof);
+  for (const person of later) await vote(person);
+  for (const person of [twice, lostPhone]) {
+    const again = await cooperative.prove(person.name, ballot, choiceOf(person));
+    assert.equal((await box.cast(choiceOf(person), again)).code, "already_voted");
+  }
+});
+
+test("the count is right", async () => {
+  await box.kill();
+  changeBallot(folder, { closes: "2000-01-01T00:00:00Z" });
+  box = await startBox(folder);
+  const { is_closed, counts } = await box.ballot();
+  assert.equal(is_closed, true);
+  assert.deepEqual(counts, expected);
+  assert.equal(cast.size, ON_ROLL - 1, "all have voted but one");
+  assert.deepEqual(box.box().nullifiers, [...cast.values()].sort());
+});
+
+test("a reader of all that is left pairs members with ballots no better than by guesses", async () => {
+  await cooperative.shell("selfsame backup backup --data data");
+  const text = cooperative.read("daemon.log");
+  const lines = linesOf(text);
+  const files = [
+    ...filesOf(join(cooperative.folder, "data"), "data"),
+    ...filesOf(join(cooperative.folder, "backup"), "backup"),
+    { name: "log", bytes: Buffer.from(text) },
+    { name: "box.json", bytes: readFileSync(join(folder, "box.json")) },
+  ];
+  const auditKey = cooperative.read("data/audit.key");
+  const voters = others.filter(({ number }) => cast.has(number)).map(({ number }) => number);
+  const ballots = voters.map((number) => cast.get(number)).sort();
+  const truth = new Map(voters.map((number) => [number, cast.get(number)]));
+  const vote_ = { files, lines, auditKey, members: [...voters].sort(), ballots };
+  const evidence = read(vote_);
+
+  // It has found what there is, or it would be no reader.
+  for (const [what, found] of [["member", evidence.placesOfMembers], ["ballot", evidence.placesOfBallots]]) {
+    for (const folder_ of ["data/", "backup/"]) {
+      const missing = [...found].filter(([, places]) => ![...places.keys()].some((file) => file.startsWith(folder_)));
+      assert.deepEqual(missing.map(([name]) => name), [], `each ${what} is in ${folder_}`);
+    }
+  }
+  assert.equal(evidence.timeOfBallot.size, ballots.length, "the audit trail has the time of each ballot");
+  assert.equal(evidence.addressOfBallot.size, ballots.length, "the access log has the bridge's clients");
+  assert.ok(evidence.ordersOfMembers.length > 0, "some file names all members");
+
+  const [best, ...more] = rated(evidence, truth);
+  console.log(`${more.length + 1} strategies; the best: ${best.name}: ${best.hits} of ${best.pairs} (by chance ${best.byChance.toFixed(1)}, p = ${best.chance.toExponential(1)})`);
+  assert.ok(best.chance > RARE, JSON.stringify(best));
+  // Calls of the operator name one member by a hash; this one was expelled.
+  assert.deepEqual([...evidence.timeOfMember.keys()], [expelled.number]);
+  assert.deepEqual([evidence.addressOfMember.size, evidence.addressOfJoin.length], [0, 0], "no line has the address of a member");
+
+  // Links that are planted among these very files are found.
+  const byVote = [...voters].sort((a, b) => evidence.timeOfBallot.get(truth.get(a)) - evidence.timeOfBallot.get(truth.get(b)));
+  const gap = Buffer.alloc(700);
+  const planted = {
+    record: { files: [...files, { name: "data/planted", bytes: Buffer.concat(voters.flatMap((number) => [gap, Buffer.from(number), Buffer.from(truth.get(number).slice(2), "hex")])) }] },
+    order: { files: [...files, { name: "data/planted", bytes: Buffer.concat(byVote.flatMap((number) => [gap, Buffer.from(number)])) }] },
+    time: { lines: [...lines, ...voters.map((number) => ({ text: number, time: evidence.timeOfBallot.get(truth.get(number)) + 0.001 }))] },
+    address: {
+      lines: [
+        ...voters.map((number) => ({ text: number, time: 1, target: "access", fields: { source: addressOf(people.find((person) => person.number === number)) } })),
+        ...lines,
+      ],
+    },
+  };
+  for (const [what, changes] of Object.entries(planted)) {
+    const [found] = rated(read({ ...vote_, ...changes }), truth);
+    assert.ok(found.hits === voters.length, `${what}: ${JSON.stringify(found)}`);
+  }
+});
