@@ -18,8 +18,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use selfsame_actors::{
-    BatchLimits, Clock, Random, RegistryHandle, Service, ServiceError, ServiceParts, Settings, SignInHandle,
-    VerificationHandle, VerificationSettings,
+    BatchLimits, Clock, GroupsHandle, Random, RegistryHandle, Service, ServiceError, ServiceParts, Settings,
+    SignInHandle, VerificationHandle, VerificationSettings,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::keccak256;
@@ -382,6 +382,11 @@ impl Daemon {
         self.service.sign_in()
     }
 
+    /// Groups, for other parts of this process.
+    pub fn groups(&self) -> GroupsHandle {
+        self.service.groups()
+    }
+
     /// The registry, for other parts of this process.
     pub fn registry(&self) -> RegistryHandle {
         self.service.registry()
@@ -507,6 +512,7 @@ fn settings(config: &Config) -> Settings {
             max_wait: *config.batcher.max_wait,
         },
         limits: admission_limits(config),
+        groups: setup::groups::group_settings(config),
         ..Settings::for_instance(instance_name())
     }
 }

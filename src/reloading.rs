@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hyper::header::HeaderValue;
 use selfsame_actors::{
-    AdmissionLimits, BridgeHandle, ChainHandle, EventsHandle, RegistryHandle, Service, SignInError, SignInHandle,
-    SubjectConflicts, VerificationHandle,
+    AdmissionLimits, BridgeHandle, ChainHandle, EventsHandle, GroupError, GroupsHandle, RegistryHandle, Service,
+    SignInError, SignInHandle, SubjectConflicts, VerificationHandle,
 };
 use selfsame_interfaces::gateway::CreationPolicy;
 use selfsame_interfaces::http::{AllowedOrigins, Certificate, Limits, TlsError};
@@ -14,6 +14,7 @@ use selfsame_interfaces::operator::ReloadStatus;
 use selfsame_interfaces::sign_in::appearance::Appearance;
 use selfsame_interfaces::sign_in::wallet_links::WalletLinks;
 use selfsame_protocol::client_secret::ClientSecret;
+use selfsame_protocol::number;
 use selfsame_protocol::operator::Simulation;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::StoreError;
@@ -33,6 +34,7 @@ pub struct Reloading {
     bridge: BridgeHandle,
     events: EventsHandle,
     chain: ChainHandle,
+    groups: GroupsHandle,
     pub(crate) simulation: Arc<ArcSwapOption<Simulation>>,
     pub(crate) creation: Arc<ArcSwap<CreationPolicy>>,
     pub(crate) invitation_token: Arc<ArcSwapOption<ClientSecret>>,
@@ -79,6 +81,12 @@ pub enum ReloadError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] SignInError),
+    /// The operator's decisions about roots cannot be read.
+    #[error(transparent)]
+    Roots(#[from] StoreError),
+    /// Its groups cannot be taken over.
+    #[error("groups: {0}")]
+    Groups(#[from] GroupError),
 }
 
 impl Reloading {
@@ -88,6 +96,7 @@ impl Reloading {
             parts;
         let origins = AllowedOrigins::default();
         origins.replace(allowed_origins(config));
+        warn_of_hidden_roots(config, &service.verification());
         let simulation = simulator_seed.map(|seed| Arc::new(setup::simulation(config, seed)));
         Self {
             registry: service.registry(),
@@ -96,6 +105,7 @@ impl Reloading {
             bridge: service.bridge(),
             events: service.events(),
             chain: service.chain(),
+            groups: service.groups(),
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             creation: Arc::new(ArcSwap::from_pointee(creation_policy(config))),
             invitation_token: Arc::new(ArcSwapOption::new(invitation_token(config))),
@@ -120,16 +130,19 @@ impl Reloading {
             return Err(ReloadError::BridgeNotServed);
         }
         self.sign_in.check_subjects(&setup::sign_in::clients(config))??;
+        self.groups.check_settings(&setup::groups::group_settings(config))?;
         Ok(())
     }
 
     /// Takes over the settings of a configuration that was read again, as [`Config::with_reloaded`]
-    /// returns it: limits, who may create accounts, who may invite, origins, the bridge, applications, actions,
-    /// issuers, relying parties and trusted roots.
+    /// returns it: limits, who may create accounts, who may invite, origins, the bridge, groups,
+    /// applications, actions, issuers, relying parties and trusted roots.
     ///
     /// # Errors
-    /// The operator's decisions about roots cannot be read; then nothing was taken over.
-    pub fn apply(&self, config: &Config) -> Result<(), StoreError> {
+    /// The groups cannot be taken over, and nothing was; or the operator's decisions about roots
+    /// cannot be read, and nothing but the groups was taken over.
+    pub fn apply(&self, config: &Config) -> Result<(), ReloadError> {
+        self.groups.set_settings(setup::groups::group_settings(config))?;
         self.verification.set_configured_roots(setup::verification::trusted_roots(config))?;
         self.verification.set_directory(setup::verification::directory(config));
         self.verification.set_limits(setup::verification::limits(config));
@@ -145,6 +158,7 @@ impl Reloading {
         self.limits.store(Arc::new(limits(config, self.most_connections)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
         self.origins.replace(allowed_origins(config));
+        warn_of_hidden_roots(config, &self.verification);
         Ok(())
     }
 
@@ -188,6 +202,21 @@ impl Reloading {
                 Err(error) => log_reload(Err(error)),
             }
         }
+    }
+}
+
+/// Warns of the operator's roots that no proof can use any more: their public name is a group's.
+fn warn_of_hidden_roots(config: &Config, verification: &VerificationHandle) {
+    for (root, identifier, group) in setup::groups::hidden_roots(config, &verification.trusted_roots()) {
+        tracing::warn!(
+            root = %number::canonical(root.root),
+            environment = root.environment.name(),
+            identifier = identifier.name(),
+            group = group.as_str(),
+            "a root that was added by command is trusted for a public name that a group has in its environment, so that \
+             it does not count for this name: proofs that name it are members' of the group; take the root back, or \
+             give the group another legacy_identifier"
+        );
     }
 }
 

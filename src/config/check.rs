@@ -4,6 +4,7 @@
 //! A broken rule is the key's path and a message, which names the value, what is wrong with it and
 //! what would be right.
 
+mod groups;
 pub(super) mod lists;
 
 use std::net::SocketAddr;

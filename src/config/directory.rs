@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
+use selfsame_protocol::groups::names::RollName;
 use selfsame_protocol::sign_in::ResponseType;
 use serde::{Deserialize, Serialize};
 
@@ -82,11 +83,16 @@ pub struct App {
     /// first proof of another action begins it.
     #[serde(default)]
     pub only_configured_actions: bool,
-    /// The credentials that count, at verification and at sign-in; all by default.
+    /// The credentials that count, at verification and at sign-in; all public ones by default. A
+    /// group's counts only where it is named.
     pub accepted_identifiers: Option<Vec<String>>,
     /// Whether the verification interface takes only results with an integrity bundle.
     #[serde(default)]
     pub require_integrity: bool,
+    /// Whether sign-ins may take credentials of several groups, or of a group and public ones,
+    /// although one person has another subject with each.
+    #[serde(default)]
+    pub counts_sources_separately: bool,
     /// The response types that sign-in gives; `code` alone by default.
     #[serde(
         default = "values::code_alone",
@@ -237,6 +243,19 @@ pub struct Action {
     /// reach the limit once with each.
     #[serde(default)]
     pub counts_kinds_separately: bool,
+    /// The roll of the action's group whose members count, once each; nobody else does. It may be
+    /// taken later.
+    #[serde(default, deserialize_with = "values::some_form")]
+    #[schemars(with = "Option<formats::RollName>")]
+    pub roll: Option<RollName>,
+    /// Whether an action with a limit may take a group's credential without a roll, although a
+    /// member with a new seed counts again.
+    #[serde(default)]
+    pub counts_new_seeds: bool,
+    /// Whether an action with a limit may take credentials of several groups, or of a group and
+    /// public ones, although one person can then reach the limit once with each.
+    #[serde(default)]
+    pub counts_sources_separately: bool,
 }
 
 /// `[[issuers]]`: an issuer of credentials, by its schema id.
@@ -256,16 +275,24 @@ pub struct Issuer {
 }
 
 impl Issuer {
+    /// The issuers of the public service, with the identifiers of their credentials.
+    pub(super) const PUBLIC: [(u64, &[&str]); 5] = [
+        (1, &["proof_of_human"]),
+        (128, &["proof_of_human"]),
+        (11, &["selfie", "face"]),
+        (9303, &["passport"]),
+        (9310, &["mnc"]),
+    ];
+
     /// The identifiers that a proof may name with this issuer. The issuers of the public service
     /// have defaults; other issuers must name theirs.
     pub fn identifiers(&self) -> Vec<&str> {
-        match (&self.identifiers, self.id) {
-            (Some(identifiers), _) => identifiers.iter().map(String::as_str).collect(),
-            (None, 1 | 128) => vec!["proof_of_human"],
-            (None, 11) => vec!["selfie", "face"],
-            (None, 9303) => vec!["passport"],
-            (None, 9310) => vec!["mnc"],
-            (None, _) => Vec::new(),
+        match &self.identifiers {
+            Some(identifiers) => identifiers.iter().map(String::as_str).collect(),
+            None => {
+                let public = Self::PUBLIC.iter().find(|(id, _)| *id == self.id);
+                public.map_or_else(Vec::new, |(_, identifiers)| identifiers.to_vec())
+            }
         }
     }
 

@@ -27,6 +27,7 @@ mod check;
 mod cluster;
 mod directory;
 mod dump;
+mod groups;
 mod integrity;
 mod load;
 mod outgoing;
@@ -54,6 +55,7 @@ pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
 pub use cluster::{Cluster, KeyPrefix, ReplicaName};
 pub use directory::*;
 pub use dump::Dump;
+pub use groups::{AwaitedRoll, Group, Sources};
 pub use integrity::{Integrity, KeySetUrl};
 pub use load::{ConfigError, Loaded, Origins, Position, SettingError, Source, settings_of_this_process};
 pub use outgoing::{CollectorUrl, Events, Traces, Webhook, WebhookUrl};
@@ -119,6 +121,8 @@ pub struct Config {
     pub webhooks: Vec<Webhook>,
     /// The worker threads that check proofs, and their keys.
     pub verifier: Verifier,
+    /// The communities whose members prove that they are members.
+    pub groups: Vec<Group>,
     /// The applications, which are also the OAuth clients.
     pub apps: Vec<App>,
     /// The actions that need a setting. The first verified proof of another action creates it.
@@ -159,6 +163,7 @@ impl Default for Config {
             events: Events::default(),
             webhooks: Vec::new(),
             verifier: Verifier::default(),
+            groups: Vec::new(),
             apps: Vec::new(),
             actions: Vec::new(),
             issuers: Vec::new(),
@@ -357,12 +362,13 @@ macro_rules! taken_over {
 
 /// What a reload takes over; every other setting waits for a restart. `Reloading::apply` and what
 /// stands beside its call hand each of them to the parts that use it.
-const TAKEN_OVER: [TakenOver; 15] = taken_over![
+const TAKEN_OVER: [TakenOver; 16] = taken_over![
     limits,
     bridge,
     events,
     webhooks,
     cors,
+    groups,
     apps,
     actions,
     issuers,

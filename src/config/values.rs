@@ -18,6 +18,7 @@ use ipnet::{IpNet, Ipv4Net};
 use schemars::JsonSchema;
 use selfsame_protocol::client_secret::ClientSecret;
 use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
+use selfsame_protocol::groups::names::FormError;
 use selfsame_protocol::sign_in::ResponseType;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Root, is_below_field};
@@ -562,6 +563,21 @@ pub(super) fn app_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Strin
     if text.strip_prefix("app_").is_some_and(is_id) { Ok(text) } else { Err(wrong()) }
 }
 
+/// A text in the form that the protocol has for it. The error repeats the text.
+pub(super) fn form<'de, T: FromStr<Err = FormError>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|error| D::Error::custom(format!("{text:?} {error}")))
+}
+
+/// The same for a key that may be left out.
+pub(super) fn some_form<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: FromStr<Err = FormError>,
+    D: Deserializer<'de>,
+{
+    form(deserializer).map(Some)
+}
+
 /// The response types of an application without a setting.
 pub(super) fn code_alone() -> Vec<ResponseType> {
     vec![ResponseType::CODE]
@@ -605,6 +621,16 @@ pub(super) mod formats {
     #[derive(JsonSchema)]
     #[schemars(extend("pattern" = "^rp_[0-9A-Fa-f]{16}$"))]
     pub(in crate::config) struct RelyingPartyId(String);
+
+    /// 1 to 32 lower-case letters, digits, `_` or `-`.
+    #[derive(JsonSchema)]
+    #[schemars(extend("pattern" = "^[a-z0-9_-]{1,32}$"))]
+    pub(in crate::config) struct GroupId(String);
+
+    /// 1 to 64 lower-case letters, digits, `.`, `_` or `-`.
+    #[derive(JsonSchema)]
+    #[schemars(extend("pattern" = "^[a-z0-9._-]{1,64}$"))]
+    pub(in crate::config) struct RollName(String);
 
     /// A response type of OpenID Connect.
     #[derive(JsonSchema)]

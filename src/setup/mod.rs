@@ -3,10 +3,12 @@
 //! | module | what it makes |
 //! |---|---|
 //! | this one | the settings of the message bridge; the simulation that `/simulator` answers |
+//! | [`groups`] | the groups, with their rolls and the actions that count them |
 //! | [`sign_in`] | clients, limits and keys of sign-in; whose pages end users see |
 //! | [`wallet_links`] | how sign-in opens authenticators |
 //! | [`verification`] | the keys, roots and applications of the verifier |
 
+pub mod groups;
 pub mod sign_in;
 pub mod verification;
 pub mod wallet_links;

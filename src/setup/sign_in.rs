@@ -181,10 +181,11 @@ pub fn unprotected_clients(config: &Config) -> Vec<&str> {
     signing_in(config).filter(is_unprotected).map(|app| app.id.as_str()).collect()
 }
 
-/// The applications whose sign-ins ask for a legacy proof. The wallets of a daemon with `--dev`
-/// always make them.
+/// The applications whose sign-ins ask for a legacy proof of a public credential, which has its
+/// days; a group's has none. The wallets of a daemon with `--dev` always make them.
 pub fn legacy_sign_ins(config: &Config) -> Vec<&str> {
-    let is_legacy = |app: &&App| app.proof.kind() == ProofKind::Legacy && !config.dev;
+    let takes_public = |app: &App| config.sign_in_sources(app).has_public;
+    let is_legacy = |app: &&App| app.proof.kind() == ProofKind::Legacy && !config.dev && takes_public(app);
     signing_in(config).filter(is_legacy).map(|app| app.id.as_str()).collect()
 }
 
@@ -200,7 +201,7 @@ pub fn no_passkeys(config: &Config) -> Option<PasskeyDomainError> {
 pub fn doubled_people(config: &Config) -> Vec<&str> {
     let accepts_others = |app: &&App| {
         let others = LegacyIdentifier::ALL.into_iter().filter(|identifier| *identifier != LegacyIdentifier::Orb);
-        others.into_iter().any(|identifier| wallet_links::accepts(app, identifier.name()))
+        others.into_iter().any(|identifier| config.counts_for(app, app.sign_in_environment(), identifier.name()))
     };
     let has_history = |app: &&App| app.proof == SignInProof::Account && app.history == History::Legacy;
     signing_in(config).filter(has_history).filter(accepts_others).map(|app| app.id.as_str()).collect()
@@ -237,6 +238,7 @@ fn client(config: &Config, app: &App) -> SignInClient {
             may_attach: app.link == Link::On,
         },
         first_credential: wallet_links::first_credential(config, app),
+        only_group: config.sign_in_sources(app).only_group().map(|group| group.id),
         allows_cross_device: app.cross_device == CrossDevice::Allow,
     }
 }

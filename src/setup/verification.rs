@@ -10,6 +10,7 @@ use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{KeyError, PreparedKey, VerificationKey};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::{Action, Directory, Issuer, RelyingParty, ScoreBounds};
+use selfsame_protocol::verification::groups::VerifiedGroup;
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot, is_ahead};
 use selfsame_protocol::verification::rp_signature::SigningRule;
 use selfsame_protocol::verification::{Environment, ProofKind};
@@ -110,7 +111,7 @@ pub fn limits(config: &Config) -> VerificationLimits {
     }
 }
 
-/// Relying parties, actions and issuers.
+/// Relying parties, actions, issuers and groups.
 pub fn directory(config: &Config) -> Directory {
     let actions = config.actions.iter().map(|action| Action {
         app_id: action.app_id.clone(),
@@ -123,6 +124,7 @@ pub fn directory(config: &Config) -> Directory {
         genesis_issued_at_min: action.genesis_issued_at_min.map(UnixSeconds),
         require_integrity: action.require_integrity,
         sybil_scores: ScoreBounds { min: action.min_sybil_score, max: action.max_sybil_score },
+        roll: action.roll.clone(),
     });
     let keys = Environment::ALL.into_iter().flat_map(|environment| ProofKind::ALL.map(|kind| (environment, kind)));
     Directory::new(
@@ -131,6 +133,11 @@ pub fn directory(config: &Config) -> Directory {
         config.issuers.iter().map(issuer),
         keys,
     )
+    .with_groups(config.groups.iter().map(|group| VerifiedGroup {
+        id: group.id,
+        environment: group.environment,
+        legacy_identifier: group.legacy_identifier,
+    }))
 }
 
 fn relying_party(config: &Config, app: &config::App) -> RelyingParty {

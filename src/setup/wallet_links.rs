@@ -10,6 +10,7 @@ use selfsame_interfaces::sign_in::wallet_links::{AppLink, WalletLinks};
 use selfsame_protocol::address;
 use selfsame_protocol::bridge::request::{Level, MOST_CREDENTIALS};
 use selfsame_protocol::bridge::sign_in::{RequestedCredential, SigningParty};
+use selfsame_protocol::groups::names::GroupId;
 use selfsame_protocol::signature::{SecretKey, SecretKeyError};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use zeroize::Zeroizing;
@@ -56,6 +57,12 @@ enum WalletLinkProblem {
          {MOST_CREDENTIALS}; choose them with accepted_identifiers"
     )]
     TooManyCredentials { count: usize },
+    #[error(
+        "a group alone with wallet_link = \"bridge\": authenticators on the bridge answer with a public credential, and \
+         the group {group} has no legacy_identifier that they are asked for (orb, secure_document, document, device or \
+         selfie); give the group one, or the application a link of its own"
+    )]
+    Group { group: GroupId },
 }
 
 /// Reads the links, and the keys that the configuration names.
@@ -127,8 +134,12 @@ fn bridged(config: &Config, app: &App, key: Option<&SecretKey>) -> Result<Bridge
     if app.cross_device == CrossDevice::Deny {
         return Err(("cross_device", WalletLinkProblem::CrossDevice));
     }
-    let counts = |name: &str| accepts(app, name);
+    let counts = |name: &str| config.counts_for(app, app.sign_in_environment(), name);
     let level = Level::weakest(|identifier: LegacyIdentifier| counts(identifier.name()));
+    let only_group = config.sign_in_sources(app).only_group();
+    if let Some(group) = only_group.filter(|_| !counts(level.credential().name())) {
+        return Err(("accepted_identifiers", WalletLinkProblem::Group { group: group.id }));
+    }
     match app.proof.kind() {
         ProofKind::Legacy => Ok(Bridged { legacy: Some(level), current: None }),
         ProofKind::Current => {
@@ -149,16 +160,11 @@ fn bridged(config: &Config, app: &App, key: Option<&SecretKey>) -> Result<Bridge
     }
 }
 
-/// Whether a credential counts for an application.
-pub fn accepts(app: &App, identifier: &str) -> bool {
-    let accepted = app.accepted_identifiers.as_deref();
-    accepted.is_none_or(|accepted| accepted.iter().any(|accepted| accepted == identifier))
-}
-
 /// The credential of people who have no legacy account: a proof of human, or the first one that
 /// counts; `None` when no issuer is configured whose credentials count.
 pub fn first_credential(config: &Config, app: &App) -> Option<String> {
-    let credentials = credentials(config, app.sign_in_environment(), |identifier| accepts(app, identifier));
+    let environment = app.sign_in_environment();
+    let credentials = credentials(config, environment, |identifier| config.counts_for(app, environment, identifier));
     let is_human = |credential: &&RequestedCredential| credential.identifier == PROOF_OF_HUMAN;
     let found = credentials.iter().find(is_human).or(credentials.first());
     found.map(|credential| credential.identifier.clone())

@@ -109,6 +109,9 @@ fn action(app_id: &str, text: &str, max_verifications: u64) -> selfsame::config:
         min_sybil_score: None,
         max_sybil_score: None,
         counts_kinds_separately: false,
+        roll: None,
+        counts_new_seeds: false,
+        counts_sources_separately: false,
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use selfsame::config::Config;
 use selfsame::daemon::{Daemon, DaemonError};
 use selfsame::reloading::Reloading;
-use selfsame_actors::{ManualClock, RegistryHandle, SignInHandle, SystemRandom};
+use selfsame_actors::{GroupsHandle, ManualClock, RegistryHandle, SignInHandle, SystemRandom};
 use selfsame_interfaces::interface::{Interface, PerInterface};
 use selfsame_wallet::client::Client;
 use tempfile::TempDir;
@@ -139,6 +139,7 @@ pub struct TestDaemon {
     pub clock: Arc<ManualClock>,
     pub registry: RegistryHandle,
     pub sign_in: SignInHandle,
+    pub groups: GroupsHandle,
     pub reloading: Reloading,
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), DaemonError>>,
@@ -175,6 +176,7 @@ impl TestDaemon {
         #[cfg(feature = "fault-injection")]
         let instance = daemon.instance().to_owned();
         let (registry, sign_in, reloading) = (daemon.registry(), daemon.sign_in(), daemon.reloading());
+        let groups = daemon.groups();
         let running = tokio::spawn(daemon.run(async {
             let _ = stopped.await;
         }));
@@ -185,6 +187,7 @@ impl TestDaemon {
             clock,
             registry,
             sign_in,
+            groups,
             reloading,
             stop,
             running,

@@ -52,6 +52,7 @@ mod ledger_walk;
 mod limits;
 mod logs;
 mod long_work;
+mod members;
 mod metrics;
 mod mounting;
 mod older_interface;

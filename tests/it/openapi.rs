@@ -431,7 +431,7 @@ async fn the_schema_of_verification_requests_is_that_of_the_reader() {
         changed(&legacy, "/min_protocol_version", json!("4.0")),
         changed(&legacy, "/session_id", session["session_id"].clone()),
         changed(&legacy, "/responses", json!([])),
-        changed(&legacy, "/responses/0/identifier", json!("iris")),
+        changed(&legacy, "/responses/0/identifier", json!("Iris")),
         changed(&legacy, "/responses/0/merkle_root", json!("0xg")),
         changed(&legacy, "/responses/0/nullifier", json!("")),
         changed(&legacy, "/responses/0/signal_hash", json!("0xAB")),

@@ -303,6 +303,9 @@ async fn a_uniqueness_proof_that_is_bound_to_a_session_verifies_with_it_only() {
             min_sybil_score: None,
             max_sybil_score: None,
             counts_kinds_separately: false,
+            roll: None,
+            counts_new_seeds: false,
+            counts_sources_separately: false,
         });
     })
     .await;
@@ -495,6 +498,9 @@ async fn malformed_requests_are_refused_before_verification() {
             min_sybil_score: None,
             max_sybil_score: None,
             counts_kinds_separately: false,
+            roll: None,
+            counts_new_seeds: false,
+            counts_sources_separately: false,
         });
     })
     .await;

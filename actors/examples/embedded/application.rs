@@ -76,6 +76,7 @@ pub fn settings(instance: &str) -> Settings {
         genesis_issued_at_min: None,
         require_integrity: false,
         sybil_scores: ScoreBounds::default(),
+        roll: None,
     };
     let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
     let verification = VerificationSettings {
@@ -103,6 +104,7 @@ pub fn settings(instance: &str) -> Settings {
         has_legacy_history: false,
         legacy: LegacyRules::default(),
         first_credential: None,
+        only_group: None,
         allows_cross_device: true,
     };
     let sign_in = SignInSettings { clients: vec![client], ..SignInSettings::default() };

@@ -268,14 +268,35 @@ impl GroupsHandle {
         Ok(page.map(|page| page_bytes(&page.leaves)))
     }
 
-    /// The age of a root of a group; `None` when it is not live.
+    /// The age of a root of a group; `None` when it is not live, and when the group cannot be read.
     pub fn root_age(&self, id: &GroupId, root: Root, now: UnixSeconds) -> Option<RootAge> {
-        self.read(id, |state| state.loaded.live.age(root, now)).ok().flatten()
+        self.read_root_age(id, root, now).ok().flatten()
+    }
+
+    /// The root of a roll; `None` when it was not taken, and when the group cannot be read.
+    pub fn roll_root(&self, id: &GroupId, roll: &RollName) -> Option<Root> {
+        self.read_roll_root(id, roll).ok().flatten()
+    }
+
+    /// The age of a root of a group; `None` when it is not live.
+    ///
+    /// # Errors
+    /// The group cannot be read, so that nothing can be said of the root.
+    pub(crate) fn read_root_age(
+        &self,
+        id: &GroupId,
+        root: Root,
+        now: UnixSeconds,
+    ) -> Result<Option<RootAge>, GroupError> {
+        self.read(id, |state| state.loaded.live.age(root, now))
     }
 
     /// The root of a roll; `None` when it was not taken.
-    pub fn roll_root(&self, id: &GroupId, roll: &RollName) -> Option<Root> {
-        self.read(id, |state| state.rolls.get(roll).map(|roll| roll.root)).ok().flatten()
+    ///
+    /// # Errors
+    /// The group cannot be read, so that nothing can be said of its rolls.
+    pub(crate) fn read_roll_root(&self, id: &GroupId, roll: &RollName) -> Result<Option<Root>, GroupError> {
+        self.read(id, |state| state.rolls.get(roll).map(|roll| roll.root))
     }
 
     /// Waits until readers see what other replicas have written and this one has in its store.
@@ -501,13 +522,21 @@ impl GroupsHandle {
     /// [`RollError::Past`], and [`GroupError::Restart`] for the first groups of a service that was
     /// started without: nothing is replaced.
     pub fn set_settings(&self, settings: GroupSettings) -> Result<(), GroupError> {
-        if !settings.groups.is_empty() && !self.state.has_keeper {
-            return Err(GroupError::Restart);
-        }
-        self.check_awaited(&settings)?;
+        self.check_settings(&settings)?;
         self.state.set_settings(settings);
         self.state.slot.cast(GroupKeeperMessage::SettingsChanged);
         Ok(())
+    }
+
+    /// Checks that [`Self::set_settings`] would take these settings now.
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn check_settings(&self, settings: &GroupSettings) -> Result<(), GroupError> {
+        match !settings.groups.is_empty() && !self.state.has_keeper {
+            true => Err(GroupError::Restart),
+            false => self.check_awaited(settings),
+        }
     }
 
     /// Refuses a roll whose time is over and that was never seen before: nobody can say who was a

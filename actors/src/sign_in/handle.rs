@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame_protocol::client_secret::ClientSecret;
+use selfsame_protocol::groups::names::GroupId;
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::sign_in::accounts::SubjectKind;
 use selfsame_protocol::sign_in::asks::LegacyRules;
@@ -144,6 +145,9 @@ pub struct SignInClient {
     /// ([`LegacyRules::current_alone_since`]), because the bound of the proof is that of one
     /// credential; `None` lets each accepted one count.
     pub first_credential: Option<String>,
+    /// The group whose credential is the only one that sign-ins of the client take, so that wallets
+    /// are told what is asked for; `None` where others count as well.
+    pub only_group: Option<GroupId>,
     /// Whether a person may answer with an authenticator on another device than the browser.
     pub allows_cross_device: bool,
 }

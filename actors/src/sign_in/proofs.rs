@@ -3,6 +3,7 @@
 //! [`selfsame_protocol::sign_in::attaching`].
 
 use selfsame_protocol::B256;
+use selfsame_protocol::groups::names::GroupId;
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::sign_in::accounts::{AskedAccount, FirstProof, Pointer, Realm, SignInAccount, SubjectKind};
 use selfsame_protocol::sign_in::asks::{Ask, FirstPurpose, LegacyRules};
@@ -28,8 +29,10 @@ pub(super) enum AcceptedProof {
     Nullifier {
         /// The subject.
         subject: B256,
-        /// Whether it is that of a legacy proof.
+        /// Whether it is that of a legacy proof of a public credential, and makes a legacy history.
         is_legacy: bool,
+        /// The group whose member made the proof.
+        group: Option<GroupId>,
     },
     /// A legacy proof, at an application with accounts.
     Legacy(Nullifier),
@@ -66,7 +69,7 @@ impl Outcome {
     }
 
     fn proved(subject: B256, level: VerificationLevel, auth_time: UnixSeconds, pointer: Pointer) -> Self {
-        let answer = Answer::Proved(Person { subject, level, auth_time });
+        let answer = Answer::Proved(Person { subject, level, group: None, auth_time });
         Self { answer, pointer: Some(pointer), attaching: Attaching::Nothing }
     }
 }
@@ -100,7 +103,8 @@ fn is_in_session(body: &Value) -> bool {
     body.pointer("/responses/0/session_nullifier").is_some_and(|nullifier| !nullifier.is_null())
 }
 
-/// What an answer says about who the person is, if its proof holds; `None` for a proof of
+/// What an answer says about who the person is, if its proof holds. `group` is the one whose
+/// credential a legacy proof names. `None` for a proof of
 /// uniqueness that is bound to no session, where one was asked for that is.
 ///
 /// # Errors
@@ -110,11 +114,12 @@ pub(super) fn accepted_proof(
     answer: &BoundRequest,
     client: &SignInClient,
     transaction: &Transaction,
+    group: Option<GroupId>,
 ) -> Result<Option<AcceptedProof>, SignInError> {
     let BoundRequest { request, identifier, nullifier } = answer;
     let session = request.proofs.session_id();
     let is_asked = |asked: &&AskedAccount| Some(asked.session.commitment) == session.map(|session| session.commitment);
-    let of_nullifier = |is_legacy| AcceptedProof::Nullifier { subject: B256::from(nullifier.0), is_legacy };
+    let subject = B256::from(nullifier.0);
     Ok(match (statement, session, transaction.asked_accounts().find(is_asked)) {
         (Statement::Session, _, Some(asked)) => Some(AcceptedProof::Return(asked.clone())),
         (Statement::Session, ..) => {
@@ -126,10 +131,16 @@ pub(super) fn accepted_proof(
             session: session.in_lower_case(),
             identifier: identifier.clone(),
         })),
+        // The credential of a group finds its account by the nullifier alone, each time.
+        (Statement::Legacy, ..) if group.is_some() => {
+            Some(AcceptedProof::Nullifier { subject, is_legacy: false, group })
+        }
         (Statement::Legacy, ..) if client.proof == SignInProof::Account => Some(AcceptedProof::Legacy(*nullifier)),
-        (Statement::Legacy, ..) => Some(of_nullifier(true)),
+        (Statement::Legacy, ..) => Some(AcceptedProof::Nullifier { subject, is_legacy: true, group: None }),
         (Statement::BoundUniqueness | Statement::Uniqueness, ..) if transaction.ask.is_first() => None,
-        (Statement::BoundUniqueness | Statement::Uniqueness, ..) => Some(of_nullifier(false)),
+        (Statement::BoundUniqueness | Statement::Uniqueness, ..) => {
+            Some(AcceptedProof::Nullifier { subject, is_legacy: false, group: None })
+        }
     })
 }
 
@@ -161,9 +172,10 @@ impl SignInHandle {
     ) -> Result<Outcome, SignInError> {
         let level = VerificationLevel::of_identifier(identifier);
         match proof {
-            AcceptedProof::Nullifier { subject, is_legacy } => {
+            AcceptedProof::Nullifier { subject, is_legacy, group } => {
                 decide(&self.state, client, *is_legacy, writes)?;
-                let answer = Answer::Proved(Person { subject: *subject, level, auth_time: now });
+                let level = group.map_or(level, |_| VerificationLevel::Device);
+                let answer = Answer::Proved(Person { subject: *subject, level, group: *group, auth_time: now });
                 Ok(Outcome { answer, pointer: None, attaching: Attaching::Nothing })
             }
             AcceptedProof::Legacy(nullifier) => self.after_legacy(client, *nullifier, identifier, now, writes),

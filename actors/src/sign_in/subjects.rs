@@ -407,6 +407,7 @@ mod tests {
             has_legacy_history: false,
             legacy: LegacyRules::default(),
             first_credential: None,
+            only_group: None,
             allows_cross_device,
         }
     }

@@ -16,6 +16,7 @@ use selfsame_protocol::sign_in::proof_request::{
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::{Answer, DigitCheck, Progress, Transaction};
 use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::verification::groups::KnownGroups;
 use selfsame_protocol::verification::identity::hash_text;
 use selfsame_protocol::verification::items::ItemError;
 use selfsame_protocol::verification::request::{
@@ -180,6 +181,7 @@ impl SignInHandle {
         let account = value.asked_at(opening);
         let session = asked_session(value.ask, account);
         let issued_since = value.ask.issued_since().filter(|_| account.is_none());
+        let kind = value.kind_at(opening);
         let may_be_older = value.account.is_none()
             && self.legacy_history(&client)?.is_some_and(|history| {
                 value.ask.of_older_credential(history, self.state.clock.unix_seconds()).is_some()
@@ -188,8 +190,11 @@ impl SignInHandle {
             app_id: client.client.id.clone(),
             app_name: client.name.clone(),
             action: action_of(value.ask, &session),
-            kind: value.kind_at(opening),
-            identifier: client.first_credential.clone().filter(|_| issued_since.is_some()),
+            kind,
+            identifier: match (kind, client.only_group) {
+                (ProofKind::Legacy, group) => group.map(|group| group.to_string()),
+                (ProofKind::Current, _) => client.first_credential.clone().filter(|_| issued_since.is_some()),
+            },
             issued_since,
             may_be_older,
             session,
@@ -233,11 +238,14 @@ impl SignInHandle {
         check_mode(&client, mode)?;
         let statement = statement_of(body, &value);
         let nonces = nonces_of_answer(body, statement, &value);
-        let answer = read_answer(body, &client, statement, &value, nonces[0])?;
+        let groups = self.verification.known_groups();
+        let answer = read_answer(body, &client, statement, &value, nonces[0], &groups)?;
         if value.effect_of_proof(self.state.clock.unix_seconds()) == ProofEffect::None {
             return Err(no_effect(&value));
         }
-        let accepted = accepted_proof(statement, &answer, &client, &value)?;
+        let is_legacy = statement == Statement::Legacy;
+        let group = is_legacy.then(|| self.verification.group_of(client.environment, &answer.identifier)).flatten();
+        let accepted = accepted_proof(statement, &answer, &client, &value, group)?;
         let BoundRequest { request, identifier, .. } = answer;
         let nonce = match self.check_proof(&value.request.client_id, request, &nonces, source).await {
             Ok(nonce) => nonce,
@@ -490,6 +498,7 @@ fn read_answer(
     statement: Statement,
     transaction: &Transaction,
     nonce: U256,
+    groups: &KnownGroups,
 ) -> Result<BoundRequest, SignInRejection> {
     let issued_since = transaction.ask.issued_since().filter(|_| statement != Statement::Session);
     let bound = Bound {
@@ -501,6 +510,7 @@ fn read_answer(
         max_age: LEGACY_ROOT_AGE,
         genesis_issued_at_min: issued_since,
         identifier: client.first_credential.as_deref().filter(|_| issued_since.is_some()),
+        groups,
     };
     VerificationRequest::read_bound(body, &bound).map_err(|ValidationError { attribute, detail, .. }| {
         let path = attribute.unwrap_or_else(|| "body".to_owned());

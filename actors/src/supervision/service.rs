@@ -49,6 +49,7 @@ use crate::support::tasks::RetriedStep;
 use crate::verification::handle::VerificationHandle;
 use crate::verification::link_proofs::PooledLinkProofs;
 use crate::verification::pool::VerifierState;
+use crate::verification::roots::TrustedSources;
 
 /// How long [`Service::stop`] waits for an actor, which may be stuck, and again for handles that
 /// other parts of the process still hold.
@@ -227,8 +228,7 @@ impl Service {
             &surroundings,
             verification,
             Arc::clone(&verifier),
-            registry.clone(),
-            chain.clone(),
+            TrustedSources { registry: registry.clone(), chain: chain.clone(), groups: Arc::new(groups.clone()) },
             VerificationRecords::new(store.clone(), group_commit.clone()),
             EventRecorder::new(Arc::clone(&events_state)),
         )?;

@@ -14,14 +14,16 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::deployment::RegisteredParty;
-use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
+use selfsame_protocol::chain::followed::KeyOwner;
 use selfsame_protocol::events::EventKind;
 use selfsame_protocol::groth16::EncodedClaim;
+use selfsame_protocol::groups::names::GroupId;
 use selfsame_protocol::net::network_of;
 use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{
     ActionKey, AdmissionError, Admitted, Directory, PartyStanding, RelyingParty,
 };
+use selfsame_protocol::verification::groups::KnownGroups;
 use selfsame_protocol::verification::integrity::IntegrityFinding;
 use selfsame_protocol::verification::items::{ItemCode, ItemError, check_items};
 use selfsame_protocol::verification::request::{MOST_RESPONSES, Proofs, RequestForm, VerificationRequest};
@@ -40,7 +42,10 @@ use super::recording::{
     verification_event, verified_nullifiers,
 };
 use super::refusals::{ApplicationLimiter, VerificationError};
-use super::roots::{RootList, TrustedDataAt, TrustedDataError, unknown_roots};
+use super::roots::{
+    CheckedItems, GroupRoots, RootList, TrustedDataAt, TrustedDataError, TrustedSources, has_unknown_root,
+    roots_to_look_for,
+};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
 use crate::chain::handle::{ChainHandle, UnseenContracts};
 use crate::clock::Clock;
@@ -146,6 +151,7 @@ pub(super) struct Inner {
     verifier: Arc<VerifierState>,
     pub(super) registry: RegistryHandle,
     pub(super) chain: ChainHandle,
+    groups: Arc<dyn GroupRoots>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) blocking: Blocking,
     keys: Vec<CountedKey>,
@@ -176,13 +182,13 @@ impl VerificationHandle {
         surroundings: &Surroundings,
         settings: VerificationSettings,
         verifier: Arc<VerifierState>,
-        registry: RegistryHandle,
-        chain: ChainHandle,
+        sources: TrustedSources,
         records: VerificationRecords,
         events: EventRecorder,
     ) -> Result<Self, StoreError> {
         let VerificationSettings { queue, keys, directory, trusted_roots, attestation_issuers, limits, .. } = settings;
         let issuers = IssuerState::of(attestation_issuers, &[], surroundings.clock.now());
+        let TrustedSources { registry, chain, groups } = sources;
         let records = Arc::new(records);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -193,6 +199,7 @@ impl VerificationHandle {
                 verifier,
                 registry,
                 chain,
+                groups,
                 blocking: surroundings.blocking.clone(),
                 keys: keys.into_iter().map(CountedKey::new).collect(),
                 directory: ArcSwap::from_pointee(directory),
@@ -370,6 +377,18 @@ impl VerificationHandle {
         self.inner.directory.load().application(app_id).cloned()
     }
 
+    /// The groups that a legacy proof can name.
+    pub fn known_groups(&self) -> KnownGroups {
+        self.inner.directory.load().known_groups().clone()
+    }
+
+    /// The group whose members prove with the credential of this name in an environment; `None` for
+    /// the name of another credential.
+    pub(crate) fn group_of(&self, environment: Environment, identifier: &str) -> Option<GroupId> {
+        let directory = self.inner.directory.load();
+        directory.group_of(environment, directory.known_groups().credential(identifier)?)
+    }
+
     /// How a relying party stands in an environment: as the configuration says, and where a
     /// registry of relying parties is followed, as it says.
     pub fn standing(&self, party: &RelyingParty, environment: Environment) -> PartyStanding {
@@ -454,13 +473,15 @@ impl VerificationHandle {
         let check = |unseen| self.check_items(&request, &admitted, &directory, unseen, deadline);
         let mut checked = check(UnseenContracts::new()).await?;
         let mut caught_up = Ok(());
-        if self.inner.registry.is_replica() && !unknown_roots(&request.proofs, &checked).is_empty() {
+        if self.inner.registry.is_replica() && has_unknown_root(&checked) {
             // Another replica may have shown the root.
             caught_up = self.inner.registry.catch_up().await;
             checked = check(UnseenContracts::new()).await?;
         }
-        let wanted =
-            if self.inner.chain.is_empty() { HashSet::new() } else { unknown_roots(&request.proofs, &checked) };
+        let wanted = match self.inner.chain.is_empty() {
+            true => HashSet::new(),
+            false => roots_to_look_for(&request.proofs, admitted.environment, &directory, &checked),
+        };
         if !wanted.is_empty() {
             // Past the limit, the roots stay unknown to contracts that could know them by now.
             let Ok(_looking) = self.inner.looking.try_acquire() else {
@@ -470,7 +491,7 @@ impl VerificationHandle {
             checked = check(unseen).await?;
         }
         if let Err(error) = caught_up
-            && !unknown_roots(&request.proofs, &checked).is_empty()
+            && has_unknown_root(&checked)
         {
             return Err(VerificationError::unavailable(error.to_string()));
         }
@@ -488,7 +509,7 @@ impl VerificationHandle {
         directory: &Arc<Directory>,
         unseen: UnseenContracts,
         deadline: Instant,
-    ) -> Result<Result<Vec<Result<EncodedClaim, ItemError>>, Unavailable>, VerificationError> {
+    ) -> Result<CheckedItems, VerificationError> {
         let Ok(Ok(preparing)) = timeout_at(deadline, Arc::clone(&self.inner.preparing).acquire_owned()).await else {
             return Err(VerificationError::unavailable("too many requests are waiting"));
         };
@@ -498,12 +519,14 @@ impl VerificationHandle {
             // The permit is released when the work ends, even when the caller no longer waits.
             let _preparing = preparing;
             let now = inner.clock.unix_seconds();
-            let Inner { roots, registry, chain, .. } = &*inner;
-            let data = TrustedDataAt { trusted: &roots.published(), registry, chain, unseen: &unseen, now };
+            let Inner { roots, registry, chain, groups, .. } = &*inner;
+            let (trusted, groups) = (&roots.published(), &**groups);
+            let data = TrustedDataAt { trusted, registry, chain, groups, unseen: &unseen, now };
             match check_items(&request.proofs, &admitted, &directory, &data, now) {
                 Ok(items) => Ok(Ok(items)),
                 Err(TrustedDataError::Followed(error)) => Ok(Err(error)),
                 Err(TrustedDataError::Store(error)) => Err(error.into()),
+                Err(TrustedDataError::Group(error)) => Err(VerificationError::unavailable(error.to_string())),
             }
         };
         let failed = |_| Err(VerificationError::unavailable("checking the request failed"));

@@ -1,6 +1,6 @@
 //! The roots that proofs may be made against: the registry's own, those of the configuration, those
-//! that the operator added and did not remove, and those that are followed from chains; and the
-//! calls of the handle that read and change them.
+//! that the operator added and did not remove, those that are followed from chains, and those of
+//! groups; and the calls of the handle that read and change them.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -12,15 +12,17 @@ use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::events::EventKind;
 use selfsame_protocol::events::record::{RecordedEvent, TrustedRootEvent};
 use selfsame_protocol::groth16::EncodedClaim;
+use selfsame_protocol::groups::names::{GroupId, RollName};
 use selfsame_protocol::number;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
+use selfsame_protocol::verification::directory::Directory;
 use selfsame_protocol::verification::items::{ItemError, TrustedData};
 use selfsame_protocol::verification::request::Proofs;
 use selfsame_protocol::verification::roots::{
     RootAge, RootDecision, RootKey, TrustedRoot, TrustedRoots, UntrustedRoot,
 };
-use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
+use selfsame_protocol::verification::{Environment, LegacyCredential, LegacyIdentifier, ProofKind};
 use selfsame_storage::{StoreError, UnloggedKey, VerificationRecords};
 use tokio::sync::{Mutex, oneshot};
 
@@ -28,6 +30,7 @@ use super::handle::VerificationHandle;
 use crate::chain::handle::{ChainHandle, RootUse, UnseenContracts};
 use crate::clock::Clock;
 use crate::events::log::EventRecorder;
+use crate::groups::handle::{GroupError, GroupsHandle};
 use crate::registry::handle::RegistryHandle;
 
 /// The trusted roots: those of the configuration, as changed by the operator's stored decisions.
@@ -148,6 +151,48 @@ pub(super) enum TrustedDataError {
     /// What is followed from a chain is too old, or was not read yet.
     #[error(transparent)]
     Followed(#[from] Unavailable),
+    /// A group cannot be read.
+    #[error(transparent)]
+    Group(GroupError),
+}
+
+/// The roots of groups and of their rolls. Reading them costs a look-up and no mailbox.
+pub(crate) trait GroupRoots: Send + Sync {
+    /// The age of a live root of a group at `now`; `None` when it is not live.
+    ///
+    /// # Errors
+    /// The group cannot be read now.
+    fn root_age(&self, group: &GroupId, root: Root, now: UnixSeconds) -> Result<Option<RootAge>, GroupError>;
+    /// The root of a roll; `None` when the roll is not taken.
+    ///
+    /// # Errors
+    /// The group cannot be read now.
+    fn roll_root(&self, group: &GroupId, roll: &RollName) -> Result<Option<Root>, GroupError>;
+}
+
+impl GroupRoots for GroupsHandle {
+    fn root_age(&self, group: &GroupId, root: Root, now: UnixSeconds) -> Result<Option<RootAge>, GroupError> {
+        self.read_root_age(group, root, now)
+    }
+
+    fn roll_root(&self, group: &GroupId, roll: &RollName) -> Result<Option<Root>, GroupError> {
+        self.read_roll_root(group, roll)
+    }
+}
+
+/// What is known of a group. One that was taken out of the configuration a moment ago has nothing.
+fn known<T>(read: Result<Option<T>, GroupError>) -> Result<Option<T>, TrustedDataError> {
+    match read {
+        Err(GroupError::Unknown(_)) => Ok(None),
+        read => read.map_err(TrustedDataError::Group),
+    }
+}
+
+/// Where roots and keys come from, besides the configuration and the operator.
+pub(crate) struct TrustedSources {
+    pub registry: RegistryHandle,
+    pub chain: ChainHandle,
+    pub groups: Arc<dyn GroupRoots>,
 }
 
 /// The roots and keys as they are known at `now`, which is the service's time.
@@ -155,6 +200,7 @@ pub(super) struct TrustedDataAt<'a> {
     pub trusted: &'a TrustedRoots,
     pub registry: &'a RegistryHandle,
     pub chain: &'a ChainHandle,
+    pub groups: &'a dyn GroupRoots,
     /// The contracts that could not be looked at for these proofs.
     pub unseen: &'a UnseenContracts,
     pub now: UnixSeconds,
@@ -187,6 +233,19 @@ impl TrustedData for TrustedDataAt<'_> {
             })),
             Err(_) => Ok(followed()?.unwrap_or(trusted)),
         }
+    }
+
+    /// A root that the operator took back ends at once, wherever it comes from.
+    fn group(&self, group: GroupId, environment: Environment, root: Root) -> Result<Option<RootAge>, TrustedDataError> {
+        if self.trusted.is_removed(&RootKey { environment, kind: ProofKind::Legacy, root }) {
+            return Ok(None);
+        }
+        known(self.groups.root_age(&group, root, self.now))
+    }
+
+    /// A roll ends only with its own removal: what was decided of live roots is not its matter.
+    fn roll(&self, group: GroupId, roll: &RollName) -> Result<Option<Root>, TrustedDataError> {
+        known(self.groups.roll_root(&group, roll))
     }
 
     /// The registry's own roots are valid in both environments, because there is one registry. A
@@ -270,23 +329,43 @@ impl VerificationHandle {
     }
 }
 
-/// The roots of the items that failed because their root is unknown; all roots, when followed data
-/// could not decide.
-pub(super) fn unknown_roots(
+/// What came of the items' checks; the outer error is that of followed data which cannot decide now.
+pub(super) type CheckedItems = Result<Vec<Result<EncodedClaim, ItemError>>, Unavailable>;
+
+/// Whether an item failed because its root is unknown, or followed data could not decide.
+pub(super) fn has_unknown_root(checked: &CheckedItems) -> bool {
+    match checked {
+        Ok(items) => items.iter().any(|item| item.as_ref().is_err_and(ItemError::is_unknown_root)),
+        Err(_) => true,
+    }
+}
+
+/// The roots of the items that failed because their root is unknown, as far as a chain could have
+/// them: no chain has those of groups. All of them, when followed data could not decide.
+pub(super) fn roots_to_look_for(
     proofs: &Proofs,
-    checked: &Result<Vec<Result<EncodedClaim, ItemError>>, Unavailable>,
+    environment: Environment,
+    directory: &Directory,
+    checked: &CheckedItems,
 ) -> HashSet<(RootUse, Root)> {
-    let roots: Vec<(RootUse, Root)> = match proofs {
+    let root_use = |credential| match credential {
+        LegacyCredential::Public(identifier) => {
+            directory.group_of(environment, credential).is_none().then_some(RootUse::Legacy(identifier))
+        }
+        LegacyCredential::Group(_) => None,
+    };
+    let roots: Vec<(Option<RootUse>, Root)> = match proofs {
         Proofs::Legacy { items, .. } => {
-            items.iter().map(|item| (RootUse::Legacy(item.identifier), item.merkle_root)).collect()
+            items.iter().map(|item| (root_use(item.identifier), item.merkle_root)).collect()
         }
         Proofs::Uniqueness { items, .. } | Proofs::Session { items, .. } => {
-            items.iter().map(|item| (RootUse::Current, item.root)).collect()
+            items.iter().map(|item| (Some(RootUse::Current), item.root)).collect()
         }
     };
-    let is_unknown = |index: &usize| match checked {
-        Ok(items) => items[*index].as_ref().is_err_and(ItemError::is_unknown_root),
+    let is_unknown = |index: usize| match checked {
+        Ok(items) => items[index].as_ref().is_err_and(ItemError::is_unknown_root),
         Err(_) => true,
     };
-    (0..roots.len()).filter(is_unknown).map(|index| roots[index]).collect()
+    let unknown = roots.into_iter().enumerate().filter(|(index, _)| is_unknown(*index));
+    unknown.filter_map(|(_, (root_use, root))| Some((root_use?, root))).collect()
 }

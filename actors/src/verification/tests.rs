@@ -1,6 +1,8 @@
 //! The verifier pool under load and with failing workers: every call gets an answer, and no proof
 //! is reported as valid without a check.
 
+mod groups;
+
 use std::net::IpAddr;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -99,11 +101,9 @@ fn trusted_root() -> TrustedRoot {
     TrustedRoot { key, trust: RootTrust { time: UnixSeconds(0), identifiers: vec![LegacyIdentifier::Orb] } }
 }
 
-async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -> VerificationService {
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
-    let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
-    let store = Store::open(folder.path(), &OpenOptions::new(domain)).expect("the store opens");
-    let relying_party = RelyingParty {
+/// The relying party of these tests.
+fn relying_party() -> RelyingParty {
+    RelyingParty {
         rp_id: RelyingPartyId::derived_from(APP),
         app_id: APP.to_owned(),
         name: "Example".to_owned(),
@@ -119,7 +119,13 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
         follows_oprf_key_in: Vec::new(),
         signing: None,
         secrets: Vec::new(),
-    };
+    }
+}
+
+async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -> VerificationService {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
+    let store = Store::open(folder.path(), &OpenOptions::new(domain)).expect("the store opens");
     let mut verification = VerificationSettings {
         workers: 2,
         keys: vec![ConfiguredKey {
@@ -127,7 +133,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
             kind: HERE.1,
             key: Arc::new(PreparedKey::new(&simulator().verification_key())),
         }],
-        directory: Directory::new([relying_party], [], [], [HERE]),
+        directory: Directory::new([relying_party()], [], [], [HERE]),
         trusted_roots: vec![trusted_root()],
         ..VerificationSettings::default()
     };
@@ -449,6 +455,7 @@ async fn a_limited_action_counts_racing_proofs_exactly() {
         genesis_issued_at_min: None,
         require_integrity: false,
         sybil_scores: ScoreBounds::default(),
+        roll: None,
     };
     let running = start("limited", |settings| {
         let relying_parties =

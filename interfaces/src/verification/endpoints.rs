@@ -59,7 +59,8 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let malformed = |_| AdmissionError::InvalidRelyingPartyId { path: request.path().to_owned() };
     let rp_id = request.param("rp_id").map_err(malformed).map_err(VerificationError::from).map(Cow::into_owned);
     let caller = Caller::identify(&endpoint, &request, rp_id.as_deref().unwrap_or_default())?;
-    let asked = caller.read(&mut request, VerificationRequest::read).await?;
+    let groups = endpoint.verification.known_groups();
+    let asked = caller.read(&mut request, |body| VerificationRequest::read_with(body, &groups)).await?;
     let rp_id = rp_id?;
     caller.charge(&endpoint, &rp_id, asked.rp_signature, asked.proofs.count()).await?;
     let environment = asked.environment.name();
@@ -133,12 +134,13 @@ pub async fn verify_version_2(endpoint: Arc<Endpoint>, mut request: Request) -> 
     if let Caller::Source { at_limit: Some(too_many), .. } = &caller {
         return Err((*too_many).into());
     }
-    let asked = caller.read(&mut request, Version2Request::read).await?;
+    let groups = endpoint.verification.known_groups();
+    let asked = caller.read(&mut request, |body| Version2Request::read(body, &groups)).await?;
     caller.charge(&endpoint, &app_id, None, 1).await?;
     let audit = request.audit();
     audit.concerns(app_id.as_str());
     let party = endpoint.verification.application(&app_id).ok_or(VerifyError::NoSuchApplication { app_id })?;
-    let (action, verification_level) = (asked.action.clone(), asked.item.identifier.name());
+    let (action, verification_level) = (asked.action.clone(), asked.item.identifier);
     let asked = asked.into_request(party.usual_environment());
     let verified = endpoint.verification.verify(Some(request.source()), &party.app_id, asked, deadline).await;
     let verification = verified.map_err(|error| match error {
@@ -157,7 +159,7 @@ pub async fn verify_version_2(endpoint: Arc<Endpoint>, mut request: Request) -> 
         max_uses: max_verifications,
         nullifier_hash: seen.nullifier,
         created_at: seen.created_at.to_iso_8601(),
-        verification_level,
+        verification_level: verification_level.name().to_owned(),
         message: VERIFIED,
     };
     Ok(json(StatusCode::OK, &answer))

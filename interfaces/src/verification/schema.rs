@@ -126,8 +126,10 @@ pub struct RequestBody2 {
     /// The action that the proof is for, at most 2048 bytes; not that of sign-ins.
     #[schema(min_length = 1, max_length = 2048, example = "verify-user")]
     pub action: String,
-    /// The credential that the proof is for.
-    pub verification_level: LegacyIdentifierName,
+    /// The credential that the proof is for: `orb`, `secure_document`, `document`, `device`, `face`,
+    /// `selfie`, or the id of a group.
+    #[schema(pattern = "^[a-z0-9_-]{1,32}$", example = "orb")]
+    pub verification_level: String,
     /// The root of the identity tree: 1 to 64 hex digits, optionally behind `0x`.
     #[schema(example = "0x05ef13d87fbc71b618d65906be465af463bfedff9561282901de2de9f78bc777")]
     pub merkle_root: String,
@@ -167,8 +169,10 @@ pub struct ContextBody {
 /// A legacy proof.
 #[derive(ToSchema)]
 pub struct LegacyEntry {
-    /// The credential that the proof is for.
-    pub identifier: LegacyIdentifierName,
+    /// The credential that the proof is for: `orb`, `secure_document`, `document`, `device`, `face`,
+    /// `selfie`, or the id of a group.
+    #[schema(pattern = "^[a-z0-9_-]{1,32}$", example = "orb")]
+    pub identifier: String,
     /// The root of the identity tree: 1 to 64 hex digits, optionally behind `0x`.
     #[schema(
         pattern = "^(0x)?[0-9a-fA-F]{1,64}$",
@@ -430,25 +434,6 @@ pub enum EnvironmentName {
     Staging,
     /// Staging under another name.
     Sandbox,
-}
-
-/// A credential of legacy proofs.
-#[derive(ToSchema)]
-#[schema(as = LegacyIdentifier)]
-#[serde(rename_all = "snake_case")]
-pub enum LegacyIdentifierName {
-    /// The strongest credential.
-    Orb,
-    /// A document that was read electronically and checked.
-    SecureDocument,
-    /// A document that was read electronically.
-    Document,
-    /// A device.
-    Device,
-    /// A face.
-    Face,
-    /// A picture.
-    Selfie,
 }
 
 fn text(pattern: &str) -> ObjectBuilder {

@@ -368,7 +368,7 @@ mod tests {
         let first = FirstProof { nullifier: Nullifier(U256::from(7)), session, identifier: "orb".to_owned() };
         let Ok(Attachment::Attached(attached)) = legacy.with_attached(first, now) else { panic!("it is attached") };
         let firm = now.plus(PROVISIONAL);
-        let person = Person { subject: legacy.subject, level: VerificationLevel::Orb, auth_time: now };
+        let person = Person { subject: legacy.subject, level: VerificationLevel::Orb, group: None, auth_time: now };
         let asking = Transaction { account: None, ask: Ask::Legacy, attachable: Vec::new(), ..transaction() };
         let asking = Transaction { request: KeptRequest { expected_subject: None, ..asking.request }, ..asking };
         let expecting = |transaction: &Transaction| {
@@ -431,7 +431,8 @@ mod tests {
 
     #[test]
     fn asks_are_stored() {
-        let person = Person { subject: B256::repeat_byte(7), level: VerificationLevel::Orb, auth_time: BEFORE };
+        let person =
+            Person { subject: B256::repeat_byte(7), level: VerificationLevel::Orb, group: None, auth_time: BEFORE };
         let purposes = [FirstPurpose::MakesAccount, FirstPurpose::FindsAccount, FirstPurpose::AttachesTo(person)];
         let firsts = purposes.map(|purpose| Ask::First { issued_since: Some(BEFORE), purpose });
         for ask in [Ask::Legacy, Ask::Uniqueness, Ask::FIRST].into_iter().chain(firsts) {

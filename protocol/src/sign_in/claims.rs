@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::encoding::{DecodeError, Encoding};
+use crate::groups::names::GroupId;
 use crate::net::authority;
 use crate::time::UnixSeconds;
-use crate::{B256, encode_enum, encode_fields};
+use crate::{B256, encode_enum};
 
 /// The supported scopes of a request besides `openid`, which every valid request has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -94,11 +95,42 @@ pub struct Person {
     pub subject: B256,
     /// The level of the accepted proof, by its identifier.
     pub level: VerificationLevel,
+    /// The group that the accepted proof is a membership of; its level is [`VerificationLevel::Device`].
+    /// `None` for a proof of a public credential.
+    pub group: Option<GroupId>,
     /// When the proof was accepted.
     pub auth_time: UnixSeconds,
 }
 
-encode_fields!(Person { subject, level, auth_time });
+/// What stands in the place of a level for a member of a group, whose id follows. Records from
+/// before groups have none.
+const OF_GROUP: u8 = 2;
+
+impl Encoding for Person {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.subject.encode(out);
+        match &self.group {
+            None => self.level.encode(out),
+            Some(group) => {
+                out.push(OF_GROUP);
+                group.encode(out);
+            }
+        }
+        self.auth_time.encode(out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let subject = Encoding::decode(input)?;
+        let (level, group) = match input.split_first() {
+            Some((&OF_GROUP, rest)) => {
+                *input = rest;
+                (VerificationLevel::Device, Some(GroupId::decode(input)?))
+            }
+            _ => (VerificationLevel::decode(input)?, None),
+        };
+        Ok(Self { subject, level, group, auth_time: Encoding::decode(input)? })
+    }
+}
 
 impl Person {
     /// Whether the sign-in of this person has ended, when the operator has ended all sign-ins whose
@@ -146,6 +178,9 @@ impl Provider {
         let beta = json!({"likely_human": level.likely_human(), "credential_type": level.name()});
         claims.insert(format!("{}/beta", self.issuer), beta);
         claims.insert(format!("{}/v1", self.issuer), json!({"verification_level": level.name()}));
+        if let Some(group) = person.group {
+            claims.insert(format!("{}/groups", self.issuer), json!([group]));
+        }
         if scopes.email {
             claims.insert("email".to_owned(), format!("{subject}@{}", self.host()).into());
             // No mail reaches the address, so it was never verified.
@@ -198,4 +233,32 @@ pub struct IdToken<'a> {
     pub access_token: Option<&'a str>,
     /// The code that is issued with the ID token, for `c_hash`.
     pub code: Option<&'a str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::{decode, encode};
+
+    /// Records of persons without a group have the bytes that they had before there were groups.
+    #[test]
+    fn a_person_is_stored_with_the_group_in_the_place_of_the_level() {
+        let person = Person {
+            subject: B256::repeat_byte(7),
+            level: VerificationLevel::Orb,
+            group: None,
+            auth_time: UnixSeconds(9),
+        };
+        let before: Vec<u8> = [&[7; 32][..], &[1], &encode(&UnixSeconds(9))].concat();
+        assert_eq!(encode(&person), before);
+        assert_eq!(decode::<Person>(&before).ok(), Some(person));
+        let group = Some("members".parse().expect("an id"));
+        let member = Person { level: VerificationLevel::Device, group, ..person };
+        let stored = encode(&member);
+        assert_eq!(stored[32], 2);
+        assert_eq!(decode::<Person>(&stored).ok(), Some(member));
+        let mut unknown = stored.clone();
+        unknown[32] = 3;
+        assert!(decode::<Person>(&unknown).is_err() && decode::<Person>(&stored[..33]).is_err());
+    }
 }

@@ -98,7 +98,8 @@ mod tests {
     fn what_a_first_proof_does_when() {
         let asking = Transaction { ask: Ask::FIRST, account: None, return_hash: None, ..transaction() };
         let opened = Transaction { opened_at: Some(OPENED), ..asking.clone() };
-        let person = Person { subject: B256::repeat_byte(7), level: VerificationLevel::Orb, auth_time: OPENED };
+        let person =
+            Person { subject: B256::repeat_byte(7), level: VerificationLevel::Orb, group: None, auth_time: OPENED };
         let with = |answer| Transaction { answer: Some(answer), ..opened.clone() };
         let pointer = |subject: u8| Pointer {
             client_id: "app_a".to_owned(),

@@ -295,6 +295,7 @@ mod tests {
             person: Person {
                 subject: B256::from(U256::from(0xfeed_0000 + number)),
                 level: VerificationLevel::Orb,
+                group: None,
                 auth_time: UnixSeconds(1_700_000_000),
             },
             scopes: Scopes::default(),
@@ -364,7 +365,12 @@ mod tests {
         let code = |used_for| AuthorizationCode {
             client_id: "app_a".to_owned(),
             redirect_uri: "https://app.example/".to_owned(),
-            person: Person { subject: B256::repeat_byte(1), level: VerificationLevel::Orb, auth_time: NOW },
+            person: Person {
+                subject: B256::repeat_byte(1),
+                level: VerificationLevel::Orb,
+                group: None,
+                auth_time: NOW,
+            },
             scopes: Scopes::default(),
             nonce: None,
             code_challenge: None,

@@ -314,8 +314,12 @@ fn provider(issuer: &str) -> Provider {
 
 #[test]
 fn claims_follow_the_scopes_and_the_verification_level() {
-    let person =
-        Person { subject: B256::from(U256::from(0xabc)), level: VerificationLevel::Orb, auth_time: UnixSeconds(1000) };
+    let person = Person {
+        subject: B256::from(U256::from(0xabc)),
+        level: VerificationLevel::Orb,
+        group: None,
+        auth_time: UnixSeconds(1000),
+    };
     let subject = format!("0x{}abc", "0".repeat(61));
     assert_eq!(person.subject(), subject);
     let provider = provider("https://id.example:8443/x");
@@ -332,6 +336,11 @@ fn claims_follow_the_scopes_and_the_verification_level() {
     let claims = provider.person_claims(&device, Scopes::default());
     assert_eq!(claims.len(), 3);
     assert_eq!(claims["https://id.example:8443/x/beta"]["likely_human"], "weak");
+    let member = Person { group: Some("members".parse().expect("an id")), ..device };
+    let claims = provider.person_claims(&member, Scopes::default());
+    assert_eq!(claims.len(), 4);
+    assert_eq!(claims["https://id.example:8443/x/groups"], serde_json::json!(["members"]));
+    assert_eq!(claims["https://id.example:8443/x/v1"]["verification_level"], "device");
     let token = IdToken {
         client_id: "app_a",
         nonce: Some("n"),

@@ -410,6 +410,7 @@ pub(super) mod tests {
                 purpose: FirstPurpose::AttachesTo(Person {
                     subject: B256::repeat_byte(6),
                     level: VerificationLevel::Orb,
+                    group: None,
                     auth_time: UnixSeconds(1_800_000_000),
                 }),
             },

@@ -107,7 +107,7 @@ pub struct VerificationResponse2 {
     pub created_at: String,
     /// The credential that the proof is for.
     #[schema(example = "orb")]
-    pub verification_level: &'static str,
+    pub verification_level: String,
     /// Summary of the answer, for people.
     pub message: &'static str,
 }

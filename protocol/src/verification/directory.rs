@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::identity::{Environment, ProofKind, RelyingPartyId, hash_text, hash_to_field};
+use super::groups::{GroupNames, KnownGroups, VerifiedGroup};
+use super::identity::{Environment, LegacyCredential, ProofKind, RelyingPartyId, hash_text, hash_to_field};
 use super::request::{Proofs, VerificationRequest};
 use super::rp_signature::SigningRule;
 use crate::client_secret::ClientSecret;
 use crate::commitment::PublicKey;
+use crate::groups::names::{GroupId, RollName};
 use crate::time::UnixSeconds;
 use crate::{B256, U256, keccak256};
 
@@ -107,6 +109,8 @@ pub struct Action {
     pub require_integrity: bool,
     /// The scores of Selfie Check that count for the action.
     pub sybil_scores: ScoreBounds,
+    /// The roll of the action's group whose root alone counts; `None` for the group's live roots.
+    pub roll: Option<RollName>,
 }
 
 /// Bounds of the scores of Selfie Check, both inclusive.
@@ -157,6 +161,7 @@ pub struct Directory {
     by_application: HashMap<String, RelyingPartyId>,
     actions: HashMap<ActionKey, Arc<Action>>,
     issuers: HashMap<(u64, Environment), Issuer>,
+    groups: GroupNames,
     /// The environments and kinds of proof that have a verification key.
     keys: HashSet<(Environment, ProofKind)>,
 }
@@ -368,22 +373,30 @@ impl Admitted {
         }
     }
 
-    /// Checks that a credential counts for the application, and for the action if it is configured.
+    /// Checks that a credential counts for the application, and for the action if it is configured,
+    /// by one of its names. That of a group counts only where one of the two names it: a group that
+    /// is added to a configuration must not make its members persons of every application.
     ///
     /// # Errors
     /// It does not count.
-    pub(super) fn check_identifier(&self, identifier: &str) -> Result<(), OtherCredential> {
+    pub(super) fn check_identifier(&self, names: &[&str], is_of_group: bool) -> Result<(), OtherCredential> {
         let RelyingParty { app_id, accepted_identifiers, .. } = &*self.relying_party;
-        let refused = |accepted: &&Vec<String>| !accepted.iter().any(|accepted| accepted == identifier);
+        let refused = |accepted: &&Vec<String>| !accepted.iter().any(|accepted| names.contains(&accepted.as_str()));
         let other =
             |restricted_by, accepted: &[String]| OtherCredential { restricted_by, accepted: accepted.join(" or ") };
         if let Some(accepted) = accepted_identifiers.as_ref().filter(refused) {
             return Err(other(format!("application {app_id}"), accepted));
         }
-        let Some(Action { action, accepted_identifiers, .. }) = self.action.as_deref() else { return Ok(()) };
-        match accepted_identifiers.as_ref().filter(refused) {
-            None => Ok(()),
-            Some(accepted) => Err(other(format!("action {action:?}"), accepted)),
+        let of_action = self.action.as_deref().and_then(|action| Some((action, action.accepted_identifiers.as_ref()?)));
+        match of_action {
+            Some((Action { action, .. }, accepted)) if refused(&accepted) => {
+                Err(other(format!("action {action:?}"), accepted))
+            }
+            None if is_of_group && accepted_identifiers.is_none() => Err(OtherCredential {
+                restricted_by: format!("application {app_id}"),
+                accepted: "public credentials alone".to_owned(),
+            }),
+            _ => Ok(()),
         }
     }
 }
@@ -433,6 +446,30 @@ impl Directory {
             }
         }
         directory
+    }
+
+    /// The same directory with these groups.
+    pub fn with_groups(mut self, groups: impl IntoIterator<Item = VerifiedGroup>) -> Self {
+        self.groups = GroupNames::new(groups);
+        self
+    }
+
+    /// The groups that a legacy proof can name.
+    pub fn known_groups(&self) -> &KnownGroups {
+        self.groups.known()
+    }
+
+    /// The group whose members prove with a credential in an environment: by its id in its own
+    /// environment, or by the public name that it has there. `None` for a public credential, and
+    /// for a group's id in another environment.
+    pub fn group_of(&self, environment: Environment, credential: LegacyCredential) -> Option<GroupId> {
+        self.groups.group_of(environment, credential)
+    }
+
+    /// The names of a group in its environment, which stand for one another: its id, and the public
+    /// name that it has there.
+    pub fn names_of(&self, group: GroupId) -> impl Iterator<Item = &str> {
+        self.groups.names_of(group)
     }
 
     /// Decides whether the proofs of a request are checked. `path` is the id in the request's path.

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::identity::{LegacyIdentifier, RequestedEnvironment, hash_to_field};
+use super::groups::KnownGroups;
+use super::identity::{LegacyCredential, LegacyIdentifier, RequestedEnvironment, hash_to_field};
 use crate::groth16::proof::LEGACY_WORDS;
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
@@ -295,9 +296,15 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub fn unknown_identifier(&self, name: &str, given: &str) -> ValidationError {
-        let known = LegacyIdentifier::names(&LegacyIdentifier::ALL);
-        self.wrong(name, format!("must be one of {known}, not {}", quote(given)))
+    /// The credential of a legacy proof, in the field with this name.
+    pub fn legacy_credential(&self, name: &str, groups: &KnownGroups) -> Result<LegacyCredential, ValidationError> {
+        let given = self.text(name)?;
+        let unknown = || {
+            let known = LegacyIdentifier::names(&LegacyIdentifier::ALL);
+            let or_group = if groups.is_empty() { "" } else { ", or the id of a group" };
+            self.wrong(name, format!("must be one of {known}{or_group}, not {}", quote(given)))
+        };
+        groups.credential(given).ok_or_else(unknown)
     }
 
     pub fn required_action(&self, action: Option<&str>) -> Result<String, ValidationError> {

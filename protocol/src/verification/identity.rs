@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use super::directory::ActionKey;
 use crate::encoding::{DecodeError, Encoding};
+use crate::groups::names::GroupId;
 use crate::ids::Nullifier;
 use crate::time::UnixMillis;
 use crate::{B256, U256, encode_enum, encode_fields, keccak256};
@@ -176,6 +177,25 @@ encode_enum!(LegacyIdentifier {
     Face = 4,
     Selfie = 5,
 } of "a credential");
+
+/// The credential that a legacy proof names: a public one, or that of a group of this service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LegacyCredential {
+    /// A public credential. In an environment it can be a group's ([`super::groups`]).
+    Public(LegacyIdentifier),
+    /// The credential of a group's members, by the group's id.
+    Group(GroupId),
+}
+
+impl LegacyCredential {
+    /// The name in requests, answers and the configuration.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Public(identifier) => identifier.name(),
+            Self::Group(group) => group.as_str(),
+        }
+    }
+}
 
 /// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric
 /// id that proofs carry.

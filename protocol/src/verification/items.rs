@@ -7,12 +7,13 @@ use ark_bn254::Fr;
 
 use super::directory::{Admitted, Directory, Issuer, OtherCredential, ScoreBounds};
 use super::fields::quote;
-use super::identity::{Environment, LegacyIdentifier, ProofKind, external_nullifier};
+use super::identity::{Environment, LegacyCredential, LegacyIdentifier, ProofKind, external_nullifier};
 use super::request::{CurrentItem, LegacyItem, Proofs};
 use super::roots::{RootAge, UntrustedRoot};
 use crate::U256;
 use crate::commitment::PublicKey;
 use crate::groth16::{EncodedClaim, ProofError, ProofWords};
+use crate::groups::names::{GroupId, RollName};
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::tree::{DEPTH, Root, field_element};
@@ -41,6 +42,10 @@ pub trait TrustedData {
         identifier: LegacyIdentifier,
         root: Root,
     ) -> Result<Result<RootAge, UntrustedRoot>, Self::Error>;
+    /// The age of a live root of a group; `None` when it is not live.
+    fn group(&self, group: GroupId, environment: Environment, root: Root) -> Result<Option<RootAge>, Self::Error>;
+    /// The root of a roll of a group; `None` when the roll is not taken.
+    fn roll(&self, group: GroupId, roll: &RollName) -> Result<Option<Root>, Self::Error>;
     /// Whether a current root is valid.
     fn is_current(&self, environment: Environment, root: Root) -> Result<bool, Self::Error>;
     /// The key of an issuer whose key the configuration leaves to a chain; `None` when the chain
@@ -152,6 +157,31 @@ pub enum ItemError {
         /// The credential that the item names.
         given: LegacyIdentifier,
     },
+    /// The root is not a live one of the group.
+    #[error(
+        "merkle_root is not a live root of the group {0}; ask for a new proof; the member may have been removed or \
+         replaced"
+    )]
+    NotLiveInGroup(GroupId),
+    /// The root is not that of the roll that the action counts.
+    #[error(
+        "merkle_root is not the root of roll {roll} of the group {group}, which alone counts for the action; ask for a \
+         proof with the leaf that the member had when the roll was taken"
+    )]
+    NotTheRoll {
+        /// The group.
+        group: GroupId,
+        /// The roll.
+        roll: RollName,
+    },
+    /// The action counts a roll that was not taken, or that was removed.
+    #[error("roll {roll} of the group {group}, which alone counts for the action, is not taken; ask again when it is")]
+    RollNotTaken {
+        /// The group.
+        group: GroupId,
+        /// The roll.
+        roll: RollName,
+    },
     /// The legacy root was replaced longer ago than the item allows.
     #[error("merkle_root was replaced {age} seconds ago, max_age allows {max_age}; ask for a new proof")]
     RootTooOld {
@@ -244,7 +274,11 @@ pub enum ItemError {
 impl ItemError {
     /// Whether the item failed because its root is unknown, which can change at any time.
     pub fn is_unknown_root(&self) -> bool {
-        matches!(self, Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::UnknownCurrentRoot)
+        match self {
+            Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::UnknownCurrentRoot => true,
+            Self::NotLiveInGroup(_) | Self::NotTheRoll { .. } | Self::RollNotTaken { .. } => true,
+            _ => false,
+        }
     }
 
     /// The failure of an item whose proof does not decode.
@@ -262,6 +296,9 @@ impl ItemError {
             Self::ScoreNotAccepted { .. } => ItemCode::ScoreNotAccepted,
             Self::LegacyNumber { .. } => ItemCode::InvalidFormat,
             Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::RootOfOtherCredential { .. } => {
+                ItemCode::InvalidMerkleRoot
+            }
+            Self::NotLiveInGroup(_) | Self::NotTheRoll { .. } | Self::RollNotTaken { .. } => {
                 ItemCode::InvalidMerkleRoot
             }
             Self::RootTooOld { .. } => ItemCode::RootTooOld,
@@ -299,7 +336,7 @@ pub fn check_items<Data: TrustedData>(
     match proofs {
         Proofs::Legacy { action, items } => {
             let external_nullifier = external_nullifier(&admitted.relying_party.app_id, action);
-            items.iter().map(|item| check_legacy(item, external_nullifier, admitted, trusted)).collect()
+            items.iter().map(|item| check_legacy(item, external_nullifier, admitted, directory, trusted)).collect()
         }
         Proofs::Uniqueness { nonce, items, .. } | Proofs::Session { nonce, items, .. } => {
             let session = proofs.session_id().map(|session_id| session_id.commitment);
@@ -317,22 +354,37 @@ fn check_legacy<Data: TrustedData>(
     item: &LegacyItem,
     external_nullifier: U256,
     admitted: &Admitted,
+    directory: &Directory,
     trusted: &Data,
 ) -> Result<Result<EncodedClaim, ItemError>, Data::Error> {
-    let claim = match legacy_claim(item, external_nullifier, admitted) {
+    let environment = admitted.environment;
+    let group = directory.group_of(environment, item.identifier);
+    let accepted = match group {
+        Some(group) => check_group(admitted, item.identifier, group, directory),
+        None => check_identifier(admitted, item.identifier.name()),
+    };
+    let claim = match accepted.and_then(|()| legacy_claim(item, external_nullifier)) {
         Ok(claim) => claim,
         Err(failure) => return Ok(Err(failure)),
     };
-    let age = trusted.legacy(admitted.environment, item.identifier, item.merkle_root)?;
-    Ok(match check_root_age(item, admitted.environment, age) {
+    let roll = admitted.action.as_ref().and_then(|action| action.roll.as_ref());
+    let checked = match (group, roll, item.identifier) {
+        (Some(group), Some(roll), _) => check_roll(item, group, roll, trusted.roll(group, roll)?),
+        (Some(group), None, _) => check_live_root(item, group, trusted.group(group, environment, item.merkle_root)?),
+        (None, None, LegacyCredential::Public(identifier)) => {
+            check_root_age(item, environment, identifier, trusted.legacy(environment, identifier, item.merkle_root)?)
+        }
+        // A group's id in another environment, or an action whose group is not configured any more.
+        (None, ..) => Err(ItemError::UnknownLegacyRoot(environment)),
+    };
+    Ok(match checked {
         Ok(()) => Ok(claim),
         Err(failure) => Err(claim.decode().err().map_or(failure, ItemError::LegacyProof)),
     })
 }
 
 /// The claim of a legacy item, before its root is looked up.
-fn legacy_claim(item: &LegacyItem, external_nullifier: U256, admitted: &Admitted) -> Result<EncodedClaim, ItemError> {
-    check_identifier(admitted, item.identifier.name())?;
+fn legacy_claim(item: &LegacyItem, external_nullifier: U256) -> Result<EncodedClaim, ItemError> {
     let inputs = [
         ("merkle_root", item.merkle_root.to_number()),
         ("nullifier", item.nullifier.0),
@@ -346,25 +398,46 @@ fn legacy_claim(item: &LegacyItem, external_nullifier: U256, admitted: &Admitted
     Ok(EncodedClaim::new(ProofWords::Legacy(item.proof), inputs))
 }
 
+/// Checks the root of a proof for an action that counts a roll: it is the roll's, whatever its age.
+fn check_roll(item: &LegacyItem, group: GroupId, roll: &RollName, root: Option<Root>) -> Result<(), ItemError> {
+    match root {
+        Some(root) if root == item.merkle_root => Ok(()),
+        Some(_) => Err(ItemError::NotTheRoll { group, roll: roll.clone() }),
+        None => Err(ItemError::RollNotTaken { group, roll: roll.clone() }),
+    }
+}
+
+fn check_live_root(item: &LegacyItem, group: GroupId, age: Option<RootAge>) -> Result<(), ItemError> {
+    check_age(item, age.ok_or(ItemError::NotLiveInGroup(group))?)
+}
+
 fn check_root_age(
     item: &LegacyItem,
     environment: Environment,
+    identifier: LegacyIdentifier,
     age: Result<RootAge, UntrustedRoot>,
 ) -> Result<(), ItemError> {
     match age {
         Err(UntrustedRoot::Unknown) => Err(ItemError::UnknownLegacyRoot(environment)),
         Err(UntrustedRoot::Unpublished { source_name }) => Err(ItemError::UnpublishedRoot { source_name }),
         Err(UntrustedRoot::OtherIdentifiers(expected)) => {
-            Err(ItemError::RootOfOtherCredential { expected, given: item.identifier })
+            Err(ItemError::RootOfOtherCredential { expected, given: identifier })
         }
-        Ok(RootAge::Seconds(age)) if age > item.max_age => Err(ItemError::RootTooOld { age, max_age: item.max_age }),
-        Ok(_) => Ok(()),
+        Ok(age) => check_age(item, age),
+    }
+}
+
+/// Checks that a root is the newest, or was not replaced longer ago than the item allows.
+fn check_age(item: &LegacyItem, age: RootAge) -> Result<(), ItemError> {
+    match age {
+        RootAge::Seconds(age) if age > item.max_age => Err(ItemError::RootTooOld { age, max_age: item.max_age }),
+        RootAge::Seconds(_) | RootAge::Newest => Ok(()),
     }
 }
 
 /// Checks that the application and the action accept an item's credential.
 fn check_identifier(admitted: &Admitted, identifier: &str) -> Result<(), ItemError> {
-    admitted.check_identifier(identifier).map_err(|OtherCredential { restricted_by, accepted }| {
+    admitted.check_identifier(&[identifier], false).map_err(|OtherCredential { restricted_by, accepted }| {
         ItemError::IdentifierNotAccepted { restricted_by, accepted, given: quote(identifier) }
     })
 }
@@ -376,6 +449,23 @@ fn check_score(admitted: &Admitted, score: Option<u64>) -> Result<(), ItemError>
         accepted if accepted.contains(given) => Ok(()),
         accepted => Err(ItemError::ScoreNotAccepted { accepted, given }),
     }
+}
+
+/// The same for the credential of a group, of whose names the item gives one.
+fn check_group(
+    admitted: &Admitted,
+    given: LegacyCredential,
+    group: GroupId,
+    directory: &Directory,
+) -> Result<(), ItemError> {
+    let names: Vec<&str> = directory.names_of(group).collect();
+    admitted.check_identifier(&names, true).map_err(|OtherCredential { restricted_by, accepted }| {
+        let given = match given {
+            LegacyCredential::Public(identifier) => format!("{:?} of the group {group}", identifier.name()),
+            LegacyCredential::Group(_) => quote(group.as_str()),
+        };
+        ItemError::IdentifierNotAccepted { restricted_by, accepted, given }
+    })
 }
 
 /// The values that all items of a current request share.

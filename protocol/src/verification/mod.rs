@@ -8,6 +8,7 @@
 //! | [`request`] | the shape of the body: one of three types, every text in its pattern; the body of version 2 |
 //! | [`identity`] | credentials, relying parties, hashes of signals and actions; whether a person has proved the action before |
 //! | [`directory`] | admission: relying party, application, environment, what they accept |
+//! | [`groups`] | the groups whose members' proofs count, and the public names that stand for them |
 //! | [`rp_signature`] | the relying party's signature of the nonce |
 //! | [`integrity`] | the integrity bundle: which requests need one, and whether it holds |
 //! | [`items`] | each proof before the pairing check: its numbers, root, issuer and time |
@@ -19,6 +20,7 @@
 pub mod answer;
 pub mod directory;
 mod fields;
+pub mod groups;
 pub mod identity;
 pub mod integrity;
 pub mod items;
@@ -28,4 +30,4 @@ pub mod rp_signature;
 #[cfg(test)]
 mod tests;
 
-pub use identity::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
+pub use identity::{Environment, LegacyCredential, LegacyIdentifier, ProofKind, RelyingPartyId};

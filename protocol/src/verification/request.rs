@@ -10,7 +10,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::fields::{Fields, quote};
-use super::identity::{Environment, LegacyIdentifier, ProofKind, hash_text};
+use super::groups::KnownGroups;
+use super::identity::{Environment, LegacyCredential, ProofKind, hash_text};
 use super::integrity::{IntegrityBundle, read_score};
 use super::rp_signature::RpSignature;
 use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
@@ -146,7 +147,7 @@ impl Proofs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyItem {
     /// The credential that the proof is for.
-    pub identifier: LegacyIdentifier,
+    pub identifier: LegacyCredential,
     /// The root of the identity tree that the proof was made against.
     pub merkle_root: Root,
     /// The nullifier: a public input of the proof.
@@ -275,6 +276,8 @@ pub struct Bound<'a> {
     pub genesis_issued_at_min: Option<UnixSeconds>,
     /// The only credential that a current proof may be of.
     pub identifier: Option<&'a str>,
+    /// The groups that a legacy proof can name.
+    pub groups: &'a KnownGroups,
 }
 
 /// The answer to a sign-in, as a request with one proof for the bound values.
@@ -289,11 +292,19 @@ pub struct BoundRequest {
 }
 
 impl VerificationRequest {
-    /// Reads a request from its parsed body.
+    /// Reads a request from its parsed body, at a service without groups.
     ///
     /// # Errors
     /// The first field that is missing or malformed.
     pub fn read(body: &Value) -> Result<Self, ValidationError> {
+        Self::read_with(body, &KnownGroups::default())
+    }
+
+    /// Reads a request, whose legacy proofs can be those of members of the groups.
+    ///
+    /// # Errors
+    /// The first field that is missing or malformed.
+    pub fn read_with(body: &Value, groups: &KnownGroups) -> Result<Self, ValidationError> {
         let body = Fields::of_body(body)?;
         let version = body.text("protocol_version")?;
         let session_id = body.optional("session_id");
@@ -334,7 +345,7 @@ impl VerificationRequest {
             }
             (None, "3.0") => Proofs::Legacy {
                 action: body.required_action(action)?,
-                items: responses.iter().map(|item| legacy_item(item, None)).collect::<Result<_, _>>()?,
+                items: responses.iter().map(|item| legacy_item(item, groups, None)).collect::<Result<_, _>>()?,
             },
             _ => {
                 let action = body.required_action(action)?;
@@ -378,7 +389,7 @@ impl VerificationRequest {
         let (action, nonce) = (bound.action.to_owned(), bound.nonce);
         let (identifier, nullifier, proofs) = match bound.statement {
             Statement::Legacy => {
-                let item = legacy_item(&item, Some(bound))?;
+                let item = legacy_item(&item, bound.groups, Some(bound))?;
                 (item.identifier.name().to_owned(), item.nullifier, Proofs::Legacy { action, items: vec![item] })
             }
             Statement::Uniqueness | Statement::BoundUniqueness => {
@@ -424,9 +435,12 @@ impl VerificationRequest {
     }
 }
 
-fn legacy_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<LegacyItem, ValidationError> {
-    let name = item.text("identifier")?;
-    let identifier = LegacyIdentifier::from_name(name).ok_or_else(|| item.unknown_identifier("identifier", name))?;
+fn legacy_item(
+    item: &Fields<'_>,
+    groups: &KnownGroups,
+    bound: Option<&Bound<'_>>,
+) -> Result<LegacyItem, ValidationError> {
+    let identifier = item.legacy_credential("identifier", groups)?;
     let max_age = bound.map_or_else(|| item.max_age(), |bound| Ok(bound.max_age))?;
     Ok(LegacyItem {
         identifier,
@@ -522,11 +536,11 @@ pub struct Version2Request {
 }
 
 impl Version2Request {
-    /// Reads a request from its parsed body.
+    /// Reads a request from its parsed body. Its proof can be that of a member of one of the groups.
     ///
     /// # Errors
     /// The first field that is missing or malformed.
-    pub fn read(body: &Value) -> Result<Self, Version2Error> {
+    pub fn read(body: &Value, groups: &KnownGroups) -> Result<Self, Version2Error> {
         let body = Fields::of_body(body)?;
         body.required("action")?;
         let action = body.bounded_text("action")?.unwrap_or_default();
@@ -535,12 +549,10 @@ impl Version2Request {
             let detail = format!("must not be {action:?}, which is the action of sign-ins; choose another text");
             return Err(Version2Error::SignInAction(body.wrong("action", detail)));
         }
-        let name = body.text("verification_level")?;
-        let unknown = || body.unknown_identifier("verification_level", name);
         // A text that is missing is another error than one that stands for nothing.
-        body.text("proof").and(body.text("merkle_root"))?;
+        body.text("verification_level").and(body.text("proof")).and(body.text("merkle_root"))?;
         let item = LegacyItem {
-            identifier: LegacyIdentifier::from_name(name).ok_or_else(unknown)?,
+            identifier: body.legacy_credential("verification_level", groups)?,
             nullifier: Nullifier(body.hex("nullifier_hash")?),
             signal_hash: body.signal_hash("signal_hash")?,
             max_age: body.max_age()?,
@@ -594,7 +606,9 @@ mod tests {
                 "proof": case["proof"], "signal_hash": case["signal_hash"],
             }],
         });
-        let read = Version2Request::read(&body()).expect("a request").into_request(Environment::Staging);
+        let read = Version2Request::read(&body(), &KnownGroups::default())
+            .expect("a request")
+            .into_request(Environment::Staging);
         let today = VerificationRequest::read(&today).expect("a request");
         assert_eq!(read, VerificationRequest { form: RequestForm::Version2, ..today });
     }
@@ -604,7 +618,7 @@ mod tests {
         let without = |name: &str| {
             let mut body = body();
             body.as_object_mut().expect("an object").remove(name);
-            Version2Request::read(&body)
+            Version2Request::read(&body, &KnownGroups::default())
         };
         assert_eq!(without("signal_hash").expect("a request").item.signal_hash, hash_to_field(&[]));
         for name in ["action", "verification_level", "merkle_root", "nullifier_hash", "proof"] {
@@ -633,13 +647,16 @@ mod tests {
         for (name, value, expected) in table {
             let mut body = body();
             body[name] = value;
-            let (kind, error) = match Version2Request::read(&body).expect_err("refused") {
+            let (kind, error) = match Version2Request::read(&body, &KnownGroups::default()).expect_err("refused") {
                 Version2Error::Validation(error) => ("validation", error),
                 Version2Error::Format(error) => ("format", error),
                 Version2Error::SignInAction(error) => ("sign-in action", error),
             };
             assert_eq!((kind, error.attribute.as_deref()), (expected, Some(name)), "{body}");
         }
-        assert!(matches!(Version2Request::read(&json!([])), Err(Version2Error::Validation(_))));
+        assert!(matches!(
+            Version2Request::read(&json!([]), &KnownGroups::default()),
+            Err(Version2Error::Validation(_))
+        ));
     }
 }

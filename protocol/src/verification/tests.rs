@@ -1,8 +1,10 @@
+mod groups;
 mod sessions;
 
 use serde_json::{Value, json};
 
 use super::directory::{Action, AdmissionError, Admitted, Directory, Issuer, RelyingParty, ScoreBounds};
+use super::groups::{KnownGroups, VerifiedGroup};
 use super::items::{ItemError, TrustedData, check_items};
 use super::request::{Bound, MOST_RESPONSES, Proofs, Statement, VerificationRequest};
 use super::roots::{RootAge, UntrustedRoot};
@@ -10,6 +12,7 @@ use super::rp_signature::SigningRule;
 use super::*;
 use crate::commitment::PublicKey;
 use crate::groth16::{EncodedClaim, PreparedKey, VerificationKey};
+use crate::groups::names::{GroupId, RollName};
 use crate::time::UnixSeconds;
 use crate::tree::Root;
 use crate::{B256, U256};
@@ -386,6 +389,7 @@ fn an_action_is_identified_by_the_bytes_of_its_text() {
         genesis_issued_at_min: None,
         require_integrity: false,
         sybil_scores: ScoreBounds::default(),
+        roll: None,
     };
     let directory =
         Directory::new([relying_party(APP, RELYING_PARTY)], [action("0xab", 1), action("refuses", 2)], [], keys());
@@ -413,6 +417,7 @@ fn an_application_can_close_the_set_of_its_actions() {
         genesis_issued_at_min: None,
         require_integrity: false,
         sybil_scores: ScoreBounds::default(),
+        roll: None,
     };
     let directory = Directory::new([closed], [action], [issuer()], keys());
     let refusal =
@@ -492,6 +497,7 @@ fn the_bound_of_an_action_stands_in_for_one_that_an_item_leaves_out() {
             genesis_issued_at_min: genesis.map(UnixSeconds),
             require_integrity: false,
             sybil_scores: ScoreBounds::default(),
+            roll: None,
         };
         Directory::new([relying_party("app_session", RELYING_PARTY)], [action], [issuer()], keys())
     };
@@ -518,6 +524,10 @@ struct RecordedRoots {
     legacy: (Root, RootAge),
     current: Root,
     issuer_key: Option<PublicKey>,
+    /// The group that has the legacy root as a live one, with its age.
+    live: Option<(GroupId, RootAge)>,
+    /// The root of the roll of each group.
+    roll: Option<Root>,
 }
 
 impl RecordedRoots {
@@ -529,6 +539,8 @@ impl RecordedRoots {
             legacy: (root(&legacy["root"]), RootAge::Newest),
             current: root(&current["named"]["merkle_root"]),
             issuer_key: None,
+            live: None,
+            roll: None,
         }
     }
 }
@@ -546,6 +558,12 @@ impl TrustedData for RecordedRoots {
             (true, _) => Err(UntrustedRoot::OtherIdentifiers(vec![LegacyIdentifier::Orb])),
             (false, _) => Err(UntrustedRoot::Unknown),
         })
+    }
+    fn group(&self, group: GroupId, _: Environment, root: Root) -> Result<Option<RootAge>, Self::Error> {
+        Ok(self.live.filter(|(of, _)| *of == group && root == self.legacy.0).map(|(_, age)| age))
+    }
+    fn roll(&self, _: GroupId, _: &RollName) -> Result<Option<Root>, Self::Error> {
+        Ok(self.roll)
     }
     fn is_current(&self, _: Environment, root: Root) -> Result<bool, Self::Error> {
         Ok(root == self.current)
@@ -688,6 +706,7 @@ fn only_accepted_credentials_count() {
             genesis_issued_at_min: None,
             require_integrity: false,
             sybil_scores: ScoreBounds::default(),
+            roll: None,
         };
         let directory = Directory::new([party], [action], [issuer()], keys());
         let outcome = outcome_in(&directory, APP, &legacy(), &RecordedRoots::new(), NOW);

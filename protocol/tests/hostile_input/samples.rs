@@ -262,6 +262,13 @@ mapped! {
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
     ResponseType = prop::sample::select(Self::SUPPORTED.to_vec())
         .prop_map(|text| Self::parse(text).expect("supported")),
+    // The credential of a group has one level.
+    Person = (B256::any(), VerificationLevel::any(), Option::<GroupId>::any(), UnixSeconds::any()).prop_map(
+        |(subject, level, group, auth_time)| {
+            let level = group.map_or(level, |_| VerificationLevel::Device);
+            Self { subject, level, group, auth_time }
+        }
+    ),
     // A tuple has at most twelve strategies.
     SignInRequest = ([(); 5].map(|()| String::any()), U256::any(), Vec::<String>::any(), Environment::any(),
         UnixSeconds::any(), [(); 2].map(|()| String::any()), Initiator::any(), CrossDevice::any(),
@@ -411,7 +418,6 @@ fields! {
     RootTrust { time, identifiers }
     RootDecision { trust }
     TrustedRoot { key, trust }
-    Person { subject, level, auth_time }
     Target { redirect_uri, mode, state }
     KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
     Initiator { network, user_agent, time }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use selfsame_protocol::U256;
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::groth16::{EncodedClaim, PreparedKey, VerificationKey};
+use selfsame_protocol::groups::names::{GroupId, RollName};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number::Number;
@@ -190,6 +191,12 @@ impl TrustedData for AllRootsTrusted {
         _: Root,
     ) -> Result<Result<RootAge, UntrustedRoot>, Infallible> {
         Ok(Ok(RootAge::Newest))
+    }
+    fn group(&self, _: GroupId, _: Environment, _: Root) -> Result<Option<RootAge>, Infallible> {
+        Ok(Some(RootAge::Newest))
+    }
+    fn roll(&self, _: GroupId, _: &RollName) -> Result<Option<Root>, Infallible> {
+        Ok(None)
     }
     fn is_current(&self, _: Environment, _: Root) -> Result<bool, Infallible> {
         Ok(true)

@@ -12,6 +12,7 @@ use selfsame_protocol::verification::integrity::{GREATEST_SCORE, GREATEST_TOLERA
 use selfsame_protocol::verification::request::SIGN_IN_ACTION;
 use selfsame_protocol::verification::roots::check_identifiers as check_root_identifiers;
 
+use super::groups::{self, check_groups};
 use super::{DAY, HOUR, InvalidSetting, MILLISECOND, SECOND, invalid_setting};
 use crate::config::Config;
 use crate::config::chains::{Chain, ContractKind};
@@ -28,6 +29,7 @@ const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(15);
 /// The rules about the lists, whose entries refer to each other.
 pub(in crate::config) fn check_lists(config: &Config) -> Vec<InvalidSetting> {
     [
+        check_groups(config),
         check_apps(config),
         check_actions(config),
         check_issuers(config),
@@ -82,6 +84,13 @@ fn check_apps(config: &Config) -> Vec<InvalidSetting> {
         if let Some(without) = environment_without_keys(config, app.require_integrity, &app.environments()) {
             found.push(invalid_setting(key("require_integrity"), without));
         }
+        found.extend(groups::check_environments(
+            config,
+            key("accepted_identifiers"),
+            app.accepted_identifiers.as_deref(),
+            &app.environments(),
+        ));
+        found.extend(groups::check_sign_in(config, app, index));
         found.extend(check_initiation(app).map(|message| invalid_setting(key("initiate_login_uri"), message)));
         if app.subject == Some(SubjectKind::Derived) && app.subject() != SubjectKind::Derived {
             let message = format!(
@@ -121,20 +130,23 @@ fn is_deny_in_vain(config: &Config, app: &App) -> bool {
     app.signs_in() && app.cross_device == CrossDevice::Deny && !app.cross_device_deny_despite_relays && !is_simulated
 }
 
-/// Checks a list of accepted credentials: not empty, and each one that a legacy proof or an issuer
-/// of the configuration has.
+/// Checks a list of accepted credentials: not empty, and each one that a legacy proof, an issuer or
+/// a group of the configuration has.
 fn check_identifiers(config: &Config, key: String, accepted: Option<&[String]>) -> Option<InvalidSetting> {
     let accepted = accepted?;
     let mut known: Vec<&str> = LegacyIdentifier::ALL.into_iter().map(LegacyIdentifier::name).collect();
     known.extend(config.issuers.iter().flat_map(|issuer| issuer.identifiers()));
+    known.extend(config.groups.iter().map(|group| group.id.as_str()));
     if accepted.is_empty() {
         return Some(invalid_setting(key, "is empty; name the credentials that count, or leave the key out for all"));
     }
     let unknown = accepted.iter().find(|identifier| !known.contains(&identifier.as_str()))?;
     known.sort_unstable();
     known.dedup();
-    let message =
-        format!("{unknown:?} is not a credential of [[issuers]] or of legacy proofs; known are {}", known.join(", "));
+    let message = format!(
+        "{unknown:?} is not a credential of [[issuers]] or of legacy proofs, nor a group; known are {}",
+        known.join(", ")
+    );
     Some(invalid_setting(key, message))
 }
 
@@ -180,6 +192,15 @@ fn check_actions(config: &Config) -> Vec<InvalidSetting> {
             found.push(invalid_setting(key("require_integrity"), without));
         }
         found.extend(check_scores(action).map(|(name, message)| invalid_setting(key(name), message)));
+        found.extend(groups::check_environments(
+            config,
+            key("accepted_identifiers"),
+            action.accepted_identifiers.as_deref(),
+            &[action.environment],
+        ));
+        if let Some(app) = config.apps.iter().find(|app| app.id == action.app_id) {
+            found.extend(groups::check_action(config, app, action, index));
+        }
         // Texts with the same hash are the same action: `0x` and hex digits stand for bytes.
         if let Some(first) =
             actions.first_before((&action.app_id, hash_text(&action.action), action.environment), index)
@@ -192,7 +213,7 @@ fn check_actions(config: &Config) -> Vec<InvalidSetting> {
 }
 
 /// Whether an action accepts legacy proofs.
-fn takes_legacy(config: &Config, app: &App, action: &Action) -> bool {
+pub(super) fn takes_legacy(config: &Config, app: &App, action: &Action) -> bool {
     config.accepts_legacy(app) && action.accept_legacy
 }
 
@@ -515,19 +536,19 @@ fn unknown_app(id: &str) -> String {
 }
 
 /// The entries of a list by the value that must be unique among them.
-struct Seen<T> {
+pub(super) struct Seen<T> {
     list: &'static str,
     first: HashMap<T, usize>,
 }
 
 impl<T: Eq + Hash> Seen<T> {
-    fn new(list: &'static str) -> Self {
+    pub fn new(list: &'static str) -> Self {
         Self { list, first: HashMap::new() }
     }
 
     /// Records the entry. Returns the path of the first entry with the same value, when this is not
     /// the first.
-    fn first_before(&mut self, value: T, index: usize) -> Option<String> {
+    pub fn first_before(&mut self, value: T, index: usize) -> Option<String> {
         let first = *self.first.entry(value).or_insert(index);
         (first < index).then(|| format!("{}[{first}]", self.list))
     }

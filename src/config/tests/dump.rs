@@ -75,6 +75,7 @@ pub(super) fn everything() -> String {
         accept_legacy = true
         accepted_identifiers = ["orb"]
         require_integrity = true
+        counts_sources_separately = true
         response_types = ["code", "code id_token"]
         require_pkce = true
         cross_device = "deny"
@@ -99,6 +100,20 @@ pub(super) fn everything() -> String {
         min_sybil_score = 1
         max_sybil_score = 20
         counts_kinds_separately = true
+        counts_new_seeds = true
+        counts_sources_separately = true
+        [[actions]]
+        app_id = "app_b"
+        action = "board"
+        accepted_identifiers = ["members"]
+        max_verifications = 1
+        roll = "2026-12-01"
+        [[groups]]
+        id = "members"
+        name = "Members"
+        legacy_identifier = "device"
+        link_days = 7
+        rolls = [{ name = "2026-12-01", at = 2026-12-01T12:00:00Z }]
         [[issuers]]
         id = 5
         identifiers = ["x"]

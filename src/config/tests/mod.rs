@@ -4,6 +4,7 @@ mod chains;
 mod dev;
 mod documentation;
 mod dump;
+mod groups;
 mod lists;
 mod networks;
 mod reload;

@@ -24,7 +24,7 @@ const ROOMS: [(&str, Floors<'_>); 8] = [
             &["address", "client_secret", "encoding", "json", "net", "signature"],
             &["ids", "number", "rate_limit"],
             &["groth16", "shares", "time", "trace_context", "tree"],
-            &["commitment", "operator_call"],
+            &["commitment", "groups/names", "operator_call"],
             &["registry", "verification"],
             &["groups"],
             &["bridge", "chain", "eip712", "indexer"],

@@ -95,6 +95,7 @@ pub(super) fn settings(max_verifications: u64) -> VerificationSettings {
         genesis_issued_at_min: None,
         require_integrity: false,
         sybil_scores: ScoreBounds::default(),
+        roll: None,
     };
     let root = RootKey { environment: HERE.0, kind: HERE.1, root: Root::from_number(U256::from(5)) };
     let trust = RootTrust { time: UnixSeconds(0), identifiers: vec![LegacyIdentifier::Orb] };

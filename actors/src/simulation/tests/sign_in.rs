@@ -85,6 +85,7 @@ fn settings() -> Settings {
         has_legacy_history: false,
         legacy: Default::default(),
         first_credential: None,
+        only_group: None,
         subject: SubjectKind::Nullifier,
         allows_cross_device: true,
     };

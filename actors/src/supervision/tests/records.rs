@@ -135,6 +135,7 @@ fn configure(settings: &mut Settings) {
         has_legacy_history: false,
         legacy: Default::default(),
         first_credential: None,
+        only_group: None,
         subject: SubjectKind::Nullifier,
         allows_cross_device: true,
     }];

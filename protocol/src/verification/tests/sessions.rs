@@ -94,6 +94,7 @@ fn an_answer_to_a_sign_in_makes_the_statement_that_was_asked_for() {
             max_age: 3600,
             genesis_issued_at_min: None,
             identifier: None,
+            groups: &KnownGroups::default(),
         };
         let read = VerificationRequest::read_bound(body, &bound).map_err(|error| error.attribute.unwrap_or_default());
         read.map(|read| {
@@ -143,6 +144,7 @@ fn an_answer_to_a_sign_in_shows_the_credential_that_was_asked_for() {
             max_age: 3600,
             genesis_issued_at_min: least.map(UnixSeconds),
             identifier,
+            groups: &KnownGroups::default(),
         };
         let read = VerificationRequest::read_bound(body, &bound).map_err(|error| error.attribute.unwrap_or_default());
         read.map(|read| match read.request.proofs {
