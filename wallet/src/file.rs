@@ -167,7 +167,6 @@ struct Contents {
     head: Option<SignedHead>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     issuers: Vec<String>,
-    /// Their secrets are read from a text that is wiped, as the seed is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     members: Vec<Member>,
 }

@@ -3,19 +3,20 @@
 //! Codes and replacement secrets go over these calls, so no proxy that a variable names is used.
 
 use reqwest::{RequestBuilder, Url};
+use selfsame_protocol::U256;
 use selfsame_protocol::groups::codes::{Code, CodeError};
 use selfsame_protocol::groups::names::{FieldNumber, FormError, GroupId};
 use selfsame_protocol::groups::wire::{
     EnrolledResponse, GroupResponse, JoinRequest, LeaveRequest, LeftResponse, ReplaceRequest,
 };
 use selfsame_protocol::json::{from_answer, to_printable};
+use selfsame_protocol::verification::Environment;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::client::{ANSWER_TIMEOUT, ClientError, base, http_without_proxy, pause_before_retry, read_bytes};
 use crate::member::{AskedTree, FoundLeaf, Member, MemberError};
 use crate::prove::LegacyProof;
-use selfsame_protocol::U256;
 
 /// How often a proof is made again because the root has ended meanwhile.
 const PROOFS: u32 = 2;
@@ -69,6 +70,92 @@ impl GroupLink {
             group: group.parse().map_err(LinkError::Group)?,
             code: Code::read(code).map_err(LinkError::Code)?,
             replaces,
+        })
+    }
+}
+
+/// The memberships that may answer a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Memberships<'a> {
+    members: &'a [Member],
+    /// The only group that answers.
+    only: Option<GroupId>,
+    /// The names of the credentials that answer; all when empty.
+    credentials: &'a [String],
+}
+
+/// Why no membership answers, although one is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChoiceError {
+    /// Several groups have the name.
+    #[error(
+        "this wallet is a member of {first} and of {second}, which are both called {name}; choose one with --group"
+    )]
+    Several {
+        /// The name.
+        name: String,
+        /// A group.
+        first: GroupId,
+        /// Another one.
+        second: GroupId,
+    },
+    /// The request does not ask for the chosen group.
+    #[error("the request does not ask for a proof of a member of {group} in {}", .environment.name())]
+    NotAsked {
+        /// The chosen group.
+        group: GroupId,
+        /// The environment of the request.
+        environment: Environment,
+    },
+}
+
+impl<'a> Memberships<'a> {
+    /// All memberships, or that of one group; with names of credentials only those that are called
+    /// so.
+    pub fn new(members: &'a [Member], only: Option<GroupId>, credentials: &'a [String]) -> Self {
+        Self { members, only, credentials }
+    }
+
+    /// Chooses the membership for a request by the names of the credentials that it accepts, the
+    /// preferred one first. `None` when no group is asked for.
+    ///
+    /// # Errors
+    /// A [`ChoiceError`].
+    pub fn choose(&self, environment: Environment, names: &[&str]) -> Result<Option<&'a Member>, ChoiceError> {
+        for name in names {
+            let mut called = self.of(environment).filter(|member| member.is_called(name));
+            let Some(first) = called.next() else { continue };
+            return match called.next() {
+                Some(second) => {
+                    let (first, second) = (first.group, second.group);
+                    Err(ChoiceError::Several { name: (*name).to_owned(), first, second })
+                }
+                None => Ok(Some(first)),
+            };
+        }
+        self.only.map_or(Ok(None), |group| Err(ChoiceError::NotAsked { group, environment }))
+    }
+
+    /// The membership for a request that accepts any credential of its application: the chosen
+    /// group, or when `is_alone` (there is no account to prove) the only one of the environment.
+    ///
+    /// # Errors
+    /// [`ChoiceError::NotAsked`] when the chosen group is of the other environment.
+    pub fn choose_any(&self, environment: Environment, is_alone: bool) -> Result<Option<&'a Member>, ChoiceError> {
+        let mut members = self.of(environment);
+        match (self.only, members.next(), members.next()) {
+            (Some(group), None, _) => Err(ChoiceError::NotAsked { group, environment }),
+            (Some(_), member, _) => Ok(member),
+            (None, member, None) if is_alone => Ok(member),
+            _ => Ok(None),
+        }
+    }
+
+    fn of(&self, environment: Environment) -> impl Iterator<Item = &'a Member> {
+        let Self { members, only, credentials } = *self;
+        members.iter().filter(move |member| {
+            let is_wanted = credentials.is_empty() || credentials.iter().any(|name| member.is_called(name));
+            is_wanted && member.environment == environment && only.is_none_or(|only| only == member.group)
         })
     }
 }
@@ -134,18 +221,35 @@ impl GroupClient {
     /// [`MemberError::NoLeaf`] and [`MemberError::NotOnRoll`] when the tree has none; otherwise see
     /// [`MemberProofError`].
     pub async fn find(&self, member: &Member, external_nullifier: U256) -> Result<FoundLeaf, MemberProofError> {
-        match self.find_once(member, external_nullifier).await {
+        self.find_in(member, Some(external_nullifier)).await
+    }
+
+    /// Finds a member's leaf in the live tree.
+    ///
+    /// # Errors
+    /// As [`GroupClient::find`].
+    pub async fn find_live(&self, member: &Member) -> Result<FoundLeaf, MemberProofError> {
+        self.find_in(member, None).await
+    }
+
+    async fn find_in(&self, member: &Member, asked: Option<U256>) -> Result<FoundLeaf, MemberProofError> {
+        match self.find_once(member, asked).await {
             Err(MemberProofError::Client(error)) if error.code() == Some("unknown_page") => {
-                self.find_once(member, external_nullifier).await
+                self.find_once(member, asked).await
             }
             found => found,
         }
     }
 
-    async fn find_once(&self, member: &Member, external_nullifier: U256) -> Result<FoundLeaf, MemberProofError> {
+    /// Looks for the leaf once: in the tree that counts for an external nullifier, or without one
+    /// in the live tree.
+    async fn find_once(&self, member: &Member, asked: Option<U256>) -> Result<FoundLeaf, MemberProofError> {
         let group = self.group(&member.group).await?;
         member.check_group(&group)?;
-        let tree = AskedTree::for_proof(&group, external_nullifier);
+        let tree = asked.map_or_else(|| AskedTree::live(&group), |asked| AskedTree::for_proof(&group, asked));
+        if member.has_left && tree.roll.is_none() {
+            return Err(member.no_leaf(&tree).into());
+        }
         let pages = match member.position {
             // The position is not in a tree of before the joining.
             Some(_) => member.page(&tree).into_iter().collect(),

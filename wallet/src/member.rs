@@ -131,6 +131,9 @@ pub struct Member {
     /// The leaf that is to take the place of the present one, while a replacement is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<LeafSecrets>,
+    /// Whether the member has left. The secret stays, for a member who comes back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_left: bool,
     /// Base address of the wallet interface.
     pub wallet_url: String,
     /// The environment of the member's proofs.
@@ -164,6 +167,7 @@ impl Member {
             leaf: LeafSecrets { secret, n: 0, replacement_secret: random_replacement(random) },
             position: None,
             next: None,
+            has_left: false,
             wallet_url: wallet_url.to_owned(),
             environment: group.environment,
             legacy_identifier: group.legacy_identifier,
@@ -257,6 +261,36 @@ impl Member {
             self.leaf = next;
         }
         self.position = Some(position);
+        self.has_left = false;
+    }
+
+    /// The group has the coming leaf already, which another copy of this wallet made: the one
+    /// after it is made in its place.
+    ///
+    /// # Errors
+    /// [`MemberError::TooManyLeaves`].
+    pub fn skip_leaf(&mut self, random: &mut Random<'_>) -> Result<(), MemberError> {
+        let group = self.group;
+        let LeafSecrets { secret, n, .. } = self.coming().clone();
+        let n = n.checked_add(1).ok_or(MemberError::TooManyLeaves { group })?;
+        self.next = Some(LeafSecrets { secret, n, replacement_secret: random_replacement(random) });
+        Ok(())
+    }
+
+    /// A leaf of the wallet was found in the live tree: when it is the coming one, its answer was
+    /// lost.
+    pub fn found(&mut self, leaf: &FoundLeaf) {
+        if self.next.as_ref().is_some_and(|next| self.identity_of(next) == leaf.identity) {
+            self.enrolled(leaf.position);
+        } else if leaf.identity == self.identity() {
+            self.position = Some(leaf.position);
+        }
+    }
+
+    /// Takes over what the service says of the group now, and where it is.
+    pub fn update(&mut self, group: &GroupResponse, wallet_url: &str) {
+        self.wallet_url = wallet_url.to_owned();
+        (self.environment, self.legacy_identifier) = (group.environment, group.legacy_identifier);
     }
 
     /// The service has refused a replacement for good: the present leaf stays.

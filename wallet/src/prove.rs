@@ -93,6 +93,18 @@ pub struct ProofParameters<'a> {
     pub nonce: Option<U256>,
 }
 
+impl ProofParameters<'_> {
+    /// The external nullifier of a legacy proof.
+    pub fn external_nullifier(&self) -> U256 {
+        external_nullifier(self.app_id, self.action)
+    }
+
+    /// The signal hash of a legacy proof.
+    pub fn signal_hash(&self) -> U256 {
+        hash_text(self.signal)
+    }
+}
+
 /// A legacy request, and the root of its proof's identity tree. The verification interface accepts
 /// the proof only when it trusts this root.
 #[derive(Clone, Debug)]
@@ -106,7 +118,8 @@ pub struct LegacyRequest {
 /// A legacy proof, apart from a request.
 #[derive(Clone, Debug)]
 pub struct LegacyProof {
-    /// Root of the proof's identity tree, whose only leaf is the person's identity commitment.
+    /// Root of the proof's identity tree. For an account the tree's only leaf is the person's
+    /// identity commitment; for a member it is the tree of the group.
     pub root: Root,
     /// The nullifier: a public input of the proof.
     pub nullifier: U256,
@@ -140,24 +153,41 @@ pub fn legacy(
     parameters: &ProofParameters<'_>,
     random: &mut Random<'_>,
 ) -> Result<LegacyRequest, ProveError> {
-    let external_nullifier = external_nullifier(parameters.app_id, parameters.action);
-    let signal_hash = hash_text(parameters.signal);
-    let LegacyProof { root, nullifier, words } =
-        legacy_proof(person, LEGACY_IDENTIFIER, external_nullifier, signal_hash)?;
-    let body = json!({
+    legacy_of(person, LEGACY_IDENTIFIER, parameters, random)
+}
+
+/// The same for another credential.
+pub fn legacy_of(
+    person: &Person,
+    identifier: LegacyIdentifier,
+    parameters: &ProofParameters<'_>,
+    random: &mut Random<'_>,
+) -> Result<LegacyRequest, ProveError> {
+    let proof = legacy_proof(person, identifier, parameters.external_nullifier(), parameters.signal_hash())?;
+    Ok(LegacyRequest { root: proof.root, body: legacy_request(identifier.name(), &proof, parameters, random) })
+}
+
+/// The verification request with a legacy proof that was made for the parameters, of the credential
+/// with this name.
+pub fn legacy_request(
+    identifier: &str,
+    proof: &LegacyProof,
+    parameters: &ProofParameters<'_>,
+    random: &mut Random<'_>,
+) -> Value {
+    json!({
         "protocol_version": "3.0",
         "nonce": number::canonical(parameters.nonce.unwrap_or_else(|| random_element(random))),
         "action": parameters.action,
         "environment": parameters.environment.name(),
         "responses": [{
-            "identifier": LEGACY_IDENTIFIER.name(),
-            "merkle_root": padded(root.to_number()),
-            "nullifier": padded(nullifier),
-            "proof": words,
-            "signal_hash": padded(signal_hash),
+            "identifier": identifier,
+            "merkle_root": padded(proof.root.to_number()),
+            "nullifier": padded(proof.nullifier),
+            "proof": proof.words,
+            "signal_hash": padded(parameters.signal_hash()),
         }],
-    });
-    Ok(LegacyRequest { root, body })
+    })
 }
 
 /// The relying party, the issuer and the root of a simulated proof.

@@ -14,6 +14,8 @@ use selfsame_protocol::verification::integrity::SELFIE_CHECK;
 use serde_json::{Value, json};
 
 use crate::Random;
+use crate::groups::Memberships;
+use crate::member::{Member, MemberError};
 use crate::person::Person;
 use crate::prove::{
     self, CREDENTIAL_EXPIRY, CurrentProof, LegacyProof, ProveError, Session, SimulatedParty, Statement,
@@ -109,9 +111,8 @@ impl Chooser<'_> {
     /// # Errors
     /// A [`Rejection`] with the code for the application.
     pub fn choose<'a>(&self, request: &'a BridgeRequest, random: &mut Random<'_>) -> Result<Choice<'a>, Rejection> {
-        if request.asks_for_attributes && !self.attests_facts {
-            let reason = "the request asks for facts about the person, such as an age, and this wallet attests none";
-            return Err(Rejection::new(RejectionCode::FeatureUnavailable, reason));
+        if !self.attests_facts {
+            check_attributes(request)?;
         }
         let legacy = request.legacy.as_ref().map(|asked| self.legacy(asked));
         let Some(asked) = &request.current else {
@@ -202,6 +203,79 @@ impl Chooser<'_> {
     }
 }
 
+fn check_attributes(request: &BridgeRequest) -> Result<(), Rejection> {
+    let reason = "the request asks for facts about the person, such as an age, and this wallet attests none";
+    match request.asks_for_attributes {
+        true => Err(Rejection::new(RejectionCode::FeatureUnavailable, reason)),
+        false => Ok(()),
+    }
+}
+
+/// Every level.
+const LEVELS: [Level; 5] = [Level::Orb, Level::SecureDocument, Level::Document, Level::Device, Level::Face];
+
+/// The answer of a wallet as a member of a group: a legacy proof.
+#[derive(Debug)]
+pub struct MemberChoice<'a> {
+    /// The membership.
+    pub member: &'a Member,
+    /// The level that the answer names: the group's public name; the one that is asked for when the
+    /// group has none.
+    pub level: Level,
+    /// The hash of the signal.
+    pub signal_hash: U256,
+}
+
+impl MemberChoice<'_> {
+    /// What is proved, for people.
+    pub fn describe(&self) -> String {
+        format!("a legacy proof of {}, as a member of {}", self.level.name(), self.member.group)
+    }
+}
+
+/// Chooses the membership that a request asks for: by the group's id among its credentials, or by
+/// the group's public name as its level. `None` when it asks for none of the wallet's.
+///
+/// # Errors
+/// A [`Rejection`] with the code for the application.
+pub fn choose_member<'a>(
+    request: &BridgeRequest,
+    memberships: &Memberships<'a>,
+) -> Result<Option<MemberChoice<'a>>, Rejection> {
+    let items = request.current.iter().flat_map(|asked| &asked.items).map(|item| item.identifier.as_str());
+    let levels = request.legacy.iter().flat_map(|asked| asked.level.accepted()).map(|level| level.credential().name());
+    // A member makes legacy proofs only.
+    let names: Vec<_> = if request.legacy.is_some() { items.chain(levels).collect() } else { Vec::new() };
+    let unavailable = |error| Rejection::new(RejectionCode::CredentialUnavailable, error);
+    let member = memberships.choose(request.environment.environment(), &names).map_err(unavailable)?;
+    let (Some(member), Some(asked)) = (member, &request.legacy) else { return Ok(None) };
+    check_attributes(request)?;
+    let is_name = |level: &Level| member.legacy_identifier == Some(level.credential());
+    let level = LEVELS.into_iter().find(is_name).unwrap_or(asked.level);
+    Ok(Some(MemberChoice { member, level, signal_hash: asked.signal_hash }))
+}
+
+/// Checks that a request does not ask for the statement of a link proof of one of the wallet's
+/// groups, whatever it hashes to get there.
+///
+/// # Errors
+/// A [`Rejection`] with [`RejectionCode::FeatureUnavailable`].
+pub fn check_no_link_proof(request: &BridgeRequest, members: &[Member]) -> Result<(), Rejection> {
+    let of_current = request.current.as_ref().and_then(|asked| match asked.purpose {
+        Purpose::Uniqueness { action, .. } => Some(action),
+        Purpose::NewSession | Purpose::Session { .. } => None,
+    });
+    let of_legacy = external_nullifier(&request.app_id, &request.action);
+    let asked: Vec<_> = of_current.into_iter().chain([of_legacy]).collect();
+    match members.iter().find(|member| asked.iter().any(|asked| member.is_link_proof(*asked))) {
+        Some(member) => {
+            let error = MemberError::LinkProof { group: member.group };
+            Err(Rejection::new(RejectionCode::FeatureUnavailable, error))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Checks that the request names the relying party of its application.
 fn check_party(request: &BridgeRequest, asked: &CurrentAsked, simulation: &Simulation) -> Result<(), Rejection> {
     let unknown = |reason: String| Err(Rejection::new(RejectionCode::UnknownRp, reason));
@@ -228,15 +302,19 @@ pub fn legacy_answer(
 ) -> Result<(Root, Value), ProveError> {
     let external_nullifier = external_nullifier(&request.app_id, &request.action);
     let proof = prove::legacy_proof(person, level.credential(), external_nullifier, signal_hash)?;
-    let LegacyProof { root, nullifier, words } = proof;
+    Ok((proof.root, legacy_body(request, level, &proof)))
+}
+
+/// The answer with a legacy proof.
+pub fn legacy_body(request: &BridgeRequest, level: Level, proof: &LegacyProof) -> Value {
     // Client kits 1 and 2 send all keys on to the verification interface, so there are no others.
     let answer = json!({
-        "proof": words,
-        "merkle_root": prove::padded(root.to_number()),
-        "nullifier_hash": prove::padded(nullifier),
+        "proof": proof.words,
+        "merkle_root": prove::padded(proof.root.to_number()),
+        "nullifier_hash": prove::padded(proof.nullifier),
         "verification_level": level.name(),
     });
-    Ok((root, with_presence(answer, request)))
+    with_presence(answer, request)
 }
 
 /// Makes the current proofs and the answer with them.

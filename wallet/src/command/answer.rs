@@ -6,20 +6,27 @@ use alloy_primitives::Address;
 use selfsame_protocol::address;
 use selfsame_protocol::bridge::request::{BridgeRequest, CurrentAsked, Purpose};
 use selfsame_protocol::bridge::wire::{CodeSet, Rejection, RejectionCode};
+use selfsame_protocol::groups::names::GroupId;
 use selfsame_protocol::json::to_printable;
 use selfsame_protocol::operator::Simulation;
 use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::verification::identity::external_nullifier;
 use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use serde_json::Value;
 
 use super::evidence::EvidenceOptions;
-use super::prove::Prover;
+use super::prove::Account;
 use super::{CommandError, DaemonOptions, GuardOptions, Options, ask, has_terminal, instant};
 use crate::Random;
-use crate::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
+use crate::bridge::answer::{
+    Choice, Chooser, Credentials, MemberChoice, check_no_link_proof, choose_member, current_answer, legacy_answer,
+    legacy_body,
+};
 use crate::bridge::{self, BridgeClient, BridgeError, return_url};
 use crate::file::WalletFile;
+use crate::groups::{GroupClient, MemberProofError, Memberships};
 use crate::guard::GuardError;
+use crate::member::{Member, MemberError};
 use crate::prove::ProveError;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -36,10 +43,13 @@ pub struct Answer {
     /// Answer only a request that is signed with the relying party's key, which has this address.
     #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     rp_key: Option<Address>,
-    /// A credential that this wallet has, such as `orb` or `passport`; may be repeated [default:
-    /// all].
+    /// A credential that this wallet has, such as `orb` or `passport`, or a group's id or public
+    /// name; may be repeated [default: all, a group before what the account could prove].
     #[arg(long, value_name = "NAME")]
     credential: Vec<String>,
+    /// Answer as a member of this group only.
+    #[arg(long, value_name = "ID")]
+    group: Option<GroupId>,
     /// With --yes, say that a person is present when the application asks for it.
     #[arg(long)]
     present: bool,
@@ -62,10 +72,30 @@ pub struct Answer {
 
 impl Answer {
     /// An answer with every credential, to a request of any relying party.
-    pub fn new(uri: String, refuse: bool, yes: bool, guard: GuardOptions, daemon: DaemonOptions) -> Self {
+    pub fn new(
+        uri: String,
+        refuse: bool,
+        yes: bool,
+        group: Option<GroupId>,
+        guard: GuardOptions,
+        daemon: DaemonOptions,
+    ) -> Self {
         let (rp_key, credential, return_scheme) = (None, Vec::new(), None);
         let (present, as_public_wallet, evidence) = (false, false, EvidenceOptions::default());
-        Self { uri, refuse, yes, rp_key, credential, present, return_scheme, as_public_wallet, evidence, guard, daemon }
+        Self {
+            uri,
+            refuse,
+            yes,
+            rp_key,
+            credential,
+            group,
+            present,
+            return_scheme,
+            as_public_wallet,
+            evidence,
+            guard,
+            daemon,
+        }
     }
 }
 
@@ -83,11 +113,12 @@ pub async fn answer(
         return Err(CommandError::NoTerminal);
     }
     let bridge = BridgeClient::new(bridge::parse(&command.uri)?)?;
-    let mut prover = match command.refuse {
-        true => None,
-        false => Some(Prover::connect(options, &command.daemon, command.guard, &wallet).await?),
+    let mut account = match command.refuse {
+        true => Account::Unasked,
+        false => Account::connect(options, &command.daemon, command.guard, &wallet, command.group).await?,
     };
-    let task = Task { command: &command, bridge, now };
+    let memberships = Memberships::new(wallet.members(), command.group, &command.credential);
+    let task = Task { command: &command, bridge, now, members: wallet.members(), memberships };
     let text = match task.bridge.fetch().await {
         // The application may have the right key, and then learns that this failed.
         Err(BridgeError::Cipher(error)) => {
@@ -98,12 +129,14 @@ pub async fn answer(
     };
     let request = BridgeRequest::read(&text);
     let codes = request.as_ref().map_or(CodeSet::Present, BridgeRequest::codes);
-    let Some(prover) = &mut prover else { return task.refuse(codes, random, out).await };
+    if command.refuse {
+        return task.refuse(codes, random, out).await;
+    }
     let request = match request {
         Ok(request) => request,
         Err(rejection) => return task.reject(rejection.into(), codes, random, out).await,
     };
-    match task.make(&request, prover, random, out).await {
+    match task.make(&request, &mut account, random, out).await {
         Ok(Some(made)) => {
             task.bridge.answer(&made.body, random).await?;
             writeln!(out, "answered with {}", made.description)?;
@@ -126,6 +159,10 @@ struct Task<'a> {
     command: &'a Answer,
     bridge: BridgeClient,
     now: &'a (dyn Fn() -> UnixSeconds + Sync),
+    /// All memberships of the wallet.
+    members: &'a [Member],
+    /// Those that may answer.
+    memberships: Memberships<'a>,
 }
 
 impl Task<'_> {
@@ -133,11 +170,15 @@ impl Task<'_> {
     async fn make(
         &self,
         request: &BridgeRequest,
-        prover: &mut Prover,
+        account: &mut Account,
         random: &mut Random<'_>,
         out: &mut (dyn Write + Send),
     ) -> Result<Option<MadeAnswer>, CommandError> {
         self.check(request)?;
+        if let Some(choice) = choose_member(request, &self.memberships)? {
+            return self.make_as_member(request, &choice, account.simulation(), out).await;
+        }
+        let prover = account.prover()?;
         let (person, simulation) = (&prover.person, prover.simulation.as_ref());
         let signing_key = self.signing_key(request, simulation);
         if let Some(expected) = signing_key {
@@ -182,8 +223,34 @@ impl Task<'_> {
         Ok(Some(MadeAnswer { body, description }))
     }
 
-    /// Checks what does not depend on the daemon: that it is no sign-in, the time, and the person's
-    /// presence.
+    /// The same for a proof as a member of a group, which needs no account.
+    async fn make_as_member(
+        &self,
+        request: &BridgeRequest,
+        choice: &MemberChoice<'_>,
+        simulation: Option<&Simulation>,
+        out: &mut (dyn Write + Send),
+    ) -> Result<Option<MadeAnswer>, CommandError> {
+        let signing_key = self.signing_key(request, simulation);
+        if let Some(expected) = signing_key {
+            check_signer(request.current.as_ref(), expected)?;
+        }
+        let MemberChoice { member, level, signal_hash } = choice;
+        let description = choice.describe();
+        self.describe(request, signing_key, &description, out)?;
+        if !self.command.yes && !ask("Answer with a proof?", out)? {
+            return Ok(None);
+        }
+        if let Some(asked) = &request.current {
+            asked.check_time((self.now)())?;
+        }
+        let asked = external_nullifier(&request.app_id, &request.action);
+        let proof = GroupClient::new(&member.wallet_url)?.prove(member, asked, *signal_hash).await?;
+        Ok(Some(MadeAnswer { body: legacy_body(request, *level, &proof), description }))
+    }
+
+    /// Checks what does not depend on the daemon: that it is no sign-in and no link proof, the
+    /// time, and the person's presence.
     fn check(&self, request: &BridgeRequest) -> Result<(), Rejection> {
         if request.is_sign_in() && !self.command.as_public_wallet {
             let reason = "the request asks for the statement that signs in, and over a bridge nothing shows that an issuer \
@@ -191,6 +258,7 @@ impl Task<'_> {
                           own signed request; `selfsame wallet answer --as-public-wallet` plays a wallet that answers here too";
             return Err(Rejection::new(RejectionCode::FeatureUnavailable, reason));
         }
+        check_no_link_proof(request, self.members)?;
         if let Some(asked) = &request.current {
             asked.check_time((self.now)())?;
         }
@@ -289,7 +357,13 @@ impl Task<'_> {
         let code = match &error {
             CommandError::Rejected(rejection) => rejection.code,
             CommandError::Guard(GuardError::Replayed { .. }) => RejectionCode::NullifierReplayed,
-            CommandError::Operator(_) => RejectionCode::InclusionProofFailed,
+            CommandError::MemberProof(MemberProofError::Member(error)) => match error {
+                MemberError::NoLeaf { .. } | MemberError::NotOnRoll { .. } => RejectionCode::CredentialUnavailable,
+                MemberError::LinkProof { .. } => RejectionCode::FeatureUnavailable,
+                _ => RejectionCode::GenericError,
+            },
+            CommandError::NoAccount { .. } => RejectionCode::CredentialUnavailable,
+            CommandError::Operator(_) | CommandError::MemberProof(_) => RejectionCode::InclusionProofFailed,
             _ => RejectionCode::GenericError,
         };
         match self.bridge.reject(&Rejection::new(code, &error), codes, random).await {

@@ -5,7 +5,9 @@
 
 mod answer;
 mod evidence;
+mod group;
 mod prove;
+mod sign_in;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use alloy_primitives::Address;
 use selfsame_protocol::bridge::wire::Rejection;
+use selfsame_protocol::groups::names::GroupId;
 use selfsame_protocol::ids::{LeafIndex, PubkeyId};
 use selfsame_protocol::indexer::PendingRecoveryAgentResponse;
 use selfsame_protocol::time::UnixSeconds;
@@ -24,15 +27,19 @@ use crate::bridge::{BridgeError, ConnectorError};
 use crate::bundle::BundleError;
 use crate::client::{Client, ClientError};
 use crate::file::{FileError, Services, WalletFile};
+use crate::groups::{ChoiceError, LinkError, MemberProofError};
 use crate::guard::{Guard, GuardError};
 use crate::head::{CheckedHead, HeadCheckError, LONGEST_WALK, check_head};
 use crate::keys::{AuthenticatorKey, SeedError};
+use crate::member::MemberError;
 use crate::operations::{AccountState, OperationError, Step, create_account};
 use crate::operator::{Operator, OperatorError};
 use crate::prove::ProveError;
 use crate::sign_in::{RequestError, UnknownProof};
 use answer::Answer;
-use prove::{Prove, SignIn};
+use group::GroupAction;
+use prove::Prove;
+use sign_in::SignIn;
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
 const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
@@ -64,6 +71,9 @@ enum Action {
     SignIn(SignIn),
     /// Answer the request of an application's page, which a client kit has put on a bridge.
     Answer(Answer),
+    /// Be a member of a group, which an organization runs with its daemon.
+    #[command(subcommand)]
+    Group(GroupAction),
     #[command(flatten)]
     Change(Change),
 }
@@ -155,8 +165,9 @@ pub async fn run(
     let WalletCommand { options, action } = command;
     match action {
         Action::New(daemon) => new(&options, daemon, random, out),
-        Action::SignIn(command) => prove::sign_in(&options, command, random, clocks.unix, out).await,
+        Action::SignIn(command) => sign_in::sign_in(&options, command, random, clocks.unix, out).await,
         Action::Answer(command) => answer::answer(&options, command, random, clocks.unix, out).await,
+        Action::Group(action) => group::group(&options, action, random, out).await,
         Action::Prove(command) => prove::prove(&options, command, random, (clocks.unix)(), out).await,
         Action::Show { leaf_index } => show(&options, leaf_index, out).await,
         Action::Change(change) => change_account(&options, change, random, clocks.monotonic, out).await,
@@ -508,6 +519,65 @@ pub enum CommandError {
     /// The request of an application is not answered with a proof.
     #[error(transparent)]
     Rejected(#[from] Rejection),
+    /// The text is not a group's link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A member's request or proof is not made.
+    #[error(transparent)]
+    Member(#[from] MemberError),
+    /// A member's proof is not made, or the service of the group does not answer.
+    #[error(transparent)]
+    MemberProof(#[from] MemberProofError),
+    /// No membership answers, although one is wanted.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
+    /// The wallet has no such credential.
+    #[error("this wallet has no credential {name} in {environment}: it is no public name, and no group of this wallet")]
+    NoCredential {
+        /// The name; without control characters.
+        name: String,
+        /// The environment.
+        environment: &'static str,
+    },
+    /// A current proof of a group or of a legacy credential.
+    #[error("--group and --credential are for legacy proofs; leave --kind out")]
+    LegacyOnly,
+    /// The account is needed, and only a group was to answer.
+    #[error("the request asks for a proof of this wallet's account, and --group was given")]
+    AccountUnasked,
+    /// The service of a group refuses a request.
+    #[error("{group}: {words} ({error})")]
+    GroupRefusal {
+        /// The group.
+        group: GroupId,
+        /// What it means, and what helps.
+        words: &'static str,
+        /// The answer.
+        error: String,
+    },
+    /// The wallet is not a member of the group.
+    #[error("this wallet is not a member of the group {group}; join it with `selfsame wallet group join LINK`")]
+    NotInGroup {
+        /// The group.
+        group: GroupId,
+    },
+    /// The link is for another group.
+    #[error("the link is for the group {link}, not for {group}")]
+    OtherGroupsLink {
+        /// The group that was named.
+        group: GroupId,
+        /// The group of the link.
+        link: GroupId,
+    },
+    /// A replacement was begun, and its outcome is unknown.
+    #[error(
+        "a replacement of the leaf in {group} was begun, and its outcome is unknown; finish it first with `selfsame wallet \
+         group replace {group}`"
+    )]
+    ReplacementUnderWay {
+        /// The group.
+        group: GroupId,
+    },
     /// An option that a connector URI has no place for.
     #[error(
         "{option} does not belong to a connector URI: the request there is signed by no issuer, and its answer says \

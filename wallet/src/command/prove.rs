@@ -1,12 +1,13 @@
-//! `selfsame wallet prove` and `selfsame wallet sign-in`.
+//! `selfsame wallet prove`, and what makes the proofs of the wallet's account.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use alloy_primitives::U256;
+use selfsame_protocol::groups::names::GroupId;
 use selfsame_protocol::ids::Nullifier;
+use selfsame_protocol::json::to_printable;
 use selfsame_protocol::operator::Simulation;
-use selfsame_protocol::sign_in::proof_request::Initiator;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::identity::hash_text;
@@ -14,18 +15,17 @@ use selfsame_protocol::verification::integrity::SELFIE_CHECK;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 use serde_json::Value;
 
-use super::answer::{Answer, answer};
 use super::evidence::EvidenceOptions;
-use super::{CommandError, DaemonOptions, GuardOptions, Options, ask, has_terminal, instant};
+use super::{CommandError, DaemonOptions, GuardOptions, Options};
 use crate::Random;
-use crate::bridge::is_connector_uri;
 use crate::client::{Client, ClientError};
 use crate::file::WalletFile;
-use crate::guard::{Guard, GuardError};
+use crate::groups::{GroupClient, Memberships};
+use crate::guard::Guard;
+use crate::member::Member;
 use crate::operator::Operator;
 use crate::person::Person;
 use crate::prove::{self, LegacyRequest, ProofParameters, ProveError, SimulatedParty};
-use crate::sign_in::{AskedProof, Onward, Place, SignInRequest, SignInSession, printable};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Prove {
@@ -42,12 +42,20 @@ pub struct Prove {
     #[arg(long, value_name = "TEXT", default_value = "")]
     signal: String,
     /// Make a proof for production. The daemon accepts the simulator's proofs for staging only.
+    /// With --group the environment is that of the group.
     #[arg(long)]
     production: bool,
     /// The issuer of the credential of a current proof, by its schema id; 11 for Selfie Check
     /// [default: the daemon's first issuer of staging].
     #[arg(long, value_name = "ID")]
     issuer: Option<u64>,
+    /// Prove as a member of this group.
+    #[arg(long, value_name = "ID")]
+    group: Option<GroupId>,
+    /// The credential of a legacy proof, such as `device`, or a group's id or public name [default:
+    /// orb, or the group of --group].
+    #[arg(long, value_name = "NAME")]
+    credential: Option<String>,
     #[command(flatten)]
     evidence: EvidenceOptions,
     #[command(flatten)]
@@ -76,18 +84,110 @@ pub async fn prove(
     now: UnixSeconds,
     out: &mut (dyn Write + Send),
 ) -> Result<(), CommandError> {
-    let Prove { app, kind, action, signal, production, issuer, evidence, guard, daemon } = command;
+    let Prove { app, kind, action, signal, production, issuer, group, credential, evidence, guard, daemon } = command;
     let wallet = WalletFile::open(&options.wallet)?;
-    let environment = if production { Environment::Production } else { Environment::Staging };
+    if kind != ProofKind::Legacy && (group.is_some() || credential.is_some()) {
+        return Err(CommandError::LegacyOnly);
+    }
+    let mut environment = if production { Environment::Production } else { Environment::Staging };
+    let member = match (group, &credential) {
+        (Some(group), _) => {
+            let member = wallet.member(&group).ok_or(CommandError::NotInGroup { group })?;
+            environment = member.environment;
+            Some(member)
+        }
+        (None, Some(name)) => Memberships::new(wallet.members(), None, &[]).choose(environment, &[name])?,
+        (None, None) => None,
+    };
     let parameters = ProofParameters { app_id: &app, action: &action, signal: &signal, environment, nonce: None };
+    if let Some(member) = member {
+        let name = credential.as_deref().unwrap_or(member.group.as_str());
+        let body = prove_as_member(member, name, &parameters, random).await?;
+        return Ok(writeln!(out, "{body}")?);
+    }
+    let identifier = match &credential {
+        Some(name) => LegacyIdentifier::from_name(name)
+            .ok_or_else(|| CommandError::NoCredential { name: to_printable(name), environment: environment.name() })?,
+        None => prove::LEGACY_IDENTIFIER,
+    };
     if kind == ProofKind::Legacy {
         Operator::new(daemon.operator(&wallet))?.check_way_is_safe()?;
     }
     let mut prover = Prover::connect(options, &daemon, guard, &wallet).await?;
     prover.issuer = issuer;
-    let mut body = prover.prove(kind, &parameters, random, now).await?;
+    let mut body = match kind {
+        ProofKind::Legacy => prover.prove_legacy(identifier, &parameters, random).await?,
+        kind => prover.prove(kind, &parameters, random, now).await?,
+    };
     prover.add_evidence(&mut body, &app, environment, &evidence, now)?;
     Ok(writeln!(out, "{body}")?)
+}
+
+/// A verification request with a proof of a member, under a name of the group's credential.
+pub async fn prove_as_member(
+    member: &Member,
+    name: &str,
+    parameters: &ProofParameters<'_>,
+    random: &mut Random<'_>,
+) -> Result<Value, CommandError> {
+    let client = GroupClient::new(&member.wallet_url)?;
+    let proof = client.prove(member, parameters.external_nullifier(), parameters.signal_hash()).await?;
+    Ok(prove::legacy_request(name, &proof, parameters, random))
+}
+
+/// The wallet's account, for what a member cannot prove.
+pub enum Account {
+    /// Connected to its daemon.
+    Connected(Box<Prover>),
+    /// Not connected. A wallet that is a member of groups goes on without.
+    Missing(Option<CommandError>),
+    /// Not asked for.
+    Unasked,
+}
+
+impl Account {
+    /// Connects to the daemon. When this fails and the wallet is a member of groups, the error is
+    /// kept until the account is needed. With a group, no account is needed.
+    ///
+    /// # Errors
+    /// [`CommandError::NotInGroup`], and as [`Prover::connect`] for a wallet without memberships.
+    pub async fn connect(
+        options: &Options,
+        daemon: &DaemonOptions,
+        guard: GuardOptions,
+        wallet: &WalletFile,
+        group: Option<GroupId>,
+    ) -> Result<Self, CommandError> {
+        if let Some(group) = group {
+            wallet.member(&group).ok_or(CommandError::NotInGroup { group })?;
+            return Ok(Self::Unasked);
+        }
+        match Prover::connect(options, daemon, guard, wallet).await {
+            Ok(prover) => Ok(Self::Connected(Box::new(prover))),
+            Err(error) if wallet.members().is_empty() => Err(error),
+            Err(error) => Ok(Self::Missing(Some(error))),
+        }
+    }
+
+    /// What makes the account's proofs.
+    ///
+    /// # Errors
+    /// Why there is no account.
+    pub fn prover(&mut self) -> Result<&mut Prover, CommandError> {
+        match self {
+            Self::Connected(prover) => Ok(prover),
+            Self::Missing(error) => Err(error.take().unwrap_or(CommandError::AccountUnasked)),
+            Self::Unasked => Err(CommandError::AccountUnasked),
+        }
+    }
+
+    /// The daemon's simulation, if the wallet is connected to one that has it.
+    pub fn simulation(&self) -> Option<&Simulation> {
+        match self {
+            Self::Connected(prover) => prover.simulation.as_ref(),
+            Self::Missing(_) | Self::Unasked => None,
+        }
+    }
 }
 
 /// What the proofs of one run of a command are made with.
@@ -154,9 +254,7 @@ impl Prover {
         now: UnixSeconds,
     ) -> Result<Value, CommandError> {
         if kind == ProofKind::Legacy {
-            let LegacyRequest { root, body } = prove::legacy(&self.person, parameters, random)?;
-            self.trust(root, parameters.environment, prove::LEGACY_IDENTIFIER).await?;
-            return Ok(body);
+            return self.prove_legacy(prove::LEGACY_IDENTIFIER, parameters, random).await;
         }
         let party = self.party(parameters.app_id)?;
         if kind == ProofKind::Session {
@@ -168,6 +266,19 @@ impl Prover {
             _ => prove::uniqueness(&self.person, parameters, &party, random)?,
         };
         self.remember(&[nullifier], now)?;
+        Ok(body)
+    }
+
+    /// A verification request with a legacy proof of a credential, whose root a daemon with `--dev`
+    /// trusts afterwards.
+    pub async fn prove_legacy(
+        &self,
+        identifier: LegacyIdentifier,
+        parameters: &ProofParameters<'_>,
+        random: &mut Random<'_>,
+    ) -> Result<Value, CommandError> {
+        let LegacyRequest { root, body } = prove::legacy_of(&self.person, identifier, parameters, random)?;
+        self.trust(root, parameters.environment, identifier).await?;
         Ok(body)
     }
 
@@ -186,7 +297,7 @@ impl Prover {
     }
 
     /// The simulated relying party of an application.
-    fn party(&self, app_id: &str) -> Result<SimulatedParty, CommandError> {
+    pub fn party(&self, app_id: &str) -> Result<SimulatedParty, CommandError> {
         let no_simulator = || CommandError::NoSimulator { operator: self.operator_url.clone() };
         let simulation = self.simulation.clone().ok_or_else(no_simulator)?;
         if let Some(issuer) = self.issuer {
@@ -276,207 +387,4 @@ impl Prover {
             error => error.into(),
         }
     }
-}
-
-// `selfsame wallet sign-in`.
-
-#[derive(Clone, Debug, clap::Args)]
-pub struct SignIn {
-    /// The address in the page's QR code, a link of the page for a wallet, or a whole authorization
-    /// URL. For the last, the wallet also acts as the browser and prints where the browser would be
-    /// sent. After an address from the QR code, and a link that ends in #there, the wallet prints
-    /// digits to type where the sign-in began; after #here, the address that the browser of this
-    /// device opens. A connector URI is answered as by `wallet answer`: a sign-in only with its
-    /// option --as-public-wallet.
-    #[arg(value_name = "LINK")]
-    url: String,
-    /// Refuse the sign-in instead of answering with a proof.
-    #[arg(long)]
-    refuse: bool,
-    /// Answer without asking, also the first request of an issuer; for programs.
-    #[arg(long)]
-    yes: bool,
-    /// The only issuer whose request is answered [default: those that this wallet has trusted].
-    #[arg(long, value_name = "URL")]
-    issuer: Option<String>,
-    /// The link was opened on the device where the browser is, not scanned from another screen: the
-    /// sign-in continues only at the address that is printed. It wins over what the link says.
-    /// Always so for an authorization URL, and for a link that ends in #here.
-    #[arg(long)]
-    same_device: bool,
-    #[command(flatten)]
-    guard: GuardOptions,
-    #[command(flatten)]
-    daemon: DaemonOptions,
-}
-
-impl SignIn {
-    /// The same for a connector URI.
-    fn into_answer(self) -> Result<Answer, CommandError> {
-        let Self { url, refuse, yes, issuer, same_device, guard, daemon } = self;
-        let given = [("--issuer", issuer.is_some()), ("--same-device", same_device)];
-        match given.into_iter().find_map(|(option, is_given)| is_given.then_some(option)) {
-            Some(option) => Err(CommandError::NotOfConnector { option }),
-            None => Ok(Answer::new(url, refuse, yes, guard, daemon)),
-        }
-    }
-}
-
-/// Answers a sign-in with a proof, or refuses it.
-pub async fn sign_in(
-    options: &Options,
-    command: SignIn,
-    random: &mut Random<'_>,
-    now: &(dyn Fn() -> UnixSeconds + Sync),
-    out: &mut (dyn Write + Send),
-) -> Result<(), CommandError> {
-    if is_connector_uri(&command.url) {
-        return answer(options, command.into_answer()?, random, now, out).await;
-    }
-    let SignIn { url, refuse, yes, issuer, same_device, guard, daemon } = command;
-    let mut wallet = WalletFile::open(&options.wallet)?;
-    if !yes && !refuse && !has_terminal() {
-        return Err(CommandError::NoTerminal);
-    }
-    // A sign-in is begun and shown only when there is a person who can sign in.
-    let mut prover = match refuse {
-        true => None,
-        false => Some(Prover::connect(options, &daemon, guard, &wallet).await?),
-    };
-    let session = SignInSession::open(&url).await?;
-    let Some(prover) = &mut prover else {
-        if refuse_unverified(&session, out).await?
-            && let Some(target) = session.complete().await?
-        {
-            writeln!(out, "{target}")?;
-        }
-        return Ok(());
-    };
-    let Some(request) = trusted_request(&session, &mut wallet, issuer.as_deref(), yes, out).await? else {
-        refuse_unverified(&session, out).await?;
-        return Ok(());
-    };
-    let asked = AskedProof::of(&request)?;
-    describe_request(&printable(&request), out)?;
-    let place = place(&session, same_device, out)?;
-    if !yes && !ask("Answer with a proof?", out)? {
-        session.refuse(&request).await?;
-        return Ok(writeln!(out, "refused")?);
-    }
-    let parameters = ProofParameters {
-        app_id: &request.app_id,
-        action: &request.action,
-        signal: &request.signal,
-        environment: request.environment,
-        nonce: Some(request.nonce),
-    };
-    prover.issued_since = request.genesis_issued_at_min;
-    if let Some(only) = &request.identifier
-        && prover.party(&request.app_id)?.identifier != *only
-    {
-        session.give_up(&request, "credential_unavailable").await?;
-        return Ok(writeln!(
-            out,
-            "refused: this wallet has no credential {}",
-            selfsame_protocol::json::to_printable(only)
-        )?);
-    }
-    let proved = match asked {
-        AskedProof::Legacy => prover.prove(ProofKind::Legacy, &parameters, random, now()).await,
-        AskedProof::Uniqueness => prover.prove(ProofKind::Uniqueness, &parameters, random, now()).await,
-        AskedProof::BoundUniqueness => prover.prove(ProofKind::Bound, &parameters, random, now()).await,
-        AskedProof::Session(id) => prover.prove_session(id, &parameters, random),
-    };
-    let body = match proved {
-        // The person's browser says what helps.
-        Err(error @ CommandError::Guard(GuardError::Replayed { .. })) => {
-            session.give_up(&request, "nullifier_replayed").await?;
-            return Err(error);
-        }
-        proved => proved?,
-    };
-    let onward = session.answer_from(&request, &body, place).await?;
-    writeln!(out, "proved")?;
-    if session.is_browser() {
-        if let Some(target) = session.complete_at(onward.return_url()).await? {
-            writeln!(out, "{target}")?;
-        }
-        return Ok(());
-    }
-    match onward {
-        Onward::Open(return_url) => writeln!(out, "open this in the browser of this device: {return_url}")?,
-        Onward::Type(digits) => writeln!(out, "Type {digits} on the screen where you began")?,
-        Onward::ByItself if place == Place::There => {
-            writeln!(out, "no digits are needed: the screen where you began goes on by itself")?;
-        }
-        Onward::ByItself => {}
-    }
-    Ok(())
-}
-
-/// Where the person opened the link. The option comes before the link, because the person gave it
-/// for this sign-in. A session that acts as the browser is on its device, whatever the link says.
-fn place(session: &SignInSession, same_device: bool, out: &mut dyn Write) -> Result<Place, CommandError> {
-    let by_link = session.place();
-    if !same_device && !session.is_browser() {
-        return Ok(by_link);
-    }
-    if by_link == Place::There {
-        let reason = if same_device { "--same-device was given" } else { "the wallet acts as the browser" };
-        writeln!(
-            out,
-            "the link says that the browser is on another device, and {reason}, which wins: answered as on the \
-             browser's device"
-        )?;
-    }
-    Ok(Place::Here)
-}
-
-/// Refuses a request that is not verified. Returns whether the refusal was sent.
-async fn refuse_unverified(session: &SignInSession, out: &mut (dyn Write + Send)) -> Result<bool, CommandError> {
-    let is_sent = session.refuse_unverified().await?;
-    match is_sent {
-        true => writeln!(out, "refused")?,
-        false => writeln!(
-            out,
-            "refused; nothing was sent, because the request names an answer_url of another origin than its own"
-        )?,
-    }
-    Ok(is_sent)
-}
-
-/// The request as a trusted issuer signed it; `None` when the owner does not trust its issuer. A
-/// new issuer is trusted from now on.
-async fn trusted_request(
-    session: &SignInSession,
-    wallet: &mut WalletFile,
-    wanted: Option<&str>,
-    yes: bool,
-    out: &mut (dyn Write + Send),
-) -> Result<Option<SignInRequest>, CommandError> {
-    if let Some(issuer) = wanted {
-        return Ok(Some(session.verify(issuer.trim_end_matches('/')).await?));
-    }
-    let issuer = session.claimed_issuer()?;
-    let is_new = !wallet.issuers.contains(&issuer);
-    if is_new && !yes {
-        writeln!(out, "this wallet has never answered a request of {issuer}")?;
-        if !ask("Trust this issuer from now on?", out)? {
-            return Ok(None);
-        }
-    }
-    let request = session.verify(&issuer).await?;
-    if is_new {
-        wallet.trust_issuer(&issuer)?;
-    }
-    Ok(Some(request))
-}
-
-/// Shows who asks for what, and what began the sign-in.
-fn describe_request(request: &SignInRequest, out: &mut dyn Write) -> Result<(), CommandError> {
-    writeln!(out, "{} asks for: {}", request.app_name, request.scopes)?;
-    writeln!(out, "application {}, answer to {}", request.app_id, request.redirect_host)?;
-    let Initiator { network, user_agent, time } = &request.initiator;
-    writeln!(out, "begun {} from {network} with {user_agent:?}", instant(*time))?;
-    Ok(())
 }

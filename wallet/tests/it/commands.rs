@@ -1,7 +1,7 @@
 //! The wallet's commands, run by their command line, with a registry in memory that has the real
 //! rules.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -69,7 +69,7 @@ impl WalletCli {
         }
     }
 
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         Self::with_changed_answers(|_, _| ()).await
     }
 
@@ -101,6 +101,11 @@ impl WalletCli {
         Ok(String::from_utf8(out).expect("text"))
     }
 
+    /// Sets the time, in Unix seconds.
+    pub fn set_now(&mut self, now: u64) {
+        self.now = now;
+    }
+
     /// Lets time pass, in seconds.
     pub fn advance(&mut self, seconds: u64) {
         self.now += seconds;
@@ -123,8 +128,13 @@ impl WalletCli {
         names.map(|name| self.address(name))
     }
 
+    /// The file of a wallet.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(Path::new(name).with_extension("json"))
+    }
+
     fn address(&self, name: &str) -> String {
-        let path = self.folder.path().join(Path::new(name).with_extension("json"));
+        let path = self.path(name);
         format!("{:#x}", WalletFile::open(&path).expect("the wallet is opened").key.address())
     }
 }

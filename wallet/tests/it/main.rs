@@ -6,6 +6,8 @@
 mod answer;
 mod client;
 mod commands;
+mod group_service;
+mod groups;
 mod registry;
 mod server;
 mod sign_in;

@@ -33,8 +33,19 @@ impl CannedAnswer {
     }
 }
 
+/// The same with a body of any bytes.
+pub struct RawAnswer(pub u16, pub Option<u32>, pub Vec<u8>);
+
+impl From<CannedAnswer> for RawAnswer {
+    fn from(CannedAnswer(status, retry_after, body): CannedAnswer) -> Self {
+        Self(status, retry_after, body.into_bytes())
+    }
+}
+
 /// Serves on a free port until the runtime ends. Returns the base address.
-pub async fn serve(handler: impl Fn(ReceivedRequest) -> CannedAnswer + Send + Sync + 'static) -> String {
+pub async fn serve<Answer: Into<RawAnswer> + 'static>(
+    handler: impl Fn(ReceivedRequest) -> Answer + Send + Sync + 'static,
+) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     let handler = Arc::new(handler);
@@ -48,8 +59,8 @@ pub async fn serve(handler: impl Fn(ReceivedRequest) -> CannedAnswer + Send + Sy
     format!("http://{address}")
 }
 
-async fn answer(
-    handler: Arc<impl Fn(ReceivedRequest) -> CannedAnswer>,
+async fn answer<Answer: Into<RawAnswer>>(
+    handler: Arc<impl Fn(ReceivedRequest) -> Answer>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path_and_query().expect("a path").to_string();
@@ -57,7 +68,7 @@ async fn answer(
     let idempotency_key = key.map(|value| value.to_str().expect("text").to_owned());
     let body = request.into_body().collect().await.expect("a body").to_bytes();
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    let CannedAnswer(status, retry_after, body) = handler(ReceivedRequest { path, idempotency_key, body });
+    let RawAnswer(status, retry_after, body) = handler(ReceivedRequest { path, idempotency_key, body }).into();
     let mut response = Response::builder().status(status);
     if let Some(seconds) = retry_after {
         response = response.header("retry-after", seconds);

@@ -7,9 +7,12 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPai
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use selfsame_protocol::verification::LegacyIdentifier;
+use selfsame_protocol::verification::identity::{external_nullifier, hash_text};
 use serde_json::{Value, json};
 
 use crate::commands::{APP, WalletCli};
+use crate::group_service::{GroupService, holds};
 use crate::server::CannedAnswer;
 
 const SHORT_ID: &str = "abcdefghijkl2347";
@@ -291,4 +294,54 @@ async fn a_short_page_leads_to_its_own_origin_only() {
     let refused = issuer.cli.run_ok(&format!("sign-in SERVICE/s/{SHORT_ID} --refuse --wallet {{own}}")).await;
     assert_eq!(refused, "refused\n");
     assert_eq!(*issuer.posted.lock().expect("no panic"), [json!({"error": "access_denied"})]);
+}
+
+/// A member signs in without an account: to an application that names the group, or when there is
+/// nothing else that the wallet could prove.
+#[tokio::test]
+async fn a_member_signs_in_with_the_groups_credential() {
+    let mut issuer = Issuer::answering(json!({"success": true})).await;
+    let service = GroupService::start("members").await;
+    service.group().legacy_identifier = Some(LegacyIdentifier::Device);
+    issuer.cli.run_ok("new --wallet {member} --operator SERVICE").await;
+    for (wallet, number) in [("{member}", "1"), ("{own}", "2")] {
+        issuer.cli.run_ok(&format!("group join {} --wallet {wallet}", service.invite(number))).await;
+    }
+    let asked = |identifier: Value| json!({"protocol_versions": ["3.0"], "action": "", "identifier": identifier});
+    let signal = format!("0x{}", "5e".repeat(32));
+    #[rustfmt::skip]
+    let table = [
+        (json!("members"), "{member}", "", "members"),
+        (json!("device"), "{member}", "", "device"),
+        (Value::Null, "{member}", "", "members"),
+        (json!("members"), "{own}", "", "members"),
+        (Value::Null, "{own}", "--group members", "members"),
+    ];
+    for (identifier, wallet, options, expected) in table {
+        let body = issuer.answer_to(asked(identifier.clone()), &format!("--wallet {wallet} {options}")).await;
+        let item = &body["responses"][0];
+        assert_eq!((&item["identifier"], &body["nonce"]), (&json!(expected), &json!("0x2a")), "{identifier} {wallet}");
+        let (root, nullifier) = (&item["merkle_root"], &item["nullifier"]);
+        let asked = external_nullifier(APP, "");
+        assert!(holds(&item["proof"], root, nullifier, hash_text(&signal), asked), "{identifier} {wallet}");
+        assert_eq!(*root, format!("{:#066x}", service.group().root(None).to_number()));
+    }
+    // What the issuer is told when there is no proof.
+    service.group().remove("1");
+    let told = json!({"error_code": "credential_unavailable"});
+    #[rustfmt::skip]
+    let table = [
+        (asked(json!("members")), "", "is not in the group members any more"),
+        (asked(json!("orb")), "--group members", "does not ask for a proof of a member of members in staging"),
+        (json!({}), "--group members", "does not ask for a proof of a member of members in staging"),
+        (asked(json!("school")), "--group members", "does not ask for a proof of a member of members in staging"),
+    ];
+    for (members, options, reason) in table {
+        *issuer.members.lock().expect("no panic") = members;
+        let line = format!("sign-in SERVICE/authorize/t/request --yes --wallet {{member}} {options}");
+        issuer.cli.check_refused(&line, reason).await;
+        assert_eq!(issuer.posted.lock().expect("no panic").pop().as_ref(), Some(&told), "{reason}");
+    }
+    issuer.check_unanswered(asked(json!("orb")), "--wallet {member}", "an authenticator of an account").await;
+    issuer.check_unanswered(json!({}), "--wallet {member} --group school", "not a member of the group school").await;
 }

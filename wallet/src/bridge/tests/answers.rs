@@ -1,22 +1,31 @@
 //! What the wallet answers requests of the public client kits with.
 
+use alloy_primitives::hex;
 use selfsame_protocol::bridge::request::BridgeRequest;
 use selfsame_protocol::bridge::wire::RejectionCode;
 use selfsame_protocol::groth16::Claim;
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, PreparedKey};
 use selfsame_protocol::groth16::proof::Proof;
 use selfsame_protocol::groth16::simulator::Simulator;
+use selfsame_protocol::groups::identity::{MemberSecret, enrolment_external_nullifier};
+use selfsame_protocol::groups::names::{GroupKey, ReplacementSecret};
 use selfsame_protocol::ids::{LeafIndex, Nullifier};
 use selfsame_protocol::operator::{Coordinates, SimulatedIssuer, SimulatedRelyingParty, Simulation};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
+use selfsame_protocol::verification::identity::{hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{CurrentInputs, current_inputs};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use selfsame_protocol::{Address, U256};
 use serde_json::{Value, json};
 
-use super::{bound, read, text_of};
+use super::{Recorded, bound, read, recorded, text_of};
 use crate::Random;
-use crate::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
+use crate::bridge::answer::{
+    Choice, Chooser, Credentials, check_no_link_proof, choose_member, current_answer, legacy_answer,
+};
+use crate::groups::Memberships;
+use crate::member::{LeafSecrets, Member};
 use crate::person::Person;
 use crate::prove::{self, ProofParameters, SimulatedParty};
 
@@ -387,4 +396,123 @@ fn legacy_answers_have_the_keys_of_the_early_client_kits() {
     let orb = prove::legacy(&person(), &parameters("vote"), &mut random()).expect("a proof");
     assert_ne!(orb.root, root);
     assert_eq!(orb.body["responses"][0]["nullifier"], answer["nullifier_hash"]);
+}
+
+/// A membership of a group with a public name.
+fn member(group: &str, environment: Environment, legacy_identifier: Option<LegacyIdentifier>) -> Member {
+    Member {
+        group: group.parse().expect("an id"),
+        group_key: GroupKey([7; 32]),
+        leaf: LeafSecrets { secret: MemberSecret([1; 16]), n: 0, replacement_secret: ReplacementSecret([2; 32]) },
+        position: Some(0),
+        next: None,
+        has_left: false,
+        wallet_url: "http://wallet".to_owned(),
+        environment,
+        legacy_identifier,
+    }
+}
+
+#[test]
+fn the_group_that_a_request_names_answers_before_the_account() {
+    use LegacyIdentifier::{Device, Orb, Selfie};
+    let members = [
+        member("board", Environment::Staging, Some(Orb)),
+        member("members", Environment::Staging, Some(Device)),
+        member("faces", Environment::Production, Some(Selfie)),
+        member("nameless", Environment::Staging, None),
+    ];
+    let of_kit_2 = |level: &str, app: &str| json!({"app_id": app, "action": "vote", "verification_level": level});
+    let (legacy, either) =
+        ("a legacy proof of an orb, with a description and a return URL", "a proof of human, or a legacy proof");
+    let by_id = |id: &str, accepts_legacy: bool| {
+        let mut text = text_of(either);
+        text["proof_request"]["proof_requests"][0]["identifier"] = id.into();
+        text["allow_legacy_proofs"] = accepts_legacy.into();
+        text
+    };
+    let production = "app_0123";
+    #[rustfmt::skip]
+    let table = [
+        (of_kit_2("device", APP), "", Ok(Some("device members"))),
+        (of_kit_2("orb", APP), "", Ok(Some("orb board"))),
+        (of_kit_2("document", APP), "", Ok(Some("orb board"))),
+        (of_kit_2("device", APP), "board", Ok(Some("orb board"))),
+        (of_kit_2("face", APP), "", Ok(None)),
+        (of_kit_2("face", production), "", Ok(Some("face faces"))),
+        (of_kit_2("device", production), "", Ok(None)),
+        (text_of(legacy), "", Ok(Some("orb board"))),
+        (text_of(either), "", Ok(Some("orb board"))),
+        (text_of("a new session"), "", Ok(None)),
+        (text_of("a selfie"), "", Ok(None)),
+        (text_of("attributes"), "", Err(RejectionCode::FeatureUnavailable)),
+        (by_id("members", true), "", Ok(Some("device members"))),
+        (by_id("nameless", true), "", Ok(Some("orb nameless"))),
+        (by_id("members", false), "", Ok(None)),
+        (of_kit_2("device", APP), "nameless", Err(RejectionCode::CredentialUnavailable)),
+        (by_id("members", false), "members", Err(RejectionCode::CredentialUnavailable)),
+    ];
+    for (text, only, expected) in table {
+        let only = (!only.is_empty()).then(|| only.parse().expect("an id"));
+        let request = read(&text).expect("a request");
+        let chosen = choose_member(&request, &Memberships::new(&members, only, &[]));
+        let chosen =
+            chosen.map(|choice| choice.map(|choice| format!("{} {}", choice.level.name(), choice.member.group)));
+        assert_eq!(
+            chosen.map_err(|rejection| rejection.code),
+            expected.map(|choice| choice.map(str::to_owned)),
+            "{text}"
+        );
+    }
+    let twice = [&members[..], &[member("again", Environment::Staging, Some(Device))]].concat();
+    let request = read(&of_kit_2("device", APP)).expect("a request");
+    let refused = choose_member(&request, &Memberships::new(&twice, None, &[])).expect_err("two groups");
+    assert!(refused.reason.contains("choose one with --group"), "{refused}");
+    let names = ["again".to_owned()];
+    let chosen = choose_member(&request, &Memberships::new(&twice, None, &names)).expect("one group");
+    assert_eq!(chosen.map(|choice| choice.member.group.to_string()).as_deref(), Some("again"));
+}
+
+/// The external nullifier of link proofs is compared by value: whatever texts a page uses, a legacy
+/// request never has it, and a current one that has it is refused.
+#[test]
+fn no_request_gets_the_statement_of_a_link_proof() {
+    let members = [member("members", Environment::Staging, None)];
+    let statement = [b"selfsame group enrolment\0".as_slice(), &[7; 32]].concat();
+    let as_bytes = format!("0x{}", hex::encode(&statement));
+    let asked = enrolment_external_nullifier(&members[0].group_key);
+    assert_eq!(hash_text(&as_bytes), asked.0);
+    let as_text = String::from_utf8_lossy(&statement).into_owned();
+    let upper = format!("0x{}", hex::encode_upper(&statement));
+    let number = asked.to_string();
+    let actions: [&str; 8] =
+        [&as_bytes, &as_text, &upper, &number, "selfsame group enrolment", "join", "leave", "vote"];
+    for Recorded { client, name, text, .. } in recorded() {
+        let text: Value = serde_json::from_str(&text).expect("JSON");
+        check_no_link_proof(&read(&text).expect("a request"), &members)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        for action in actions {
+            let mut changed = text.clone();
+            changed["action"] = action.into();
+            let has_action = !changed["proof_request"]["action"].is_null();
+            let hashes = [hash_text(action), hash_to_field(action.as_bytes())];
+            for hash in hashes {
+                if has_action {
+                    changed["proof_request"]["action"] = prove::padded(hash).into();
+                }
+                let request = read(&changed).unwrap_or_else(|error| panic!("{name}, {action}: {error}"));
+                let checked = check_no_link_proof(&request, &members).map_err(|rejection| rejection.code);
+                let is_link_proof = has_action && hash == asked.0;
+                let expected = if is_link_proof { Err(RejectionCode::FeatureUnavailable) } else { Ok(()) };
+                assert_eq!(checked, expected, "{client}, {name}, {action:?}");
+                assert_eq!(check_no_link_proof(&request, &[]), Ok(()));
+            }
+        }
+        // The application's id is hashed before the action.
+        for app_id in [format!("app_{as_text}"), format!("app_{as_bytes}")] {
+            let mut changed = text.clone();
+            changed["app_id"] = app_id.into();
+            assert_eq!(check_no_link_proof(&read(&changed).expect("a request"), &members), Ok(()), "{name}");
+        }
+    }
 }
