@@ -1,5 +1,19 @@
 //! Restores and their refusals; what a restored store has forgotten on purpose.
 
+use std::path::Path;
+use std::sync::mpsc::channel;
+
+use selfsame::daemon::store_folder;
+use selfsame_protocol::U256;
+use selfsame_protocol::groups::codes::Code;
+use selfsame_protocol::groups::enrolment::{EnrolmentRequest, Step};
+use selfsame_protocol::groups::identity::{Act, Token};
+use selfsame_protocol::groups::names::{Day, FieldNumber, GroupId, GroupKey, MemberNumber, SecretHash};
+use selfsame_protocol::groups::records::{GroupRecord, MemberRecord};
+use selfsame_protocol::groups::wire::{InvitedMembers, SentCommitment};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::Root;
+use selfsame_storage::{Decision, GroupCommit, GroupRecords, OnDecided, Store};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
@@ -98,6 +112,79 @@ async fn a_restored_store_is_started_only_when_the_seen_block_is_known() {
         let read = |data: &str| std::fs::read(workplace.path(data).join(file)).expect("read");
         assert_eq!(read("data") == read("restored"), same, "{file}");
     }
+}
+
+/// Puts a group with three members into a store; their link proofs would hold.
+fn add_group(store: &Path) {
+    let store = Store::open_existing(store, 1 << 20).expect("the store opens");
+    let (group_commit, committing) = GroupCommit::start(store.clone()).expect("the committing thread starts");
+    let records = GroupRecords::new(store, group_commit);
+    let written = |write: &dyn Fn(OnDecided)| {
+        let (sender, decision) = channel();
+        write(Box::new(move |decided| sender.send(decided).expect("the test waits")));
+        assert_eq!(decision.recv().expect("decided").expect("written"), Decision::Written);
+    };
+    let (group, today) = (group(), Day(20_000));
+    written(&|decided| records.create(&group, &GroupRecord::new(GroupKey([7; 32])), decided));
+    let loaded = records.load(&group).expect("the read succeeds").expect("the group is there");
+    let changes = {
+        let reader = records.reader(&group);
+        let mut step = Step::new(&group, &loaded, &reader, today);
+        for number in 1..=3_u8 {
+            let (member, code) = (number.to_string().parse().expect("a member"), Code::from_random_bytes([number; 17]));
+            let invited = step.invite(&member, InvitedMembers::New, today, || code.clone());
+            invited.expect("the read succeeds").expect("invited");
+            let request = EnrolmentRequest {
+                act: Act::Join,
+                token: Token::Code(code),
+                commitment: SentCommitment(U256::from(number)),
+                nullifier: FieldNumber(U256::from(number)),
+                proof: [U256::ZERO; 8],
+                replacement_hash: SecretHash::of(&[number; 32]),
+                copy: None,
+            };
+            step.enrol(&request).expect("the read succeeds").expect("joined");
+        }
+        step.finish(UnixSeconds(20_000 * 86_400)).expect("the members have joined")
+    };
+    written(&|decided| records.write(&group, &changes, &[], decided));
+    drop(records);
+    committing.join().expect("the committing thread ends");
+}
+
+fn group() -> GroupId {
+    "members".parse().expect("an id")
+}
+
+/// The root of the group in a store, and its members.
+fn read_group(store: &Path) -> (Root, Vec<(MemberNumber, MemberRecord)>) {
+    let store = Store::open_existing(store, 1 << 20).expect("the store opens");
+    let (group_commit, committing) = GroupCommit::start(store.clone()).expect("the committing thread starts");
+    let records = GroupRecords::new(store, group_commit);
+    let loaded = records.load(&group()).expect("the read succeeds").expect("the group is there");
+    let members = records.members(&group()).expect("the read succeeds");
+    drop(records);
+    committing.join().expect("the committing thread ends");
+    (loaded.tree.root(), members)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restored_store_has_the_groups() {
+    let workplace = BackupWorkplace::new();
+    assert!(workplace.start("data").terminate().success());
+    let store = store_folder(&workplace.path("data"));
+    add_group(&store);
+    let before = read_group(&store);
+    assert_eq!(before.1.len(), 3);
+
+    let daemon = workplace.start("data");
+    workplace.back_up("data", "backup");
+    daemon.kill();
+    assert!(workplace.run_ok(&["backup", "verify", "@backup", "--deep"]).ends_with("\n0 problems\n"));
+    workplace.run_ok(&["restore", "@backup", "--data", "@restored"]);
+    let text = workplace.run_ok(&["registry", "fsck", "--data", "@restored"]);
+    assert!(text.contains("1 groups with 3 members, 0 findings"), "{text}");
+    assert_eq!(read_group(&store_folder(&workplace.path("restored"))), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
