@@ -277,11 +277,18 @@ impl Daemon {
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
         let now = clock.unix_seconds();
-        let serves_bridge = served[Interface::Bridge];
+        let (serves_bridge, serves_wallet) = (served[Interface::Bridge], served[Interface::Wallet]);
         let connections = shared_connections(config, &store)?;
         let most_connections = connections.most_of_listener();
-        let parts =
-            StartParts { simulator_seed, certificate, appearance, wallet_links, serves_bridge, most_connections };
+        let parts = StartParts {
+            simulator_seed,
+            certificate,
+            appearance,
+            wallet_links,
+            serves_bridge,
+            serves_wallet,
+            most_connections,
+        };
         let reloading = Reloading::new(config, &service, parts, now);
         let (reloads, reload_requests) = mpsc::channel(WAITING_RELOADS);
         let schedule = backup_schedule(config, domain);

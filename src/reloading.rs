@@ -45,6 +45,7 @@ pub struct Reloading {
     pub(crate) appearance: Arc<Appearance>,
     pub(crate) wallet_links: Arc<WalletLinks>,
     serves_bridge: bool,
+    serves_wallet: bool,
     /// The most connections that an address may have, whatever is configured.
     most_connections: usize,
     pub(crate) status: ReloadStatus,
@@ -62,6 +63,8 @@ pub(crate) struct StartParts {
     pub wallet_links: WalletLinks,
     /// Whether the message bridge is served.
     pub serves_bridge: bool,
+    /// Whether the wallet interface is served.
+    pub serves_wallet: bool,
     /// The most connections that an address may have: the descriptors allow no more.
     pub most_connections: usize,
 }
@@ -75,6 +78,12 @@ pub enum ReloadError {
          of listen.bridge at the start; restart the daemon when the address is free, or with another listen.bridge"
     )]
     BridgeNotServed,
+    /// There are groups, and the wallet interface was left out at the start.
+    #[error(
+        "[[groups]] need the wallet interface, which is not served, because another program had the address of \
+         listen.wallet at the start; restart the daemon when the address is free, or with another listen.wallet"
+    )]
+    WalletNotServed,
     /// It says otherwise than the store which subjects new accounts get.
     #[error(transparent)]
     Subjects(#[from] SubjectConflicts),
@@ -92,8 +101,8 @@ pub enum ReloadError {
 impl Reloading {
     /// The settings at the start, from `config`.
     pub(crate) fn new(config: &Config, service: &Service, parts: StartParts, now: UnixSeconds) -> Self {
-        let StartParts { simulator_seed, certificate, appearance, wallet_links, serves_bridge, most_connections } =
-            parts;
+        let StartParts { simulator_seed, certificate, appearance, wallet_links, most_connections, .. } = parts;
+        let (serves_bridge, serves_wallet) = (parts.serves_bridge, parts.serves_wallet);
         let origins = AllowedOrigins::default();
         origins.replace(allowed_origins(config));
         warn_of_hidden_roots(config, &service.verification());
@@ -116,6 +125,7 @@ impl Reloading {
             appearance: Arc::new(appearance),
             wallet_links: Arc::new(wallet_links),
             serves_bridge,
+            serves_wallet,
             most_connections,
             status: ReloadStatus::started_at(now),
         }
@@ -128,6 +138,9 @@ impl Reloading {
     pub fn check(&self, config: &Config) -> Result<(), ReloadError> {
         if !self.serves_bridge && config.signs_in_over_bridge() {
             return Err(ReloadError::BridgeNotServed);
+        }
+        if !self.serves_wallet && !config.groups.is_empty() {
+            return Err(ReloadError::WalletNotServed);
         }
         self.sign_in.check_subjects(&setup::sign_in::clients(config))??;
         self.groups.check_settings(&setup::groups::group_settings(config))?;

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use selfsame_protocol::Address;
-use selfsame_protocol::net::is_loopback_host;
+use selfsame_protocol::net::{is_loopback_host, origin_of};
 use selfsame_protocol::sign_in::passkeys::PasskeyDomainError;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::request::MOST_RESPONSES;
@@ -251,6 +251,39 @@ fn check_wallet_url(config: &Config) -> Option<InvalidSetting> {
     has_path.then(|| invalid_setting("urls.wallet_url", message()))
 }
 
+/// A wallet keeps the secrets of a member for its origin, so no page of another interface may have
+/// it; and the links of members have to lead there from their own machines.
+fn check_wallet_of_groups(config: &Config) -> Option<InvalidSetting> {
+    if config.groups.is_empty() || config.dev {
+        return None;
+    }
+    let urls = config.public_urls(&config.listen);
+    let origin = |interface: Interface| origin_of(&urls[interface]);
+    let wallet = origin(Interface::Wallet);
+    let same = Interface::ALL.into_iter().find(|other| {
+        let shares = config.listen[*other] == config.listen[Interface::Wallet] || origin(*other) == wallet;
+        *other != Interface::Wallet && shares
+    });
+    if let Some(other) = same {
+        let message = format!(
+            "with [[groups]] the wallet interface needs an origin of its own, and {} has the same; give it another port, \
+             or another host",
+            other.listen_key()
+        );
+        return Some(invalid_setting("urls.wallet_url", message));
+    }
+    let is_local = |interface: Interface| match config.urls[interface].as_deref() {
+        Some(url) => is_loopback_url(url),
+        None => config.listen[interface].ip().to_canonical().is_loopback(),
+    };
+    let is_broken = !is_local(Interface::SignIn) && is_local(Interface::Wallet);
+    is_broken.then(|| {
+        let message = "is this machine, and sign-in is for other machines; with [[groups]] set the URL at which members \
+                       reach the wallet interface";
+        invalid_setting("urls.wallet_url", message)
+    })
+}
+
 /// A connector URI names the address of the bridge. Where sign-in is for other machines, their
 /// authenticators have to reach the bridge, too.
 fn check_bridge_of_sign_in(config: &Config) -> Option<InvalidSetting> {
@@ -332,7 +365,7 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
     .into_iter()
     .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
     let of_bridge = check_bridge_url(config).into_iter().chain(check_bridge_of_sign_in(config));
-    let of_urls = of_bridge.chain(check_wallet_url(config));
+    let of_urls = of_bridge.chain(check_wallet_url(config)).chain(check_wallet_of_groups(config));
     found.chain(check_operator_socket(config)).chain(of_urls).chain(check_passkey_domain(config)).collect()
 }
 

@@ -149,14 +149,14 @@ pub(super) async fn bind_for_replicas(section: &Cluster) -> Result<(TcpListener,
 
 /// Whether an interface can be left out whose address cannot be bound, because another program has
 /// it and it is the default one: the message bridge where sign-in does not use it, and the wallet
-/// interface. Both came later than the other interfaces, and an upgrade must not keep a daemon from
+/// interface without groups. Both came later than the other interfaces, and an upgrade must not keep a daemon from
 /// starting.
 fn can_do_without(config: &Config, interface: Interface, address: SocketAddr, error: &io::Error) -> bool {
     let default = SocketAddr::from((Ipv4Addr::LOCALHOST, interface.default_port()));
     let is_taken = address == default && error.kind() == io::ErrorKind::AddrInUse;
     match interface {
         Interface::Bridge => is_taken && !config.signs_in_over_bridge(),
-        Interface::Wallet => is_taken,
+        Interface::Wallet => is_taken && config.groups.is_empty(),
         _ => false,
     }
 }

@@ -68,6 +68,40 @@ fn an_unsafe_start_must_be_asked_for() {
     }
 }
 
+/// A wallet keeps a member's secrets for its origin.
+#[test]
+fn the_wallet_interface_of_groups_has_an_origin_of_its_own_that_members_can_reach() {
+    const GROUP: &str = "\n[[groups]]\nid = 'members'\nname = 'Members'\n";
+    let own = "needs an origin of its own";
+    let cases: [(&str, &[&str]); 5] = [
+        ("urls.wallet_url = 'https://wallet.example.org/app'", &["urls.wallet_url: ", "has a path"]),
+        ("listen.wallet = '127.0.0.1:8085'", &["urls.wallet_url: ", own, "bridge has the same"]),
+        (
+            "urls = { id_url = 'https://id.example.org', wallet_url = 'https://ID.example.org:443' }",
+            &["urls.wallet_url: ", own, "sign_in has the same"],
+        ),
+        ("urls.id_url = 'https://id.example.org'", &["urls.wallet_url: is this machine"]),
+        (
+            "urls = { id_url = 'https://id.example.org', wallet_url = 'http://localhost:8086' }",
+            &["urls.wallet_url: is this machine"],
+        ),
+    ];
+    for (text, parts) in cases {
+        check_problems(load(&format!("{text}{GROUP}")), &[parts]);
+    }
+    for text in [
+        "",
+        "urls.id_url = 'http://localhost:8080'",
+        "urls = { id_url = 'https://id.example.org', wallet_url = 'https://wallet.example.org' }",
+    ] {
+        let text = format!("{text}{GROUP}");
+        assert!(load(&text).is_ok(), "{text}: {:?}", load(&text));
+    }
+    // Without groups nobody needs it.
+    assert!(load("listen.wallet = '127.0.0.1:8085'").is_ok());
+    assert!(load("urls.id_url = 'https://id.example.org'").is_ok());
+}
+
 #[test]
 fn the_operators_socket_has_a_path_that_the_operating_system_can_bind() {
     let config = load("data_dir = '/srv/selfsame'").unwrap();
