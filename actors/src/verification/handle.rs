@@ -476,6 +476,9 @@ impl VerificationHandle {
         if self.inner.registry.is_replica() && has_unknown_root(&checked) {
             // Another replica may have shown the root.
             caught_up = self.inner.registry.catch_up().await;
+            if let Err(error) = self.inner.groups.settle().await {
+                return Err(VerificationError::unavailable(error.to_string()));
+            }
             checked = check(UnseenContracts::new()).await?;
         }
         let wanted = match self.inner.chain.is_empty() {

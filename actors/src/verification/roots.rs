@@ -6,6 +6,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
 use selfsame_protocol::commitment::PublicKey;
@@ -168,6 +170,11 @@ pub(crate) trait GroupRoots: Send + Sync {
     /// # Errors
     /// The group cannot be read now.
     fn roll_root(&self, group: &GroupId, roll: &RollName) -> Result<Option<Root>, GroupError>;
+    /// Waits until the roots are those that the store has.
+    ///
+    /// # Errors
+    /// The keeper of the groups gives no answer.
+    fn settle(&self) -> BoxFuture<'_, Result<(), GroupError>>;
 }
 
 impl GroupRoots for GroupsHandle {
@@ -177,6 +184,10 @@ impl GroupRoots for GroupsHandle {
 
     fn roll_root(&self, group: &GroupId, roll: &RollName) -> Result<Option<Root>, GroupError> {
         self.read_roll_root(group, roll)
+    }
+
+    fn settle(&self) -> BoxFuture<'_, Result<(), GroupError>> {
+        GroupsHandle::settle(self).boxed()
     }
 }
 

@@ -113,7 +113,7 @@ pub(super) fn everything() -> String {
         name = "Members"
         legacy_identifier = "device"
         link_days = 7
-        rolls = [{ name = "2026-12-01", at = 2026-12-01T12:00:00Z }]
+        rolls = [{{ name = "2026-12-01", at = 2026-12-01T12:00:00Z }}]
         [[issuers]]
         id = 5
         identifiers = ["x"]

@@ -129,7 +129,7 @@ impl Group {
             let request = |code| EnrolmentRequest {
                 act: Act::Join,
                 token: Token::Code(code),
-                commitment: SentCommitment(leaf.0),
+                commitment: selfsame_protocol::groups::wire::SentCommitment(leaf.0),
                 nullifier: leaf,
                 proof: [U256::ZERO; 8],
                 replacement_hash: SecretHash([0; 32]),

@@ -1,5 +1,7 @@
 //! The roots of groups, as a check of items sees them.
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use selfsame_protocol::groth16::EncodedClaim;
 use selfsame_protocol::groups::names::{GroupId, RollName};
 use selfsame_protocol::verification::directory::{Action, Admitted};
@@ -34,6 +36,10 @@ impl GroupRoots for OneGroup {
 
     fn roll_root(&self, group: &GroupId, roll: &RollName) -> Result<Option<Root>, GroupError> {
         self.read(group).map(|(.., root)| (roll.as_str() == "assembly").then_some(root))
+    }
+
+    fn settle(&self) -> BoxFuture<'_, Result<(), GroupError>> {
+        std::future::ready(Ok(())).boxed()
     }
 }
 
@@ -93,6 +99,8 @@ fn action_with(roll: &str) -> Action {
         accept_legacy: true,
         accepted_identifiers: None,
         genesis_issued_at_min: None,
+        require_integrity: false,
+        sybil_scores: Default::default(),
         roll: Some(roll.parse().expect("a name")),
     }
 }

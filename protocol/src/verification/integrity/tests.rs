@@ -282,6 +282,7 @@ fn who_requires_a_bundle_gets_one() {
         genesis_issued_at_min: None,
         require_integrity,
         sybil_scores: ScoreBounds::default(),
+        roll: None,
     };
     let without = |name: &str| with(good(name), "/integrity_bundle", Value::Null);
     let (plain, selfie) = ("uniqueness, version 1, ios", "two credentials, version 2, ios");

@@ -20,6 +20,8 @@ fn action(accepted: Option<&[&str]>, roll: Option<&str>) -> Action {
         accept_legacy: true,
         accepted_identifiers: accepted.map(texts),
         genesis_issued_at_min: None,
+        require_integrity: false,
+        sybil_scores: Default::default(),
         roll: roll.map(|roll| roll.parse().expect("a name")),
     }
 }
