@@ -15,7 +15,7 @@ use selfsame_protocol::groups::records::{CodeRecord, CopyId, GroupRecord, Member
 use selfsame_protocol::groups::tree::{GroupTree, page_bytes};
 use selfsame_protocol::groups::wire::{
     EnrolledResponse, GroupResponse, InvitedMembers, JoinRequest, LeaveRequest, LeftResponse, ProofText,
-    ReplaceRequest, RollAction, RollResponse,
+    ReplaceRequest, RollAction, RollResponse, SentCommitment,
 };
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Root, field_element};
@@ -129,7 +129,7 @@ impl Group {
             let request = |code| EnrolmentRequest {
                 act: Act::Join,
                 token: Token::Code(code),
-                commitment: selfsame_protocol::groups::wire::SentCommitment(leaf.0),
+                commitment: SentCommitment(leaf.0),
                 nullifier: leaf,
                 proof: [U256::ZERO; 8],
                 replacement_hash: SecretHash([0; 32]),
