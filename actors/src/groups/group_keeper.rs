@@ -419,8 +419,13 @@ impl GroupsState {
         if known.is_some_and(|known| known.is_taken || known.at == roll.at) {
             return Ok(());
         }
-        let after = AwaitedRollRecord { at: roll.at, is_taken: false };
+        // A roll that was taken by hand before is the one with this name.
+        let is_taken = kept.read().as_ref().is_some_and(|state| state.rolls.contains_key(&roll.name));
+        let after = AwaitedRollRecord { at: roll.at, is_taken };
         decided(|decided| self.records.await_roll(&kept.id, &roll.name, (known.as_ref(), &after), decided)).await?;
+        if is_taken && let Some(state) = kept.write().as_mut() {
+            state.is_taken.insert(roll.name.clone());
+        }
         Ok(())
     }
 

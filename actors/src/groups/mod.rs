@@ -11,3 +11,6 @@ pub(crate) mod group_keeper;
 pub(crate) mod handle;
 pub(crate) mod kept;
 pub(crate) mod settings;
+
+#[cfg(test)]
+mod tests;
