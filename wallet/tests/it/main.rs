@@ -7,6 +7,7 @@ mod answer;
 mod client;
 mod commands;
 mod group_service;
+mod group_trees;
 mod groups;
 mod registry;
 mod server;
