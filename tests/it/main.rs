@@ -43,6 +43,7 @@ mod faults;
 mod gateway_errors;
 mod gateway_rules;
 mod group_commands;
+mod groups;
 mod harness;
 mod hostile_http;
 mod http_contract;
