@@ -274,11 +274,9 @@ pub enum ItemError {
 impl ItemError {
     /// Whether the item failed because its root is unknown, which can change at any time.
     pub fn is_unknown_root(&self) -> bool {
-        match self {
-            Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::UnknownCurrentRoot => true,
-            Self::NotLiveInGroup(_) | Self::NotTheRoll { .. } | Self::RollNotTaken { .. } => true,
-            _ => false,
-        }
+        let is_public =
+            matches!(self, Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::UnknownCurrentRoot);
+        is_public || matches!(self, Self::NotLiveInGroup(_) | Self::NotTheRoll { .. } | Self::RollNotTaken { .. })
     }
 
     /// The failure of an item whose proof does not decode.

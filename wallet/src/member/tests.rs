@@ -270,7 +270,7 @@ fn no_application_gets_a_link_proof() {
 }
 
 #[test]
-fn a_membership_has_the_form_of_a_sealed_copys_entry_and_shows_no_secret() {
+fn a_membership_has_the_form_of_an_entry_of_a_sealed_copy_and_shows_no_secret() {
     let mut random = counted();
     let mut member = Member::new(&group(&GroupTree::default(), Vec::new()), "http://wallet", &mut random);
     member.begin_replacement(NextSecret::New, &mut random).expect("begun");

@@ -23,7 +23,9 @@ fn community() -> Community {
 #[test]
 fn each_mode_invites_the_numbers_that_it_names() {
     // For each number: whether it gets a link, whether it is new, whether the link replaces.
-    let rows: [(&str, InvitedMembers, Option<(bool, bool)>); 21] = [
+    /// Whether the number is new, and whether the link leads to a replacement.
+    type NewLink = Option<(bool, bool)>;
+    let rows: [(&str, InvitedMembers, NewLink); 21] = [
         ("unknown", New, Some((true, false))),
         ("invited", New, None),
         ("uninvited", New, None),

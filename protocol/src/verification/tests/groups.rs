@@ -171,7 +171,8 @@ fn an_action_with_a_roll_counts_the_root_of_the_roll_alone() {
 #[test]
 fn a_group_counts_where_application_or_action_names_it_by_either_name() {
     let live = roots(Some(RootAge::Newest), None);
-    let table: [(Option<&[&str]>, Option<&[&str]>, bool); 10] = [
+    type Names = Option<&'static [&'static str]>;
+    let table: [(Names, Names, bool); 10] = [
         (None, None, false),
         (Some(&[MEMBERS]), None, true),
         (Some(&["device"]), None, true),
