@@ -10,7 +10,7 @@ use selfsame_protocol::groups::csv::{MEMBER_COLUMN, read_members, to_field};
 use selfsame_protocol::groups::listed::{
     ListedGroup, ListedMember, ListedRoll, MemberList, NamedMember, NamedRoll, RollList,
 };
-use selfsame_protocol::groups::names::GroupId;
+use selfsame_protocol::groups::names::{FieldNumber, GroupId};
 use selfsame_protocol::groups::wire::{Invitation, InvitationRequest, InvitationResponse, InvitedMembers};
 use serde::Deserialize;
 
@@ -144,7 +144,8 @@ fn text_of_groups(groups: &[ListedGroup]) -> String {
 
 fn print_roll(roll: &ListedRoll, out: &mut Output) -> Result<(), CommandError> {
     let ListedRoll { name, taken_on, size, members, root } = roll;
-    let root = selfsame_protocol::number::canonical(*root);
+    // As wallets and GET /groups/{id} show it, so that members can compare.
+    let root = FieldNumber(root.to_number());
     Ok(writeln!(out, "{name} of {taken_on}: {members} members at {size} positions, root {root}")?)
 }
 
