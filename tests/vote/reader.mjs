@@ -46,10 +46,14 @@ export function hashedPerson(bytes, auditKey) {
   return hex(keccak_256(Buffer.concat([key, bytes]))).slice(0, 32);
 }
 
+// The store compresses its files: of a key the beginning that it has in common with the one before is left
+// out, and of a text a part that stood before it. So the reader looks for the last pieces of a name.
+const piecesOf = (bytes, length) => [1, 2, 3].map((count) => bytes.subarray(bytes.length - count * length, bytes.length - (count - 1) * length)).filter((piece) => piece.length === length);
+
 // The forms in which a ballot's nullifier can be written.
 function formsOfBallot(nullifier, auditKey) {
   const bytes = Buffer.from(nullifier.slice(2), "hex");
-  return { bytes: [bytes, Buffer.from(nullifier.slice(2))], person: hashedPerson(bytes, auditKey) };
+  return { bytes: [...piecesOf(bytes, 10), ...piecesOf(Buffer.from(nullifier.slice(2)), 20)], person: hashedPerson(bytes, auditKey) };
 }
 
 // The audit trail's name of a member: a call of the operator about one member has it.
@@ -77,8 +81,21 @@ function find(files, names, needlesOf) {
   );
 }
 
-// The orders in which files name all of these: by the first and by the last place of each.
-function orders(names, found) {
+// The orders in which files name all of these, and those in which all files of a folder do, one after
+// the other: by the first and by the last place of each.
+function orders(names, foundInFiles) {
+  const files = [...new Set([...foundInFiles.values()].flatMap((places) => [...places.keys()]))].sort();
+  const found = new Map(
+    names.map((name) => {
+      const places = new Map(foundInFiles.get(name));
+      for (const [index, file] of files.entries()) {
+        const folder = `${file.split("/")[0]}/*`;
+        const further = (places.get(file) ?? []).map((at) => index * 2 ** 40 + at);
+        if (file.includes("/") && further.length > 0) places.set(folder, [...(places.get(folder) ?? []), ...further]);
+      }
+      return [name, places];
+    }),
+  );
   const everywhere = [...new Set([...found.values()].flatMap((places) => [...places.keys()]))];
   const complete = everywhere.filter((file) => names.every((name) => found.get(name).has(file)));
   const all = complete.flatMap((file) =>
@@ -116,7 +133,7 @@ const routeOf = (line) => [line.span, ...(line.spans ?? [])].map((span) => span?
 // Everything that the reader has understood: the evidence for each strategy.
 export function read({ files, lines, auditKey, group = "members", members, ballots, ownAddresses = ["127.0.0.1"] }) {
   const forms = new Map(ballots.map((ballot) => [ballot, formsOfBallot(ballot, auditKey)]));
-  const placesOfMembers = find(files, members, (member) => [Buffer.from(member)]);
+  const placesOfMembers = find(files, members, (member) => piecesOf(Buffer.from(member), 8));
   const placesOfBallots = find(files, ballots, (ballot) => forms.get(ballot).bytes);
 
   // When each ballot was verified, and the address that was busy at the bridge just before.

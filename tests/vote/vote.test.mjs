@@ -28,7 +28,7 @@ function shuffledPeople(list, seed) {
 
 // The others' numbers are hashes, as the page's organization could have them, so that the reader finds
 // them in files.
-const others = Array.from({ length: ON_ROLL - 2 }, (_, index) => ({ number: `K-${digest(index).slice(0, 20)}`, name: `member-${index}` }));
+const others = Array.from({ length: ON_ROLL - 2 }, (_, index) => ({ number: `K-${Buffer.from(digest(index), "hex").toString("base64url").slice(0, 24)}`, name: `member-${index}` }));
 const people = [{ number: "K-0417", name: "anna" }, { number: "K-0418", name: "ben" }, ...others];
 const [lostPhone, expelled, twice, relayed, inBrowser, away] = shuffledPeople(others, "roles");
 const addressOf = (person) => `198.51.100.${10 + people.indexOf(person)}`;
@@ -163,7 +163,7 @@ test("a member votes on the page, in a browser", { timeout: 120_000 }, async () 
     await page.getByLabel(ballot.choices.find(({ id }) => id === choice).text).check();
     await page.getByRole("button", { name: "Vote" }).click();
     const uri = await scan(page);
-    assert.equal(await page.getByLabel("The link").inputValue(), uri);
+    assert.equal(await page.getByRole("textbox", { name: "The link" }).inputValue(), uri);
     await page.evaluate(readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8"));
     const { violations } = await page.evaluate(() => globalThis.axe.run());
     assert.deepEqual(violations.map(({ id }) => id), []);
@@ -265,8 +265,8 @@ test("a reader of all that is left pairs members with ballots no better than by 
     time: { lines: [...lines, ...voters.map((number) => ({ text: number, time: evidence.timeOfBallot.get(truth.get(number)) + 0.001 }))] },
     address: {
       lines: [
-        ...voters.map((number) => ({ text: number, time: 1, target: "access", fields: { source: addressOf(people.find((person) => person.number === number)) } })),
         ...lines,
+        ...voters.map((number) => ({ text: number, time: 1, target: "access", fields: { source: addressOf(people.find((person) => person.number === number)) } })),
       ],
     },
   };
