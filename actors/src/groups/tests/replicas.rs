@@ -175,7 +175,7 @@ async fn live(cluster: Arc<Cluster>, person: u64) -> (MemberNumber, Option<u64>)
     });
     let (wrong, _, _) = wrong.await;
     assert!(matches!(wrong, Err(GroupError::Enrolment(EnrolmentError::ReplacementSecretWrong))), "{wrong:?}");
-    if person % 3 != 0 {
+    if !person.is_multiple_of(3) {
         return (number, Some(second));
     }
     let before = cluster.groups(at).describe(&group()).ok();
