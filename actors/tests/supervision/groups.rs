@@ -199,7 +199,7 @@ async fn a_group_works_while_each_point_of_a_step_fails_is_slow_or_is_stalled() 
             // A stalled step keeps the next ones waiting.
             let times = if fault == Fault::Stall { 1 } else { 3 };
             let plan = Plan::new().strike_times(point, fault, 0, times);
-            work_under(plan, [(point, times as usize)], use_group(&groups)).await;
+            work_under(plan, [(point, times)], use_group(&groups)).await;
             drop(groups);
             running.stop().await;
         }
