@@ -227,7 +227,8 @@ fn a_group_that_contradicts_itself_gets_no_proof() {
     let mut member = Member::new(&right, "http://wallet", &mut counted());
     member.enrolled(3);
     member.check_group(&right).expect("the same group");
-    let changes: [(&str, fn(&mut GroupResponse)); 8] = [
+    type Change = fn(&mut GroupResponse);
+    let changes: [(&str, Change); 8] = [
         ("another group key", |group| group.group_key = GroupKey([8; 32])),
         ("another group key", |group| group.id = "others".parse().expect("an id")),
         ("number of page roots", |group| group.size = 1024),

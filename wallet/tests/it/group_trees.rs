@@ -44,7 +44,10 @@ impl Numbers {
 
 /// The siblings of a path, from the leaf on.
 fn siblings(proof: &Proof) -> Vec<U256> {
-    proof.0.iter().map(|Branch::Left(sibling)| Branch::Right(sibling) | *sibling).collect()
+    let sibling = |branch: &Branch<U256>| match branch {
+        Branch::Left(sibling) | Branch::Right(sibling) => *sibling,
+    };
+    proof.0.iter().map(sibling).collect()
 }
 
 #[test]
