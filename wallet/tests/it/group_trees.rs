@@ -44,7 +44,7 @@ impl Numbers {
 
 /// The siblings of a path, from the leaf on.
 fn siblings(proof: &Proof) -> Vec<U256> {
-    let sibling = |branch: &Branch<U256>| match branch {
+    let sibling = |branch: &Branch| match branch {
         Branch::Left(sibling) | Branch::Right(sibling) => *sibling,
     };
     proof.0.iter().map(sibling).collect()
