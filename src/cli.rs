@@ -574,8 +574,8 @@ pub enum Group {
         #[command(flatten)]
         options: OperatorOptions,
     },
-    /// Show the member numbers: how each stands, since when, the day of its first invitation, whether
-    /// it has an open link
+    /// Show the member numbers: how each stands, since when, the day of its first invitation,
+    /// whether it has an open link
     Members {
         /// The id of the group
         group: GroupId,
@@ -586,7 +586,8 @@ pub enum Group {
         #[command(flatten)]
         options: OperatorOptions,
     },
-    /// Remove a member: from now on no proof of theirs passes, except for actions whose roll has them
+    /// Remove a member: from now on no proof of theirs passes, except for actions whose roll has
+    /// them
     Remove {
         /// The id of the group
         group: GroupId,
@@ -621,8 +622,8 @@ pub enum Group {
         #[command(flatten)]
         options: OperatorOptions,
     },
-    /// Write all member numbers into a CSV file: how each stands, and the days of its invitation and of
-    /// its last change
+    /// Write all member numbers into a CSV file: how each stands, and the days of its invitation
+    /// and of its last change
     Export {
         /// The id of the group
         group: GroupId,

@@ -252,8 +252,8 @@ impl Address {
         Self { url, path: path.to_owned(), server, authority, host: None }
     }
 
-    /// Sends one request, and returns the status and the body of its answer, which has at most so many
-    /// bytes and comes within this time.
+    /// Sends one request, and returns the status and the body of its answer, which has at most so
+    /// many bytes and comes within this time.
     async fn send(
         &self,
         method: Method,

@@ -286,8 +286,8 @@ async fn describe_group(wallet: Arc<Wallet>, request: Request) -> Result<Respons
     })?;
     let digest = Sha256::digest(&body);
     let tag = format!("\"{}\"", alloy_primitives::hex::encode(&digest[..16]));
-    // The comparison is weak (RFC 9110, section 13.1.2): a proxy that compresses answers may have made the
-    // tag a weak one.
+    // The comparison is weak (RFC 9110, section 13.1.2): a proxy that compresses answers may have
+    // made the tag a weak one.
     let is_known = request.list(&IF_NONE_MATCH).any(|known| known == "*" || known.trim_start_matches("W/") == tag);
     let mut response = if is_known { empty(StatusCode::NOT_MODIFIED) } else { written_json(StatusCode::OK, body) };
     let headers = response.headers_mut();
@@ -298,8 +298,8 @@ async fn describe_group(wallet: Arc<Wallet>, request: Request) -> Result<Respons
 
 /// A page of leaves
 ///
-/// The 1024 leaves of a page, 32 bytes each, big-endian; positions that nobody has are zeros. A page
-/// never changes under its root.
+/// The 1024 leaves of a page, 32 bytes each, big-endian; positions that nobody has are zeros. A
+/// page never changes under its root.
 #[utoipa::path(
     get, path = "/groups/{id}/pages/{page_root}", tag = "wallet", operation_id = "group_page",
     params(
@@ -348,7 +348,8 @@ async fn join(wallet: Arc<Wallet>, mut request: Request) -> Result<Response, Wal
 /// Replace a leaf
 ///
 /// A member whose device is lost or stolen brings a new leaf: with the present replacement secret,
-/// once a day, or with a link for the member number. Every live root with the old leaf ends at once.
+/// once a day, or with a link for the member number. Every live root with the old leaf ends at
+/// once.
 #[utoipa::path(
     post, path = "/groups/{id}/replace", tag = "wallet", operation_id = "replace_leaf",
     params(("id" = String, Path, description = "The id of the group")),

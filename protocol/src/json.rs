@@ -29,7 +29,8 @@ pub enum BodyError {
     /// More values than may be there. The reader stopped there.
     #[error("the body has more than {most} values")]
     TooManyValues {
-        /// The most values that it may have: [`MOST_VALUES`], where the endpoint does not read more.
+        /// The most values that it may have: [`MOST_VALUES`], where the endpoint does not read
+        /// more.
         most: usize,
     },
     /// Valid JSON, but not an object.

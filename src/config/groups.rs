@@ -24,8 +24,8 @@ pub struct Group {
     /// The environment in which its members' proofs count.
     #[serde(default)]
     pub environment: Environment,
-    /// The public name under which pages that were made with a client kit ask for its proofs. In the
-    /// group's environment the name is the group's.
+    /// The public name under which pages that were made with a client kit ask for its proofs. In
+    /// the group's environment the name is the group's.
     pub legacy_identifier: Option<LegacyIdentifier>,
     /// For how many days a link of an invitation is good, 1 to 365.
     #[serde(default = "thirty_days")]
@@ -90,9 +90,9 @@ impl<'a> Sources<'a> {
 }
 
 impl Config {
-    /// Whether a credential counts in an environment for all of these lists of accepted credentials,
-    /// of which each that is left out accepts every public one. That of a group counts by its id and
-    /// by the public name that it has there, and only where a list names it.
+    /// Whether a credential counts in an environment for all of these lists of accepted
+    /// credentials, of which each that is left out accepts every public one. That of a group counts
+    /// by its id and by the public name that it has there, and only where a list names it.
     fn credential_counts(&self, environment: Environment, lists: &[Option<&[String]>], name: &str) -> bool {
         let group = self
             .groups

@@ -221,8 +221,8 @@ pub struct Operator {
     pub hosts: Vec<String>,
     /// Whether it may listen elsewhere than on loopback, or share its address.
     pub allow_public: bool,
-    /// Salted hash of the token that programs can invite members of groups with, and do nothing else;
-    /// without it only the operator's token invites.
+    /// Salted hash of the token that programs can invite members of groups with, and do nothing
+    /// else; without it only the operator's token invites.
     pub invitation_token_hash: Option<SecretHash>,
     /// Where the unix socket for the commands is.
     pub socket: OperatorSocket,

@@ -149,8 +149,8 @@ pub(super) async fn bind_for_replicas(section: &Cluster) -> Result<(TcpListener,
 
 /// Whether an interface can be left out whose address cannot be bound, because another program has
 /// it and it is the default one: the message bridge where sign-in does not use it, and the wallet
-/// interface without groups. Both came later than the other interfaces, and an upgrade must not keep a daemon from
-/// starting.
+/// interface without groups. Both came later than the other interfaces, and an upgrade must not
+/// keep a daemon from starting.
 fn can_do_without(config: &Config, interface: Interface, address: SocketAddr, error: &io::Error) -> bool {
     let default = SocketAddr::from((Ipv4Addr::LOCALHOST, interface.default_port()));
     let is_taken = address == default && error.kind() == io::ErrorKind::AddrInUse;

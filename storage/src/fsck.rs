@@ -45,9 +45,9 @@ const CACHE: usize = 256 << 20;
 /// Decodes every record of `store`, rebuilds accounts, addresses, tree, roots and results from its
 /// blocks in a second store, compares them byte by byte, and checks that the ledger's indexes, the
 /// queue, the records of requests and times of expiry agree with each other and with the blocks.
-/// Groups do not follow from blocks: their trees and roots are hashed again, and compared with their
-/// members.
-/// It reads families in the order of their keys, and none but the groups' into memory as a whole.
+/// Groups do not follow from blocks: their trees and roots are hashed again, and compared with
+/// their members. It reads families in the order of their keys, and none but the groups' into
+/// memory as a whole.
 ///
 /// The places of requests are compared by the sums of their hashes (128 bits), and one by one only
 /// when these differ: they are the largest family after the accounts, and have no order.

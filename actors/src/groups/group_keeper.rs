@@ -17,18 +17,17 @@ use selfsame_protocol::events::record::{MemberEvent, RecordedEvent};
 use selfsame_protocol::groups::codes::Code;
 use selfsame_protocol::groups::enrolment::{Enrolled, EnrolmentRequest, GroupChanges, LoadedGroup, MemberChange, Step};
 use selfsame_protocol::groups::names::{Day, GroupId, GroupKey, MemberNumber, RollName};
-use selfsame_protocol::groups::records::{AwaitedRollRecord, GroupRecord, RollPageRecord, RollRecord};
+use selfsame_protocol::groups::records::{GroupRecord, RollRecord};
 use selfsame_protocol::groups::sealed::SealedWrite;
 use selfsame_protocol::groups::wire::{EnrolledResponse, InvitedMembers, MOST_INVITATIONS};
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
-use selfsame_storage::{Decision, GroupReader, OnDecided, RollWrite, StoreError, UnloggedKey};
+use selfsame_storage::{Decision, GroupReader, OnDecided, StoreError, UnloggedKey};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::handle::{EnrolmentAnswer, GroupError, Invited, RollError};
-use super::kept::{GroupState, Groups, GroupsState, KeptGroup};
-use super::settings::{AwaitedRoll, GroupDefinition};
+use super::handle::{EnrolmentAnswer, GroupError, Invited};
+use super::kept::{GroupsState, KeptGroup};
 use crate::support::notify::ServiceEvent;
 use crate::support::slot::{OpenedMessage, Ping, TracedMessage};
 
@@ -52,7 +51,7 @@ const ACTS_OF_A_STEP: usize = 512;
 const SWEPT_COPIES: usize = 1000;
 
 /// How often a step is read again when another replica has written in between.
-const ATTEMPTS: usize = 50;
+pub(super) const ATTEMPTS: usize = 50;
 
 type Reply<T> = RpcReplyPort<Result<T, GroupError>>;
 
@@ -274,8 +273,8 @@ enum Decided {
 }
 
 impl StepAct {
-    /// Answers when the step is durable and readers see it. An error of `send` means that the caller
-    /// no longer waits.
+    /// Answers when the step is durable and readers see it. An error of `send` means that the
+    /// caller no longer waits.
     fn answer(self, decided: Decided, version: u64) {
         match (self, decided) {
             (Self::Enrol(_, reply), Decided::Enrolled(result)) => {
@@ -300,8 +299,8 @@ impl StepAct {
     }
 }
 
-/// How many acts are one step: with all their member numbers no more than one list can have, so that
-/// what is written at once is bounded.
+/// How many acts are one step: with all their member numbers no more than one list can have, so
+/// that what is written at once is bounded.
 fn acts_together(acts: &VecDeque<GroupAct>) -> usize {
     let mut numbers = 0;
     let fitting = acts.iter().take(ACTS_OF_A_STEP).take_while(|act| {
@@ -314,22 +313,7 @@ fn acts_together(acts: &VecDeque<GroupAct>) -> usize {
     fitting.count().max(1)
 }
 
-/// Whether a roll of the configuration is to be taken now. It is not while the group is not read.
-fn has_due_roll(definition: &GroupDefinition, kept: &KeptGroup, now: UnixSeconds) -> bool {
-    let state = kept.read();
-    let is_missing = |roll: &AwaitedRoll| state.as_ref().is_some_and(|state| !state.is_taken.contains(&roll.name));
-    definition.rolls.iter().any(|roll| roll.at <= now && is_missing(roll))
-}
-
 impl GroupsState {
-    fn has_due_rolls(&self, now: UnixSeconds) -> bool {
-        self.groups.load().iter().any(|(definition, kept)| has_due_roll(definition, kept, now))
-    }
-
-    fn has_due_roll_of(&self, group: &GroupId, now: UnixSeconds) -> bool {
-        self.groups.load().defined(group).is_some_and(|(definition, kept)| has_due_roll(definition, kept, now))
-    }
-
     /// Does the work of a step. The caller holds the lock.
     async fn work(self: &Arc<Self>, work: Work) {
         for group in work.changed {
@@ -401,74 +385,18 @@ impl GroupsState {
         }
     }
 
-    /// Notes the times of the configuration's rolls, so that they are taken also when the service is
-    /// down then. A time that was over when it was first seen is not noted.
-    async fn await_rolls(&self, groups: &Groups) {
-        let now = self.clock().unix_seconds();
-        for (definition, kept) in groups.iter() {
-            for roll in definition.rolls.iter().filter(|roll| roll.at > now) {
-                if let Err(error) = self.await_roll(kept, roll).await {
-                    tracing::warn!(group = %kept.id, roll = %roll.name, %error, "the time of a roll cannot be noted, and is tried again");
-                }
-            }
-        }
-    }
-
-    async fn await_roll(&self, kept: &KeptGroup, roll: &AwaitedRoll) -> Result<(), StoreError> {
-        let known = self.records.awaited_rolls(&kept.id)?.get(&roll.name).copied();
-        if known.is_some_and(|known| known.is_taken || known.at == roll.at) {
-            return Ok(());
-        }
-        // A roll that was taken by hand before is the one with this name.
-        let is_taken = kept.read().as_ref().is_some_and(|state| state.rolls.contains_key(&roll.name));
-        let after = AwaitedRollRecord { at: roll.at, is_taken };
-        decided(|decided| self.records.await_roll(&kept.id, &roll.name, (known.as_ref(), &after), decided)).await?;
-        if is_taken && let Some(state) = kept.write().as_mut() {
-            state.is_taken.insert(roll.name.clone());
-        }
-        Ok(())
-    }
-
-    async fn read_again(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<bool, StoreError> {
+    pub(super) async fn read_again(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<bool, StoreError> {
         let (shared, kept) = (Arc::clone(self), Arc::clone(kept));
         self.blocking().run(move || kept.load(&shared.records)).await.unwrap_or(Err(StoreError::Panicked))
     }
 
-    /// Reads a group again after a refused step, unless a sealed copy alone was changed: the owner of
-    /// a copy must not make the keeper read a large group again and again.
-    async fn read_if_changed(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<(), StoreError> {
+    /// Reads a group again after a refused step, unless a sealed copy alone was changed: the owner
+    /// of a copy must not make the keeper read a large group again and again.
+    pub(super) async fn read_if_changed(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<(), StoreError> {
         let known = kept.read().as_ref().map(|state| state.loaded.record);
         match known.is_some() && self.records.group(&kept.id)? == known {
             true => Ok(()),
             false => self.read_again(kept).await.map(drop),
-        }
-    }
-
-    async fn take_due_rolls(self: &Arc<Self>) {
-        let (groups, now) = (self.groups.load_full(), self.clock().unix_seconds());
-        for (definition, kept) in groups.iter() {
-            for roll in definition.rolls.iter().filter(|roll| roll.at <= now) {
-                let is_taken = kept.read().as_ref().is_none_or(|state| state.is_taken.contains(&roll.name));
-                if is_taken {
-                    continue;
-                }
-                match self.records.awaited_rolls(&kept.id).map(|awaited| awaited.contains_key(&roll.name)) {
-                    Ok(true) => {
-                        if let Err(error) = self.take_roll(kept, roll.name.clone(), Some(roll.at)).await {
-                            tracing::error!(group = %kept.id, roll = %roll.name, %error, "a roll cannot be taken, and is tried again");
-                        }
-                    }
-                    Ok(false) => {
-                        tracing::error!(group = %kept.id, roll = %roll.name, "a roll is not taken: its time was over when it was first seen");
-                        if let Some(state) = kept.write().as_mut() {
-                            state.is_taken.insert(roll.name.clone());
-                        }
-                    }
-                    Err(error) => {
-                        tracing::error!(group = %kept.id, roll = %roll.name, %error, "a roll cannot be taken, and is tried again");
-                    }
-                }
-            }
         }
     }
 
@@ -565,8 +493,8 @@ impl GroupsState {
     }
 
     /// Makes a step: decides on what the store has, writes, and publishes. Decides again when
-    /// another replica has written in between. After a failure readers see what the store has: it is
-    /// unknown whether the step was written.
+    /// another replica has written in between. After a failure readers see what the store has: it
+    /// is unknown whether the step was written.
     async fn step<D: Decide>(
         self: &Arc<Self>,
         kept: &Arc<KeptGroup>,
@@ -641,127 +569,6 @@ impl GroupsState {
         let event = MemberEvent { group: *group, member: member.clone(), change: *change, day };
         let time = UnixMillis(day.begins_at().0.saturating_mul(1000));
         self.events.record(event.kind(), None, time, || RecordedEvent::Member(event.clone()))
-    }
-
-    // Rolls.
-
-    async fn take_roll(
-        self: &Arc<Self>,
-        kept: &Arc<KeptGroup>,
-        name: RollName,
-        at: Option<UnixSeconds>,
-    ) -> Result<RollRecord, GroupError> {
-        // One that is taken before its time is not taken again, also after it was removed.
-        let awaited = at.or_else(|| self.awaited_time(kept, &name));
-        for _ in 0..ATTEMPTS {
-            let now = self.clock().unix_seconds();
-            let (write, roll) = {
-                let state = kept.read();
-                let state = state.as_ref().ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
-                if state.rolls.contains_key(&name) {
-                    return Err(RollError::Taken(name).into());
-                }
-                let LoadedGroup { record, tree, .. } = &*state.loaded;
-                let page_roots = tree.page_roots();
-                let roll = RollRecord {
-                    taken_on: Day::of(at.unwrap_or(now)),
-                    size: record.size,
-                    members: record.members,
-                    root: record.root,
-                    page_roots: page_roots.clone(),
-                };
-                let page = |(page, root)| (root, Some(RollPageRecord { leaves: tree.page_leaves(page).to_vec() }));
-                let write = RollWrite {
-                    group: (*record, GroupRecord { revision: record.revision + 1, ..*record }),
-                    name: name.clone(),
-                    roll: Some(roll.clone()),
-                    pages: page_roots.into_iter().enumerate().map(page).collect(),
-                    awaited: awaited.map(|at| AwaitedRollRecord { at, is_taken: true }),
-                };
-                (write, roll)
-            };
-            if self.write_roll(kept, &write).await? == Decision::Written {
-                return Ok(roll);
-            }
-        }
-        Err(GroupError::unavailable("other replicas write the group all the time"))
-    }
-
-    /// The time of a roll in the configuration.
-    fn awaited_time(&self, kept: &KeptGroup, name: &RollName) -> Option<UnixSeconds> {
-        let groups = self.groups.load();
-        let (definition, _) = groups.defined(&kept.id)?;
-        definition.rolls.iter().find(|roll| roll.name == *name).map(|roll| roll.at)
-    }
-
-    async fn remove_roll(self: &Arc<Self>, kept: &Arc<KeptGroup>, name: RollName) -> Result<(), GroupError> {
-        let counted = self.groups.load().defined(&kept.id).and_then(|(definition, _)| {
-            definition.actions.iter().find(|counted| counted.roll == name).map(|counted| counted.action.app_id.clone())
-        });
-        if let Some(by) = counted {
-            return Err(RollError::Counted { roll: name, by }.into());
-        }
-        for _ in 0..ATTEMPTS {
-            let write = {
-                let state = kept.read();
-                let state = state.as_ref().ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
-                let Some(roll) = state.rolls.get(&name) else { return Err(RollError::Unknown(name).into()) };
-                let unused = roll.page_roots.iter().filter(|root| !state.others_with_page(**root, &name));
-                let record = state.loaded.record;
-                RollWrite {
-                    group: (record, GroupRecord { revision: record.revision + 1, ..record }),
-                    name: name.clone(),
-                    roll: None,
-                    pages: unused.map(|root| (*root, None)).collect(),
-                    awaited: None,
-                }
-            };
-            if self.write_roll(kept, &write).await? == Decision::Written {
-                return Ok(());
-            }
-        }
-        Err(GroupError::unavailable("other replicas write the group all the time"))
-    }
-
-    async fn write_roll(self: &Arc<Self>, kept: &Arc<KeptGroup>, write: &RollWrite) -> Result<Decision, GroupError> {
-        let scope = self.surroundings.fault_scope();
-        let written = async {
-            fault_point!(scope, GroupStepBefore);
-            let decision = decided(|decided| self.records.write_roll(&kept.id, write, decided)).await?;
-            fault_point!(scope, GroupStepAfter);
-            Ok::<_, StoreError>(decision)
-        };
-        match written.await {
-            Ok(Decision::Written) => {
-                if let Some(state) = kept.write().as_mut() {
-                    state.apply_roll(write);
-                }
-                Ok(Decision::Written)
-            }
-            Ok(Decision::Changed) => {
-                self.read_again(kept).await?;
-                Ok(Decision::Changed)
-            }
-            Err(error) => {
-                if self.read_again(kept).await.is_err() {
-                    *kept.write() = None;
-                }
-                Err(error.into())
-            }
-        }
-    }
-}
-
-impl GroupState {
-    fn apply_roll(&mut self, write: &RollWrite) {
-        Arc::make_mut(&mut self.loaded).record = write.group.1;
-        if write.awaited.is_some_and(|awaited| awaited.is_taken) {
-            self.is_taken.insert(write.name.clone());
-        }
-        match &write.roll {
-            Some(roll) => drop(self.rolls.insert(write.name.clone(), roll.clone())),
-            None => drop(self.rolls.remove(&write.name)),
-        }
     }
 }
 

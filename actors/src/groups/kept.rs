@@ -33,8 +33,8 @@ const WAITING_CALLS: usize = 1024;
 
 /// Checks link proofs with the verification key of an environment.
 pub(crate) trait LinkProofs: Send + Sync + 'static {
-    /// Whether the proof of a claim holds; a proof that does not decode does not. The error says why
-    /// it cannot be checked now.
+    /// Whether the proof of a claim holds; a proof that does not decode does not. The error says
+    /// why it cannot be checked now.
     fn check(
         &self,
         environment: Environment,

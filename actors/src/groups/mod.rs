@@ -5,11 +5,13 @@
 //! | [`settings`] | settings of groups |
 //! | [`kept`] | the groups as readers see them, and what the keeper and the handle share |
 //! | [`group_keeper`] | the actor: the single writer of the groups' members, trees and rolls |
+//! | [`rolls`] | taking and removing rolls, also when their time comes |
 //! | [`handle`] | the handle: enrolment, invitations, rolls, reads; sealed copies |
 
 pub(crate) mod group_keeper;
 pub(crate) mod handle;
 pub(crate) mod kept;
+pub(crate) mod rolls;
 pub(crate) mod settings;
 
 #[cfg(test)]

@@ -340,7 +340,8 @@ impl VerificationHandle {
     }
 }
 
-/// What came of the items' checks; the outer error is that of followed data which cannot decide now.
+/// What came of the items' checks; the outer error is that of followed data which cannot decide
+/// now.
 pub(super) type CheckedItems = Result<Vec<Result<EncodedClaim, ItemError>>, Unavailable>;
 
 /// Whether an item failed because its root is unknown, or followed data could not decide.

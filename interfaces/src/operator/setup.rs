@@ -34,8 +34,8 @@ pub struct Setup {
     pub hosts: Vec<String>,
     /// The secret that calls carry, or are signed with.
     pub token: String,
-    /// The secret of callers that can only invite members; `None` when nobody else than the operator
-    /// invites.
+    /// The secret of callers that can only invite members; `None` when nobody else than the
+    /// operator invites.
     pub invitation_token: Arc<ArcSwapOption<ClientSecret>>,
     /// The base URL of the wallet interface, which links begin with.
     pub wallet_url: String,
@@ -186,8 +186,8 @@ impl Operator {
         }
     }
 
-    /// Refuses a call that has neither the token for invitations nor what [`Operator::check_caller`]
-    /// asks for.
+    /// Refuses a call that has neither the token for invitations nor what
+    /// [`Operator::check_caller`] asks for.
     pub(super) fn check_inviter(&self, request: &mut Request) -> Result<(), OperatorError> {
         let is_inviter = {
             let authorization = request.authorization(challenge::BEARER)?;

@@ -126,8 +126,8 @@ pub struct RequestBody2 {
     /// The action that the proof is for, at most 2048 bytes; not that of sign-ins.
     #[schema(min_length = 1, max_length = 2048, example = "verify-user")]
     pub action: String,
-    /// The credential that the proof is for: `orb`, `secure_document`, `document`, `device`, `face`,
-    /// `selfie`, or the id of a group.
+    /// The credential that the proof is for: `orb`, `secure_document`, `document`, `device`,
+    /// `face`, `selfie`, or the id of a group.
     #[schema(pattern = "^[a-z0-9_-]{1,32}$", example = "orb")]
     pub verification_level: String,
     /// The root of the identity tree: 1 to 64 hex digits, optionally behind `0x`.
@@ -169,8 +169,8 @@ pub struct ContextBody {
 /// A legacy proof.
 #[derive(ToSchema)]
 pub struct LegacyEntry {
-    /// The credential that the proof is for: `orb`, `secure_document`, `document`, `device`, `face`,
-    /// `selfie`, or the id of a group.
+    /// The credential that the proof is for: `orb`, `secure_document`, `document`, `device`,
+    /// `face`, `selfie`, or the id of a group.
     #[schema(pattern = "^[a-z0-9_-]{1,32}$", example = "orb")]
     pub identifier: String,
     /// The root of the identity tree: 1 to 64 hex digits, optionally behind `0x`.

@@ -154,8 +154,8 @@ pub struct AccountData<'a> {
     pub app_id: &'a str,
     /// The account's subject, as in ID tokens.
     pub sub: String,
-    /// Whether another person's proofs were attached before: neither signs in then, and the operator
-    /// has to choose.
+    /// Whether another person's proofs were attached before: neither signs in then, and the
+    /// operator has to choose.
     pub disputed: bool,
 }
 

@@ -4,16 +4,16 @@
 //! left, a refused one changes nothing, and the group gets one new root for all. The checks of an
 //! act come in the order of the table in `docs/interfaces/wallet.md`, and the first fault answers.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::codes::Code;
 use super::identity::{Act, LinkStatement, Token, enrolment_external_nullifier};
-use super::live_roots::{LiveRootChanges, LiveRoots};
+pub use super::loaded::{GroupChanges, LoadedGroup, MemberChange, MemberChangeKind, TreeChanges};
 use super::names::{Day, FieldNumber, GroupId, GroupKey, MemberNumber, ReplacementSecret, SecretHash};
 use super::records::{
     CodeRecord, CopyId, GroupRecord, LiveRootRecord, MemberRecord, PageRecord, SealedRecord, Standing, StoredLeaf,
 };
-use super::tree::{GroupTree, MOST_POSITIONS, PAGE_LEAVES, one_leaf_root};
+use super::tree::{MOST_POSITIONS, PAGE_LEAVES, one_leaf_root};
 use super::wire::{GroupErrorCode, InvitedMembers, JoinRequest, LeaveRequest, ReplaceRequest, SentCommitment};
 use crate::groth16::EncodedClaim;
 use crate::groth16::ProofWords;
@@ -198,126 +198,6 @@ pub trait GroupReads {
     fn enrolled(&self, nullifier: FieldNumber) -> Result<Option<MemberNumber>, Self::Error>;
     /// The sealed copy with a handle.
     fn copy(&self, handle: &SecretHash) -> Result<Option<(CopyId, SealedRecord)>, Self::Error>;
-}
-
-/// A group as it is loaded: its record, its tree, since when each leaf is there, and the live
-/// roots.
-#[derive(Clone, Debug)]
-pub struct LoadedGroup {
-    /// The record.
-    pub record: GroupRecord,
-    /// The tree.
-    pub tree: GroupTree,
-    /// The first version that has the leaf at each position.
-    pub since: Vec<u64>,
-    /// The positions of the leaves that are not 0.
-    pub positions: HashMap<FieldNumber, u32>,
-    /// The live roots.
-    pub live: LiveRoots,
-}
-
-impl LoadedGroup {
-    /// A group from its records. `pages` are in their order.
-    pub fn new(record: GroupRecord, pages: Vec<PageRecord>, live: LiveRoots) -> Self {
-        let since = pages.iter().flat_map(|page| page.leaves.iter().map(|stored| stored.since)).collect();
-        let leaves = pages.iter().flat_map(|page| &page.leaves).zip(0_u32..);
-        let positions = leaves.filter(|(stored, _)| stored.leaf != FieldNumber::ZERO);
-        let positions = positions.map(|(stored, position)| (stored.leaf, position)).collect();
-        let pages = pages.into_iter();
-        let tree = GroupTree::of_pages(
-            pages.map(|page| (page.leaves.iter().map(|stored| stored.leaf).collect::<Vec<_>>(), page.root)),
-        );
-        Self { record, tree, since, positions, live }
-    }
-
-    /// The leaves of a page as they are stored.
-    pub fn stored_page(&self, page: usize) -> Vec<StoredLeaf> {
-        let since = self.since.iter().skip(page * PAGE_LEAVES);
-        self.tree
-            .page_leaves(page)
-            .iter()
-            .zip(since)
-            .map(|(leaf, since)| StoredLeaf { leaf: *leaf, since: *since })
-            .collect()
-    }
-
-    /// Applies a step that was written.
-    pub fn apply(&mut self, written: &GroupChanges) {
-        self.record = written.after;
-        let Some(tree) = &written.tree else { return };
-        for (position, leaf) in &tree.leaves {
-            let before = self.tree.leaf(*position);
-            if self.positions.get(&before) == Some(position) {
-                self.positions.remove(&before);
-            }
-            let index = *position as usize;
-            if self.since.len() <= index {
-                self.since.resize(index + 1, written.after.version);
-            }
-            self.since[index] = written.after.version;
-            if *leaf != FieldNumber::ZERO {
-                self.positions.insert(*leaf, *position);
-            }
-        }
-        self.tree = tree.tree.clone();
-        self.live.apply(&tree.live);
-    }
-}
-
-/// What the tree of a group gets by a step.
-#[derive(Clone, Debug)]
-pub struct TreeChanges {
-    /// The new tree.
-    pub tree: GroupTree,
-    /// The leaves that changed.
-    pub leaves: BTreeMap<u32, FieldNumber>,
-    /// The pages that changed, as they are stored.
-    pub pages: BTreeMap<u32, PageRecord>,
-    /// What changes in the live roots.
-    pub live: LiveRootChanges,
-}
-
-/// What receivers of events are told of a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberChange {
-    /// The member number.
-    pub member: MemberNumber,
-    /// What happened.
-    pub change: MemberChangeKind,
-}
-
-/// What happened to a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MemberChangeKind {
-    /// Joined, or came back.
-    Joined,
-    /// The leaf was replaced.
-    Replaced,
-    /// Left, or was removed.
-    Removed,
-}
-
-crate::encode_enum!(MemberChangeKind { Joined = 0, Replaced = 1, Removed = 2 } of "a change of a member");
-
-/// What a step writes, if the group's record is as it was read.
-#[derive(Clone, Debug)]
-pub struct GroupChanges {
-    /// The group's record as it was read; `None` for a new group.
-    pub before: Option<GroupRecord>,
-    /// The record from then on.
-    pub after: GroupRecord,
-    /// Member numbers.
-    pub members: BTreeMap<MemberNumber, MemberRecord>,
-    /// Codes; `None` for one that ended.
-    pub codes: BTreeMap<SecretHash, Option<CodeRecord>>,
-    /// New enrolment nullifiers, with the member number of each.
-    pub enrolments: BTreeMap<FieldNumber, MemberNumber>,
-    /// Sealed copies that are kept from now on: as they were, and as they are.
-    pub copies: BTreeMap<CopyId, (SealedRecord, SealedRecord)>,
-    /// The tree; `None` when it stays as it is.
-    pub tree: Option<TreeChanges>,
-    /// What receivers of events are told.
-    pub told: Vec<MemberChange>,
 }
 
 /// What an act of a person gave.
@@ -548,8 +428,8 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
         if let Some((id, before)) = copy
             && !before.is_kept
         {
-            // The code that permitted the copy may be another one, which stays open: it must not say
-            // whose the copy is.
+            // The code that permitted the copy may be another one, which stays open: it must not
+            // say whose the copy is.
             if let Some(hash) = before.made_with
                 && let Some(permitting) = self.code(&hash)?.filter(|code| code.copy == Some(id))
             {

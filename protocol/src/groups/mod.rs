@@ -12,6 +12,7 @@
 //! | [`identity`] | what a member's secret gives: commitments, nullifiers, statements of link proofs |
 //! | [`tree`] | leaves in pages, page roots, the root, paths |
 //! | [`records`] | what is stored of groups, members, codes, rolls and sealed copies |
+//! | [`loaded`] | a group as it is loaded, and what a step changes of it |
 //! | [`live_roots`] | the roots that count, and since when each is replaced; the pages that they have |
 //! | [`enrolment`] | inviting, joining, replacing, leaving, removing; rolls |
 //! | [`sealed`] | the rules of sealed copies |
@@ -25,6 +26,7 @@ pub mod enrolment;
 pub mod identity;
 pub mod listed;
 pub mod live_roots;
+pub mod loaded;
 pub mod names;
 pub mod poseidon;
 pub mod records;

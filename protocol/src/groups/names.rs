@@ -158,7 +158,7 @@ name_type! {
 name_type! {
     /// The number under which an organization knows a member: any text. Compared as bytes, never
     /// normalized.
-    MemberNumber, "^[^\\u0000-\\u001f\\u007f ]([^\\u0000-\\u001f\\u007f]{0,62}[^\\u0000-\\u001f\\u007f ])?$", "417",
+    MemberNumber, "^([^\\u0000-\\u001f\\u007f ]|[^\\u0000-\\u001f\\u007f ][^\\u0000-\\u001f\\u007f]{0,62}[^\\u0000-\\u001f\\u007f ])$", "417",
     "must have 1 to 64 bytes, no control characters, and no space at either end",
     |text| {
         !text.is_empty() && text.len() <= 64 && !text.chars().any(char::is_control)
@@ -203,7 +203,8 @@ impl Day {
 
 impl Display for Day {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Later days have no text of this form; a damaged record, or days without end, may give one.
+        // Later days have no text of this form; a damaged record, or days without end, may give
+        // one.
         let time = std::time::UNIX_EPOCH + Self(self.0.min(LAST_DAY.0)).begins_at().since_epoch();
         let text = humantime::format_rfc3339_seconds(time).to_string();
         formatter.write_str(text.split('T').next().unwrap_or_default())

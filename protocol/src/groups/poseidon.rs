@@ -18,7 +18,8 @@ use crate::tree::Grain;
 /// Rounds in which each word goes through the power map; half of them come first, half last.
 const FULL_ROUNDS: usize = 8;
 
-/// From this number of pairs on they are hashed by all cores: below it, waking threads takes longer.
+/// From this number of pairs on they are hashed by all cores: below it, waking threads takes
+/// longer.
 const MANY: usize = 64;
 
 /// The constants and the matrix of a width.

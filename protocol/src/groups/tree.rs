@@ -134,8 +134,8 @@ impl Default for GroupTree {
 }
 
 impl GroupTree {
-    /// The tree of stored pages: the leaves of each with its root, which is taken as it is. The last
-    /// page ends with the last position.
+    /// The tree of stored pages: the leaves of each with its root, which is taken as it is. The
+    /// last page ends with the last position.
     pub fn of_pages(pages: impl IntoIterator<Item = (Vec<FieldNumber>, FieldNumber)>) -> Self {
         let page = |(leaves, root)| Arc::new(TreePage { levels: Levels { base: 0, levels: vec![leaves] }, root });
         let pages: Vec<_> = pages.into_iter().map(page).collect();
@@ -225,8 +225,8 @@ pub fn root_of_pages(page_roots: &[FieldNumber]) -> Root {
     Root::from_number(Levels::of_page_roots(page_roots.to_vec()).top().0)
 }
 
-/// The siblings of a leaf, from its own level on, by the leaves of its page and the page roots: what
-/// a wallet has fetched.
+/// The siblings of a leaf, from its own level on, by the leaves of its page and the page roots:
+/// what a wallet has fetched.
 pub fn path_in(page: &[FieldNumber], page_roots: &[FieldNumber], position: u32) -> [FieldNumber; DEPTH] {
     let lower = Levels::of_page(page.to_vec());
     let upper = Levels::of_page_roots(page_roots.to_vec());

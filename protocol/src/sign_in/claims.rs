@@ -95,8 +95,8 @@ pub struct Person {
     pub subject: B256,
     /// The level of the accepted proof, by its identifier.
     pub level: VerificationLevel,
-    /// The group that the accepted proof is a membership of; its level is [`VerificationLevel::Device`].
-    /// `None` for a proof of a public credential.
+    /// The group that the accepted proof is a membership of; its level is
+    /// [`VerificationLevel::Device`]. `None` for a proof of a public credential.
     pub group: Option<GroupId>,
     /// When the proof was accepted.
     pub auth_time: UnixSeconds,

@@ -536,7 +536,8 @@ pub struct Version2Request {
 }
 
 impl Version2Request {
-    /// Reads a request from its parsed body. Its proof can be that of a member of one of the groups.
+    /// Reads a request from its parsed body. Its proof can be that of a member of one of the
+    /// groups.
     ///
     /// # Errors
     /// The first field that is missing or malformed.

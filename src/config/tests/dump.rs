@@ -21,7 +21,7 @@ pub(super) fn everything() -> String {
         r##"
         insecure_http = true
         listen = {{ sign_in = "10.0.0.1:1", verify = "[::1]:2", gateway = "127.0.0.1:3", indexer = "127.0.0.1:3", operator = "127.0.0.1:0" }}
-        urls = {{ id_url = "https://id.example", portal_url = "https://p.example/a", gateway_url = "http://g.example", indexer_url = "https://i.example" }}
+        urls = {{ id_url = "https://id.example", portal_url = "https://p.example/a", gateway_url = "http://g.example", indexer_url = "https://i.example", wallet_url = "https://members.example" }}
         tls = {{ certificate = "chain.pem", private_key = "key.pem" }}
         log = {{ format = "json", access = "address" }}
         traces = {{ collector = "https://collector.example/otlp", one_in = 100 }}

@@ -369,8 +369,8 @@ impl Tree<'_> {
         findings
     }
 
-    /// Checks that the newest root is live, that the others were replaced, and that a page's root is
-    /// kept exactly while a live root has it.
+    /// Checks that the newest root is live, that the others were replaced, and that a page's root
+    /// is kept exactly while a live root has it.
     fn check_which_roots_are_kept(&self, findings: &mut Findings) {
         let Self { id, record, .. } = self;
         let newest = self.roots.last_key_value();

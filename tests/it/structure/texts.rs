@@ -42,7 +42,10 @@ fn comments_wrap_at_a_hundred_characters() {
 
 /// The test code that pauses or measures time, each file with its reason. Everywhere else a test
 /// waits for what has to happen, with the harness's functions for it.
-const TIMED_TESTS: [(&str, &str); 35] = [
+const TIMED_TESTS: [(&str, &str); 39] = [
+    ("actors/src/groups/tests/model.rs", "polls that the leaves of those who have left are gone, which has no signal"),
+    ("actors/src/groups/tests/replicas.rs", "polls that all replicas show the same group, which has no signal"),
+    ("actors/src/groups/tests/rolls.rs", "polls that a roll is taken by its time, which has no signal"),
     ("actors/src/simulation/tests/cluster.rs", "simulated time"),
     ("actors/src/simulation/tests/mod.rs", "simulated time"),
     ("actors/src/simulation/tests/public.rs", "simulated time"),
@@ -50,6 +53,7 @@ const TIMED_TESTS: [(&str, &str); 35] = [
     ("actors/src/supervision/tests/children.rs", "the pause before a restart is not shorter than it has to be"),
     ("actors/src/verification/integrity/tests.rs", "simulated time"),
     ("actors/tests/supervision/following.rs", "polls a record that has no signal"),
+    ("actors/tests/supervision/groups.rs", "tries again what an injected fault refused; a child waits to be killed"),
     ("actors/tests/supervision/main.rs", "the function with which these tests poll"),
     ("actors/tests/supervision/stuck.rs", "when an actor counts as stuck"),
     ("cluster/src/tests.rs", "elections and leases, which etcd's clock ends"),

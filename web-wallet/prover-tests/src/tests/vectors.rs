@@ -1,4 +1,5 @@
-//! The vectors of groups (`protocol/vectors/groups.json`): hashes, identities, paths and link proofs.
+//! The vectors of groups (`protocol/vectors/groups.json`): hashes, identities, paths and link
+//! proofs.
 
 use selfsame_prover::field::Scalar;
 use selfsame_prover::{Poseidon, prove};

@@ -1,0 +1,209 @@
+//! Rolls: lists of the members of one moment, which are taken when it comes and kept until they are
+//! removed.
+//!
+//! They are steps of the group keeper, whose lock the callers hold.
+
+use std::sync::Arc;
+
+use selfsame_protocol::groups::enrolment::LoadedGroup;
+use selfsame_protocol::groups::names::{Day, GroupId, RollName};
+use selfsame_protocol::groups::records::{AwaitedRollRecord, GroupRecord, RollPageRecord, RollRecord};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::{Decision, RollWrite, StoreError};
+
+use super::group_keeper::{ATTEMPTS, decided};
+use super::handle::{GroupError, RollError};
+use super::kept::{GroupState, Groups, GroupsState, KeptGroup};
+use super::settings::{AwaitedRoll, GroupDefinition};
+
+impl GroupsState {
+    pub fn has_due_rolls(&self, now: UnixSeconds) -> bool {
+        self.groups.load().iter().any(|(definition, kept)| has_due_roll(definition, kept, now))
+    }
+
+    pub fn has_due_roll_of(&self, group: &GroupId, now: UnixSeconds) -> bool {
+        self.groups.load().defined(group).is_some_and(|(definition, kept)| has_due_roll(definition, kept, now))
+    }
+
+    /// Notes the times of the configuration's rolls, so that they are taken also when the service
+    /// is down then. A time that was over when it was first seen is not noted.
+    pub async fn await_rolls(&self, groups: &Groups) {
+        let now = self.clock().unix_seconds();
+        for (definition, kept) in groups.iter() {
+            for roll in definition.rolls.iter().filter(|roll| roll.at > now) {
+                if let Err(error) = self.await_roll(kept, roll).await {
+                    tracing::warn!(group = %kept.id, roll = %roll.name, %error, "the time of a roll cannot be noted, and is tried again");
+                }
+            }
+        }
+    }
+
+    async fn await_roll(&self, kept: &KeptGroup, roll: &AwaitedRoll) -> Result<(), StoreError> {
+        let known = self.records.awaited_rolls(&kept.id)?.get(&roll.name).copied();
+        if known.is_some_and(|known| known.is_taken || known.at == roll.at) {
+            return Ok(());
+        }
+        // A roll that was taken by hand before is the one with this name.
+        let is_taken = kept.read().as_ref().is_some_and(|state| state.rolls.contains_key(&roll.name));
+        let after = AwaitedRollRecord { at: roll.at, is_taken };
+        decided(|decided| self.records.await_roll(&kept.id, &roll.name, (known.as_ref(), &after), decided)).await?;
+        if is_taken && let Some(state) = kept.write().as_mut() {
+            state.is_taken.insert(roll.name.clone());
+        }
+        Ok(())
+    }
+
+    pub async fn take_due_rolls(self: &Arc<Self>) {
+        let (groups, now) = (self.groups.load_full(), self.clock().unix_seconds());
+        for (definition, kept) in groups.iter() {
+            for roll in definition.rolls.iter().filter(|roll| roll.at <= now) {
+                let is_taken = kept.read().as_ref().is_none_or(|state| state.is_taken.contains(&roll.name));
+                if is_taken {
+                    continue;
+                }
+                match self.records.awaited_rolls(&kept.id).map(|awaited| awaited.contains_key(&roll.name)) {
+                    Ok(true) => {
+                        if let Err(error) = self.take_roll(kept, roll.name.clone(), Some(roll.at)).await {
+                            tracing::error!(group = %kept.id, roll = %roll.name, %error, "a roll cannot be taken, and is tried again");
+                        }
+                    }
+                    Ok(false) => {
+                        tracing::error!(group = %kept.id, roll = %roll.name, "a roll is not taken: its time was over when it was first seen");
+                        if let Some(state) = kept.write().as_mut() {
+                            state.is_taken.insert(roll.name.clone());
+                        }
+                    }
+                    Err(error) => {
+                        tracing::error!(group = %kept.id, roll = %roll.name, %error, "a roll cannot be taken, and is tried again");
+                    }
+                }
+            }
+        }
+    }
+
+    pub async fn take_roll(
+        self: &Arc<Self>,
+        kept: &Arc<KeptGroup>,
+        name: RollName,
+        at: Option<UnixSeconds>,
+    ) -> Result<RollRecord, GroupError> {
+        // One that is taken before its time is not taken again, also after it was removed.
+        let awaited = at.or_else(|| self.awaited_time(kept, &name));
+        for _ in 0..ATTEMPTS {
+            let now = self.clock().unix_seconds();
+            let (write, roll) = {
+                let state = kept.read();
+                let state = state.as_ref().ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+                if state.rolls.contains_key(&name) {
+                    return Err(RollError::Taken(name).into());
+                }
+                let LoadedGroup { record, tree, .. } = &*state.loaded;
+                let page_roots = tree.page_roots();
+                let roll = RollRecord {
+                    taken_on: Day::of(at.unwrap_or(now)),
+                    size: record.size,
+                    members: record.members,
+                    root: record.root,
+                    page_roots: page_roots.clone(),
+                };
+                let page = |(page, root)| (root, Some(RollPageRecord { leaves: tree.page_leaves(page).to_vec() }));
+                let write = RollWrite {
+                    group: (*record, GroupRecord { revision: record.revision + 1, ..*record }),
+                    name: name.clone(),
+                    roll: Some(roll.clone()),
+                    pages: page_roots.into_iter().enumerate().map(page).collect(),
+                    awaited: awaited.map(|at| AwaitedRollRecord { at, is_taken: true }),
+                };
+                (write, roll)
+            };
+            if self.write_roll(kept, &write).await? == Decision::Written {
+                return Ok(roll);
+            }
+        }
+        Err(GroupError::unavailable("other replicas write the group all the time"))
+    }
+
+    /// The time of a roll in the configuration.
+    fn awaited_time(&self, kept: &KeptGroup, name: &RollName) -> Option<UnixSeconds> {
+        let groups = self.groups.load();
+        let (definition, _) = groups.defined(&kept.id)?;
+        definition.rolls.iter().find(|roll| roll.name == *name).map(|roll| roll.at)
+    }
+
+    pub async fn remove_roll(self: &Arc<Self>, kept: &Arc<KeptGroup>, name: RollName) -> Result<(), GroupError> {
+        let counted = self.groups.load().defined(&kept.id).and_then(|(definition, _)| {
+            definition.actions.iter().find(|counted| counted.roll == name).map(|counted| counted.action.app_id.clone())
+        });
+        if let Some(by) = counted {
+            return Err(RollError::Counted { roll: name, by }.into());
+        }
+        for _ in 0..ATTEMPTS {
+            let write = {
+                let state = kept.read();
+                let state = state.as_ref().ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+                let Some(roll) = state.rolls.get(&name) else { return Err(RollError::Unknown(name).into()) };
+                let unused = roll.page_roots.iter().filter(|root| !state.others_with_page(**root, &name));
+                let record = state.loaded.record;
+                RollWrite {
+                    group: (record, GroupRecord { revision: record.revision + 1, ..record }),
+                    name: name.clone(),
+                    roll: None,
+                    pages: unused.map(|root| (*root, None)).collect(),
+                    awaited: None,
+                }
+            };
+            if self.write_roll(kept, &write).await? == Decision::Written {
+                return Ok(());
+            }
+        }
+        Err(GroupError::unavailable("other replicas write the group all the time"))
+    }
+
+    async fn write_roll(self: &Arc<Self>, kept: &Arc<KeptGroup>, write: &RollWrite) -> Result<Decision, GroupError> {
+        let scope = self.surroundings.fault_scope();
+        let written = async {
+            fault_point!(scope, GroupStepBefore);
+            let decision = decided(|decided| self.records.write_roll(&kept.id, write, decided)).await?;
+            fault_point!(scope, GroupStepAfter);
+            Ok::<_, StoreError>(decision)
+        };
+        match written.await {
+            Ok(Decision::Written) => {
+                if let Some(state) = kept.write().as_mut() {
+                    state.apply_roll(write);
+                }
+                Ok(Decision::Written)
+            }
+            Ok(Decision::Changed) => {
+                self.read_again(kept).await?;
+                Ok(Decision::Changed)
+            }
+            Err(error) => {
+                if self.read_again(kept).await.is_err() {
+                    *kept.write() = None;
+                }
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Whether a roll of the configuration is to be taken now. It is not while the group is not read.
+fn has_due_roll(definition: &GroupDefinition, kept: &KeptGroup, now: UnixSeconds) -> bool {
+    let state = kept.read();
+    let is_missing = |roll: &AwaitedRoll| state.as_ref().is_some_and(|state| !state.is_taken.contains(&roll.name));
+    definition.rolls.iter().any(|roll| roll.at <= now && is_missing(roll))
+}
+
+impl GroupState {
+    fn apply_roll(&mut self, write: &RollWrite) {
+        Arc::make_mut(&mut self.loaded).record = write.group.1;
+        if write.awaited.is_some_and(|awaited| awaited.is_taken) {
+            self.is_taken.insert(write.name.clone());
+        }
+        match &write.roll {
+            Some(roll) => drop(self.rolls.insert(write.name.clone(), roll.clone())),
+            None => drop(self.rolls.remove(&write.name)),
+        }
+    }
+}
