@@ -356,7 +356,7 @@ async fn settle(community: &Community) {
             if !is_leaving && status.members as usize == shown {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::task::yield_now().await;
         }
     };
     timeout(PATIENCE, settling).await.expect("the leaves of those who have left go");

@@ -213,7 +213,7 @@ async fn agreed(cluster: &Cluster) -> selfsame_protocol::groups::wire::GroupResp
             {
                 return shown[0].clone();
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::task::yield_now().await;
         }
     };
     timeout(PATIENCE, agreeing).await.expect("the replicas agree")

@@ -24,7 +24,7 @@ fn with_time(at: u64) -> impl FnOnce(&mut Settings) {
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let waiting = async {
         while !is_so() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::task::yield_now().await;
         }
     };
     timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited too long until {what}"));
