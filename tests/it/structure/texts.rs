@@ -42,10 +42,7 @@ fn comments_wrap_at_a_hundred_characters() {
 
 /// The test code that pauses or measures time, each file with its reason. Everywhere else a test
 /// waits for what has to happen, with the harness's functions for it.
-const TIMED_TESTS: [(&str, &str); 39] = [
-    ("actors/src/groups/tests/model.rs", "polls that the leaves of those who have left are gone, which has no signal"),
-    ("actors/src/groups/tests/replicas.rs", "polls that all replicas show the same group, which has no signal"),
-    ("actors/src/groups/tests/rolls.rs", "polls that a roll is taken by its time, which has no signal"),
+const TIMED_TESTS: [(&str, &str); 36] = [
     ("actors/src/simulation/tests/cluster.rs", "simulated time"),
     ("actors/src/simulation/tests/mod.rs", "simulated time"),
     ("actors/src/simulation/tests/public.rs", "simulated time"),
