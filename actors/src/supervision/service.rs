@@ -520,6 +520,7 @@ impl Service {
             self.verification,
             self.sign_in,
             self.bridge,
+            self.groups,
             self.events,
             self.chain,
             self.heartbeat,
