@@ -514,15 +514,14 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
         Ok(())
     }
 
-    /// Removes a member: the leaf, and the open code. Returns whether the number was known and not
-    /// removed before.
+    /// Removes a member: the leaf, and the open code, also that of a number that was removed before.
+    /// Returns whether there was something to remove.
     ///
     /// # Errors
     /// When the records cannot be read.
     pub fn remove(&mut self, number: &MemberNumber) -> Result<bool, Reads::Error> {
-        let Some(mut member) = self.member(number)?.filter(|member| member.standing != Standing::Removed) else {
-            return Ok(false);
-        };
+        let is_removable = |member: &MemberRecord| member.standing != Standing::Removed || member.open_code.is_some();
+        let Some(mut member) = self.member(number)?.filter(is_removable) else { return Ok(false) };
         self.end_code(&mut member)?;
         let has_leaf = matches!(member.standing, Standing::Member | Standing::Leaving);
         if let Some(position) = member.position.filter(|_| has_leaf) {

@@ -237,7 +237,8 @@ impl Actor {
         });
         let (removed, is_again) = removed.await;
         let is_removed = removed.expect("an answer");
-        let is_expected = person.standing.is_some_and(|standing| standing != Standing::Removed);
+        let is_there = |standing| standing != Standing::Removed || person.open_code.is_some();
+        let is_expected = person.standing.is_some_and(is_there);
         assert!(is_removed == is_expected || (is_again && !is_removed), "{is_removed} for {:?}", person.standing);
         // From the answer on no root counts that has the leaf.
         if let (Some(before), Some(live)) = (&before, person.live_leaf())

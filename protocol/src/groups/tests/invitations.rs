@@ -96,6 +96,16 @@ fn a_number_that_was_removed_before_it_joined_is_invited_again_by_its_name() {
 }
 
 #[test]
+fn a_removal_ends_the_link_of_a_number_that_was_removed_before() {
+    let mut community = community();
+    let code = community.code("removed");
+    assert_eq!(community.standing("removed"), "removed", "the link is not used");
+    assert!(community.remove("removed"));
+    assert_eq!(community.enrol(&join(&code, leaf(5), nullifier(4), 1)), Err(EnrolmentError::UnknownCode));
+    assert!(!community.remove("removed"));
+}
+
+#[test]
 fn a_link_says_replace_for_a_number_whose_joining_is_of_the_same_step() {
     let mut community = community();
     let code = community.code("unknown");
