@@ -3,7 +3,7 @@
 //! end all readers agree.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use selfsame_protocol::groups::enrolment::EnrolmentError;
 use selfsame_protocol::groups::names::{FieldNumber, MemberNumber, RollName};
 use selfsame_protocol::groups::wire::InvitedMembers;
-use selfsame_storage::{JournalFault, MemoryJournal, OpenOptions, Store};
+use selfsame_storage::{JournalFault, MemoryJournal, OpenOptions, Position, Store};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -31,6 +31,8 @@ struct Cluster {
     journal: MemoryJournal,
     running: Mutex<Vec<Option<Arc<Service>>>>,
     leader: AtomicUsize,
+    /// How far the journal is that callers know of.
+    answered: AtomicU64,
     clock: Arc<ManualClock>,
     folders: Vec<TempDir>,
 }
@@ -55,6 +57,7 @@ impl Cluster {
             journal: MemoryJournal::default(),
             running: Mutex::default(),
             leader: AtomicUsize::new(0),
+            answered: AtomicU64::new(0),
             clock: Arc::new(ManualClock::at(Duration::from_secs(START))),
             folders: (0..REPLICAS).map(|_| tempfile::tempdir().expect("a folder for temporary files")).collect(),
         });
@@ -87,11 +90,36 @@ impl Cluster {
         self.lock().get(replica)?.clone()
     }
 
-    /// The groups of a replica; of the next one while this one does not run.
-    fn groups(&self, replica: usize) -> GroupsHandle {
+    /// A replica that runs: this one, or the next.
+    fn running(&self, replica: usize) -> Arc<Service> {
         let running = self.lock();
         let service = (0..REPLICAS).find_map(|next| running[(replica + next) % REPLICAS].clone());
-        with_marked_proofs(&service.expect("a replica runs").groups())
+        service.expect("a replica runs")
+    }
+
+    fn groups(&self, replica: usize) -> GroupsHandle {
+        with_marked_proofs(&self.running(replica).groups())
+    }
+
+    /// The groups of a replica, once its readers see what any replica has answered. A person comes to
+    /// another one later than the journal does.
+    async fn groups_with_answers(&self, replica: usize) -> GroupsHandle {
+        let service = self.running(replica);
+        while service.position() < Some(Position(self.answered.load(Ordering::SeqCst))) {
+            tokio::task::yield_now().await;
+        }
+        let groups = with_marked_proofs(&service.groups());
+        drop(service);
+        // One that is stopping answers nothing any more.
+        let _ = groups.settle().await;
+        groups
+    }
+
+    /// Notes how far the journal is: it has what was answered.
+    async fn note_answer(&self) {
+        let head = self.journal.client(|_| JournalFault::None).head().await;
+        let (Position(position), _) = head.expect("the journal answers");
+        self.answered.fetch_max(position, Ordering::SeqCst);
     }
 
     /// Makes a replica the leader. The one before learns it when it writes.
@@ -133,10 +161,13 @@ async fn certain<T, F: Future<Output = Result<T, GroupError>>>(
     let calling = async {
         let mut attempt = 0;
         loop {
-            let groups = cluster.groups(first + attempt);
+            let groups = cluster.groups_with_answers(first + attempt).await;
             match call(groups.clone()).await {
                 Err(GroupError::Unavailable { .. }) => tokio::task::yield_now().await,
-                outcome => return (outcome, attempt > 0, groups),
+                outcome => {
+                    cluster.note_answer().await;
+                    return (outcome, attempt > 0, groups);
+                }
             }
             attempt += 1;
         }
