@@ -318,11 +318,8 @@ impl GroupsState {
     async fn work(self: &Arc<Self>, work: Work) {
         for group in work.changed {
             // A failure is noted, and the group read again, at a later look.
-            let kept = self.groups.load().get(&group).cloned();
-            if let Some(kept) = kept
-                && self.read_again(&kept).await.is_err()
-            {
-                *kept.write() = None;
+            if let Some(kept) = self.groups.load().get(&group).cloned() {
+                drop(self.read_again(&kept).await);
             }
         }
         if work.reads {
@@ -355,9 +352,7 @@ impl GroupsState {
         let _writing = Arc::clone(&self.writing).lock_owned().await;
         let groups = self.groups.load_full();
         for (_, kept) in groups.iter() {
-            if self.read_again(kept).await.is_err() {
-                *kept.write() = None;
-            }
+            drop(self.read_again(kept).await);
         }
     }
 
@@ -385,18 +380,24 @@ impl GroupsState {
         }
     }
 
+    /// Reads a group again. One that cannot be read counts as not read: what is published may be
+    /// out of date, and a member who was removed must not count any more.
     pub(super) async fn read_again(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<bool, StoreError> {
-        let (shared, kept) = (Arc::clone(self), Arc::clone(kept));
-        self.blocking().run(move || kept.load(&shared.records)).await.unwrap_or(Err(StoreError::Panicked))
+        let (shared, own) = (Arc::clone(self), Arc::clone(kept));
+        let read = self.blocking().run(move || own.load(&shared.records)).await.unwrap_or(Err(StoreError::Panicked));
+        if read.is_err() {
+            *kept.write() = None;
+        }
+        read
     }
 
     /// Reads a group again after a refused step, unless a sealed copy alone was changed: the owner
     /// of a copy must not make the keeper read a large group again and again.
     pub(super) async fn read_if_changed(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<(), StoreError> {
         let known = kept.read().as_ref().map(|state| state.loaded.record);
-        match known.is_some() && self.records.group(&kept.id)? == known {
-            true => Ok(()),
-            false => self.read_again(kept).await.map(drop),
+        match self.records.group(&kept.id) {
+            Ok(record) if known.is_some() && record == known => Ok(()),
+            _ => self.read_again(kept).await.map(drop),
         }
     }
 
@@ -522,9 +523,7 @@ impl GroupsState {
                 }
                 Ok(Decision::Changed) => self.read_if_changed(kept).await?,
                 Err(error) => {
-                    if self.read_again(kept).await.is_err() {
-                        *kept.write() = None;
-                    }
+                    drop(self.read_again(kept).await);
                     return Err(error.into());
                 }
             }

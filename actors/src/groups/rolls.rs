@@ -179,9 +179,7 @@ impl GroupsState {
                 Ok(Decision::Changed)
             }
             Err(error) => {
-                if self.read_again(kept).await.is_err() {
-                    *kept.write() = None;
-                }
+                drop(self.read_again(kept).await);
                 Err(error.into())
             }
         }
