@@ -20,8 +20,8 @@ pub(super) fn everything() -> String {
     format!(
         r##"
         insecure_http = true
-        listen = {{ sign_in = "10.0.0.1:1", verify = "[::1]:2", gateway = "127.0.0.1:3", indexer = "127.0.0.1:3", operator = "127.0.0.1:0" }}
-        urls = {{ id_url = "https://id.example", portal_url = "https://p.example/a", gateway_url = "http://g.example", indexer_url = "https://i.example", wallet_url = "https://members.example" }}
+        listen = {{ sign_in = "10.0.0.1:1", verify = "[::1]:2", gateway = "127.0.0.1:3", indexer = "127.0.0.1:3", operator = "127.0.0.1:0", wallet = "127.0.0.1:4" }}
+        urls = {{ id_url = "https://id.example", portal_url = "https://p.example/a", gateway_url = "http://g.example", indexer_url = "https://i.example", wallet_url = "https://w.example" }}
         tls = {{ certificate = "chain.pem", private_key = "key.pem" }}
         log = {{ format = "json", access = "address" }}
         traces = {{ collector = "https://collector.example/otlp", one_in = 100 }}
