@@ -549,6 +549,7 @@ async fn a_connection_whose_window_is_never_opened_is_closed() {
         ("gateway", "/openapi.json"),
         ("indexer", "/openapi.json"),
         ("bridge", "/openapi.json"),
+        ("wallet", "/openapi.json"),
         ("operator", "/metrics"),
     ];
     let clients = pages.into_iter().zip(target.interfaces()).map(|((interface, path), (name, address))| async move {

@@ -152,6 +152,7 @@ async fn clients_that_read_no_answers_are_disconnected() {
         ("gateway", "/openapi.json"),
         ("indexer", "/openapi.json"),
         ("bridge", "/openapi.json"),
+        ("wallet", "/openapi.json"),
         ("operator", "/metrics"),
     ];
     let requests = 10_000;
