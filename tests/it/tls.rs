@@ -15,7 +15,7 @@ use crate::harness::{TestDaemon, folder, run, write_secret};
 /// A certificate for the addresses of the tests and its key, in files; and the certificate for
 /// clients that trust it.
 pub fn certificate(folder: &TempDir) -> (Tls, Certificate) {
-    let addresses: Vec<String> = (1..=5).map(|host| format!("127.0.0.{host}")).collect();
+    let addresses: Vec<String> = (1..=6).map(|host| format!("127.0.0.{host}")).collect();
     let made = rcgen::generate_simple_self_signed(addresses).expect("a certificate");
     let tls = Tls { certificate: folder.path().join("chain.pem"), private_key: folder.path().join("key.pem") };
     std::fs::write(&tls.certificate, made.cert.pem()).expect("written");
