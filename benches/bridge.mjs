@@ -16,7 +16,7 @@ const FLOWS = 20_000;
 const PORT = 18085;
 
 const folder = mkdtempSync(join(tmpdir(), "selfsame-bridge-"));
-const names = ["SIGN_IN", "VERIFY", "GATEWAY", "INDEXER", "OPERATOR"];
+const names = ["SIGN_IN", "VERIFY", "GATEWAY", "INDEXER", "OPERATOR", "WALLET"];
 const daemon = spawn(process.env.DAEMON, ["serve", "--dev", "--data", join(folder, "data")], {
   env: {
     ...process.env,

@@ -29,7 +29,7 @@ export async function start(options = {}) {
   const port = hasDomain ? await reservedPort() : 0;
   writeFileSync(file, hasDomain ? `[urls]\nid_url = "http://localhost:${port}"\n${config}` : config);
   // Client kits 1 and 2 call a bridge by plain HTTP only at 127.0.0.1.
-  const addresses = { BRIDGE: 1, GATEWAY: 1, INDEXER: 2, OPERATOR: 3, VERIFY: 4, SIGN_IN: 5 };
+  const addresses = { BRIDGE: 1, GATEWAY: 1, INDEXER: 2, OPERATOR: 3, VERIFY: 4, SIGN_IN: 5, WALLET: 6 };
   const variables = Object.entries(addresses).map(([name, host]) => [`SELFSAME_LISTEN__${name}`, `127.0.0.${isShared ? 1 : host}:0`]);
   if (hasDomain) variables.push(["SELFSAME_LISTEN__SIGN_IN", `127.0.0.1:${port}`]);
   const log = openSync(join(folder, "log"), "a");
