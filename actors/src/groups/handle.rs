@@ -364,8 +364,8 @@ impl GroupsHandle {
     }
 
     /// Removes a member. From the answer on no proof with the leaf counts, but for a roll that has
-    /// it. An open link ends, also that of a number that was removed before. Returns whether there was
-    /// something to remove.
+    /// it. An open link ends, also that of a number that was removed before. Returns whether there
+    /// was something to remove.
     ///
     /// # Errors
     /// [`GroupError`].

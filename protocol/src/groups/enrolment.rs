@@ -514,8 +514,8 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
         Ok(())
     }
 
-    /// Removes a member: the leaf, and the open code, also that of a number that was removed before.
-    /// Returns whether there was something to remove.
+    /// Removes a member: the leaf, and the open code, also that of a number that was removed
+    /// before. Returns whether there was something to remove.
     ///
     /// # Errors
     /// When the records cannot be read.

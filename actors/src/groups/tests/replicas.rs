@@ -101,8 +101,8 @@ impl Cluster {
         with_marked_proofs(&self.running(replica).groups())
     }
 
-    /// The groups of a replica, once its readers see what any replica has answered. A person comes to
-    /// another one later than the journal does.
+    /// The groups of a replica, once its readers see what any replica has answered. A person comes
+    /// to another one later than the journal does.
     async fn groups_with_answers(&self, replica: usize) -> GroupsHandle {
         let service = self.running(replica);
         while service.position() < Some(Position(self.answered.load(Ordering::SeqCst))) {
