@@ -484,16 +484,17 @@ fn sealed_handle(request: &Request) -> Result<SealedHandle, WalletEndpointError>
     request.param("handle")?.parse().map_err(malformed)
 }
 
-/// The version that a request is for, and the write key that it has.
+/// The version that a request is for, and the write key that it has. Without the key nothing of a
+/// header's form is judged.
 fn owner(request: &Request) -> Result<(u64, WriteKey), WalletEndpointError> {
     let version = request.header(&IF_MATCH)?.ok_or(SealedError::PreconditionRequired)?;
+    let authorization = request.authorization(challenge::BEARER)?;
+    let key = authorization.as_ref().and_then(|authorization| authorization.bearer());
+    let key = key.and_then(|key| key.parse().ok()).ok_or(SealedError::Unauthorized)?;
     let version = version_of(version).ok_or(WalletEndpointError::Form {
         name: "If-Match",
         problem: FormError("must be the version of the copy in quotes, as its ETag says"),
     })?;
-    let authorization = request.authorization(challenge::BEARER)?;
-    let key = authorization.as_ref().and_then(|authorization| authorization.bearer());
-    let key = key.and_then(|key| key.parse().ok()).ok_or(SealedError::Unauthorized)?;
     Ok((version, key))
 }
 

@@ -487,6 +487,7 @@ async fn a_sealed_copy_lives_from_its_permit_to_its_end() {
     assert_eq!(client.send(change("\"1\"", Some(&next_key))).await.refusal(), (403, "write_key_wrong"));
     assert_eq!(client.send(change("\"2\"", Some(&key))).await.refusal(), (412, "version_mismatch"));
     assert_eq!(client.send(change("1", Some(&key))).await.refusal(), (400, "bad_request"));
+    assert_eq!(client.send(change("1", None)).await.refusal(), (401, "unauthorized"), "the key comes first");
     let written = client.send(change("\"1\"", Some(&key))).await;
     assert_eq!((written.status, &written.body, written.header(ETAG)), (200, &json!({"version": 2}), "\"2\""));
     assert_eq!(client.send(change("\"2\"", Some(&key))).await.refusal(), (403, "write_key_wrong"), "the old key");
