@@ -195,7 +195,7 @@ async fn read(groups: &GroupsHandle) {
     let mut times = Vec::new();
     for root in &described.page_roots {
         let begun = Instant::now();
-        let page = groups.page(&group(), *root).await.expect("it is read").expect("a page");
+        let page = groups.page(&group(), *root, None).await.expect("it is read").expect("a page");
         times.push(begun.elapsed());
         assert_eq!(page.len(), 32_768);
     }

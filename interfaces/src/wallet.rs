@@ -298,7 +298,7 @@ async fn describe_group(wallet: Arc<Wallet>, request: Request) -> Result<Respons
 
 /// A page of leaves
 ///
-/// The 1024 leaves of a page, 32 bytes each, big-endian; positions that nobody has are zeros. A
+/// The 1024 leaves of a page, 32 bytes each, big-endian; positions without a member are zeros. A
 /// page never changes under its root.
 #[utoipa::path(
     get, path = "/groups/{id}/pages/{page_root}", tag = "wallet", operation_id = "group_page",
@@ -315,7 +315,8 @@ async fn describe_group(wallet: Arc<Wallet>, request: Request) -> Result<Respons
 async fn group_page(wallet: Arc<Wallet>, request: Request) -> Result<Response, WalletEndpointError> {
     let malformed = |problem| WalletEndpointError::Form { name: "page_root", problem };
     let root: FieldNumber = request.param("page_root")?.parse().map_err(malformed)?;
-    let page = wallet.groups.page(&group_id(&request)?, root).await?.ok_or(WalletEndpointError::UnknownPage)?;
+    let page = wallet.groups.page(&group_id(&request)?, root, Some(request.source())).await?;
+    let page = page.ok_or(WalletEndpointError::UnknownPage)?;
     let mut response = content(StatusCode::OK, "application/octet-stream", page);
     let for_ever = HeaderValue::from_static("public, max-age=31536000, immutable");
     response.headers_mut().insert(CACHE_CONTROL, for_ever);
@@ -395,7 +396,7 @@ async fn enrol(wallet: &Wallet, request: &Request, act: EnrolmentRequest) -> Res
     ),
 )]
 async fn read_sealed(wallet: Arc<Wallet>, request: Request) -> Result<Response, WalletEndpointError> {
-    let copy = wallet.groups.sealed(&sealed_handle(&request)?).await?;
+    let copy = wallet.groups.sealed(&sealed_handle(&request)?, Some(request.source())).await?;
     Ok(with_version(json(StatusCode::OK, &copy), copy.version))
 }
 

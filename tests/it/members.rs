@@ -60,7 +60,7 @@ async fn entry(groups: &GroupsHandle, member: &Member, app_id: &str, action: &st
     let (external_nullifier, signal_hash) = (external_nullifier(app_id, action), hash_text(signal));
     let group = groups.describe(&member.group).expect("the group");
     let page = member.page(&AskedTree::for_proof(&group, external_nullifier)).expect("a page");
-    let page = groups.page(&member.group, page).await.expect("it is read").expect("it is served");
+    let page = groups.page(&member.group, page, None).await.expect("it is read").expect("it is served");
     let proof = member.prove(&group, &page, external_nullifier, signal_hash).expect("a proof");
     json!({
         "identifier": "members",
@@ -233,7 +233,7 @@ async fn live_ballot(groups: &GroupsHandle, member: &Member, action: &str) -> Va
     let mut group = groups.describe(&member.group).expect("the group");
     group.rolls.clear();
     let page = member.page(&AskedTree::live(&group)).expect("a page");
-    let page = groups.page(&member.group, page).await.expect("it is read").expect("it is served");
+    let page = groups.page(&member.group, page, None).await.expect("it is read").expect("it is served");
     let external_nullifier: U256 = external_nullifier(DEV_APP, action);
     let proof = member.prove(&group, &page, external_nullifier, hash_text("")).expect("a proof");
     let entry = json!({

@@ -360,9 +360,7 @@ impl GroupsState {
     pub async fn read_missing(self: &Arc<Self>, leads: bool) {
         let groups = self.groups.load_full();
         for (_, kept) in groups.iter().filter(|(_, kept)| kept.read().is_none()) {
-            let (shared, own) = (Arc::clone(self), Arc::clone(kept));
-            let is_there = self.blocking().run(move || own.load(&shared.records)).await;
-            if let Ok(Ok(false)) = is_there
+            if let Ok(false) = self.read_again(kept).await
                 && leads
             {
                 let mut group_key = [0; 32];
@@ -383,8 +381,8 @@ impl GroupsState {
     /// Reads a group again. One that cannot be read counts as not read: what is published may be
     /// out of date, and a member who was removed must not count any more.
     pub(super) async fn read_again(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<bool, StoreError> {
-        let (shared, own) = (Arc::clone(self), Arc::clone(kept));
-        let read = self.blocking().run(move || own.load(&shared.records)).await.unwrap_or(Err(StoreError::Panicked));
+        let own = Arc::clone(kept);
+        let read = self.read_records(move |records| own.load(records)).await;
         if read.is_err() {
             *kept.write() = None;
         }
@@ -395,7 +393,8 @@ impl GroupsState {
     /// of a copy must not make the keeper read a large group again and again.
     pub(super) async fn read_if_changed(self: &Arc<Self>, kept: &Arc<KeptGroup>) -> Result<(), StoreError> {
         let known = kept.read().as_ref().map(|state| state.loaded.record);
-        match self.records.group(&kept.id) {
+        let id = kept.id;
+        match self.read_records(move |records| records.group(&id)).await {
             Ok(record) if known.is_some() && record == known => Ok(()),
             _ => self.read_again(kept).await.map(drop),
         }
@@ -405,7 +404,8 @@ impl GroupsState {
     async fn clear_left(self: &Arc<Self>) {
         let groups = self.groups.load_full();
         for (_, kept) in groups.iter() {
-            let Ok(leaving) = self.records.leaving(&kept.id) else { continue };
+            let id = kept.id;
+            let Ok(leaving) = self.read_records(move |records| records.leaving(&id)).await else { continue };
             if leaving.is_empty() {
                 continue;
             }
@@ -419,9 +419,10 @@ impl GroupsState {
     async fn sweep_copies(self: &Arc<Self>) {
         let today = Day::of(self.clock().unix_seconds());
         let before = Day(today.0.saturating_sub(1));
-        let copies = match self.records.unkept_copies(before, SWEPT_COPIES) {
+        let unkept = self.read_records(move |records| records.unkept_copies(before, SWEPT_COPIES)).await;
+        let copies = match unkept {
             Ok(copies) => copies,
-            Err(error) => return tracing::error!(%error, "sealed copies that nobody keeps cannot be read"),
+            Err(error) => return tracing::error!(%error, "sealed copies that no joining has named cannot be read"),
         };
         // All at once, so that they share a sync: acts wait meanwhile.
         let deletions = copies.into_iter().map(|(id, copy)| async move {
@@ -430,7 +431,7 @@ impl GroupsState {
             decided(|decided| self.records.write_sealed(&write, decided)).await
         });
         if let Some(error) = join_all(deletions).await.into_iter().find_map(Result::err) {
-            tracing::error!(%error, "sealed copies that nobody keeps cannot be deleted");
+            tracing::error!(%error, "sealed copies that no joining has named cannot be deleted");
         }
     }
 

@@ -1,5 +1,5 @@
 //! The handle of groups, for front-ends and embedders: enrolment by persons and by the operator,
-//! rolls, what wallets read, and sealed copies.
+//! rolls, and what wallets read.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,34 +7,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::RpcReplyPort;
-use selfsame_protocol::B256;
+use selfsame_protocol::groth16::EncodedClaim;
 use selfsame_protocol::groups::enrolment::{EnrolmentError, EnrolmentRequest, NewInvitation, Step};
 use selfsame_protocol::groups::live_roots::leaves_at;
-use selfsame_protocol::groups::names::{Day, FieldNumber, GroupId, MemberNumber, RollName, SealedHandle, WriteKey};
+use selfsame_protocol::groups::names::{Day, FieldNumber, GroupId, MemberNumber, RollName};
 use selfsame_protocol::groups::records::{MemberRecord, RollRecord};
-use selfsame_protocol::groups::sealed::{self, SealedError, SealedReads, SealedWrite, stored_handle};
+use selfsame_protocol::groups::sealed::SealedError;
 use selfsame_protocol::groups::tree::page_bytes;
 use selfsame_protocol::groups::wire::{
-    ChangedSealed, EnrolledResponse, GroupResponse, InvitedMembers, MOST_INVITATIONS, NewSealed, RollResponse,
-    SealedResponse,
+    EnrolledResponse, GroupResponse, InvitedMembers, MOST_INVITATIONS, RollResponse,
 };
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::roots::RootAge;
-use selfsame_storage::{Decision, Metrics, Samples, StoreError};
+use selfsame_storage::{Metrics, Samples, StoreError};
 use tokio::time::Instant;
 
-use super::group_keeper::{GroupAct, GroupKeeperMessage, decided};
+use super::group_keeper::{GroupAct, GroupKeeperMessage};
 use super::kept::{GroupState, GroupsState, KeptGroup};
 use super::settings::{AwaitedRoll, GroupDefinition, GroupSettings};
+use crate::support::replica::AwaitError;
 use crate::support::slot::CallError;
 use crate::support::source_limits::{TooManyRequests, register_refusals};
 
 /// How long an act may wait for the keeper and the disk.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How often a sealed copy is read again when another call has written it in between.
-const ATTEMPTS: usize = 10;
 
 // Why a call is refused.
 
@@ -81,6 +78,15 @@ impl GroupError {
 impl From<StoreError> for GroupError {
     fn from(error: StoreError) -> Self {
         Self::unavailable(error.to_string())
+    }
+}
+
+impl From<AwaitError> for GroupError {
+    fn from(error: AwaitError) -> Self {
+        match error {
+            AwaitError::TooMany(too_many) => too_many.into(),
+            AwaitError::Store(error) => error.into(),
+        }
     }
 }
 
@@ -250,8 +256,18 @@ impl GroupsHandle {
     /// it.
     ///
     /// # Errors
-    /// [`GroupError::Unknown`] and [`GroupError::Unavailable`].
-    pub async fn page(&self, id: &GroupId, root: FieldNumber) -> Result<Option<Vec<u8>>, GroupError> {
+    /// [`GroupError::Unknown`], [`GroupError::TooMany`] and [`GroupError::Unavailable`].
+    pub async fn page(
+        &self,
+        id: &GroupId,
+        root: FieldNumber,
+        source: Option<IpAddr>,
+    ) -> Result<Option<Vec<u8>>, GroupError> {
+        let is_missing = |page: &Result<Option<_>, _>| matches!(page, Ok(None));
+        self.look_again(source, is_missing, || self.page_here(id, root)).await
+    }
+
+    async fn page_here(&self, id: &GroupId, root: FieldNumber) -> Result<Option<Vec<u8>>, GroupError> {
         let (live, is_of_roll) = self.read(id, |GroupState { loaded, rolls, .. }| {
             let live = loaded
                 .live
@@ -262,9 +278,8 @@ impl GroupsHandle {
         if live.is_some() || !is_of_roll {
             return Ok(live);
         }
-        let (records, id) = (self.state.records.clone(), *id);
-        let read = self.state.blocking().run(move || records.roll_page(&id, root)).await;
-        let page = read.unwrap_or(Err(StoreError::Panicked))?;
+        let id = *id;
+        let page = self.state.read_records(move |records| records.roll_page(&id, root)).await?;
         Ok(page.map(|page| page_bytes(&page.leaves)))
     }
 
@@ -299,6 +314,28 @@ impl GroupsHandle {
         self.read(id, |state| state.rolls.get(roll).map(|roll| roll.root))
     }
 
+    /// Calls, and calls again when the outcome can be that of a replica which has not seen what
+    /// another one has answered.
+    pub(super) async fn look_again<T, F: Future<Output = Result<T, GroupError>>>(
+        &self,
+        source: Option<IpAddr>,
+        is_missing: impl Fn(&Result<T, GroupError>) -> bool,
+        call: impl Fn() -> F,
+    ) -> Result<T, GroupError> {
+        let outcome = call().await;
+        let catching_up = &self.state.catching_up;
+        if !catching_up.is_replica() || !is_missing(&outcome) {
+            return outcome;
+        }
+        catching_up.find_for(source, self.state.clock().now()).await?;
+        self.settle().await?;
+        let outcome = call().await;
+        if !is_missing(&outcome) {
+            catching_up.found(source);
+        }
+        outcome
+    }
+
     /// Waits until readers see what other replicas have written and this one has in its store.
     ///
     /// # Errors
@@ -329,24 +366,30 @@ impl GroupsHandle {
             let groups = self.state.groups.load();
             groups.defined(id).ok_or(GroupError::Unknown(*id))?.0.environment
         };
-        let kept = self.kept(id)?;
-        let (shared, checked) = (Arc::clone(&self.state), request.clone());
-        let today = Day::of(self.state.clock().unix_seconds());
-        let check = move || {
-            let loaded = kept.read().as_ref().map(|state| Arc::clone(&state.loaded));
-            let loaded = loaded.ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
-            let reader = shared.records.reader(&kept.id);
-            let step = Step::new(&kept.id, &loaded, &reader, today);
-            step.check_before_proof(&checked)??;
-            Ok::<_, GroupError>(checked.claim(&loaded.record.group_key)?)
-        };
-        let claim = self.state.blocking().run(check).await.unwrap_or(Err(StoreError::Panicked.into()))?;
+        let claim = self.look_again(source, is_refused_act, || self.check_before_proof(id, &request)).await?;
         let checked = self.state.link_proofs.check(environment, claim, source, deadline).await;
         let holds = checked.map_err(GroupError::unavailable)?;
         if !holds {
             return Err(EnrolmentError::LinkProofInvalid.into());
         }
-        self.act(id, |reply| GroupAct::Enrol(Box::new(request), reply)).await
+        // A refused act has changed nothing, and can be decided again.
+        let enrol = || self.act(id, |reply| GroupAct::Enrol(Box::new(request.clone()), reply));
+        self.look_again(source, is_refused_act, enrol).await
+    }
+
+    /// Checks what needs no proof; returns what the link proof must prove.
+    async fn check_before_proof(&self, id: &GroupId, request: &EnrolmentRequest) -> Result<EncodedClaim, GroupError> {
+        let (kept, request) = (self.kept(id)?, request.clone());
+        let (shared, today) = (Arc::clone(&self.state), Day::of(self.state.clock().unix_seconds()));
+        let check = move || {
+            let loaded = kept.read().as_ref().map(|state| Arc::clone(&state.loaded));
+            let loaded = loaded.ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+            let reader = shared.records.reader(&kept.id);
+            let step = Step::new(&kept.id, &loaded, &reader, today);
+            step.check_before_proof(&request)??;
+            Ok::<_, GroupError>(request.claim(&loaded.record.group_key)?)
+        };
+        self.state.blocking().run(check).await.unwrap_or(Err(StoreError::Panicked.into()))
     }
 
     /// Invites member numbers: all of them or none. The codes are in the answer and nowhere else.
@@ -370,7 +413,8 @@ impl GroupsHandle {
     /// # Errors
     /// [`GroupError`].
     pub async fn remove(&self, id: &GroupId, member: MemberNumber) -> Result<bool, GroupError> {
-        self.act(id, |reply| GroupAct::Remove(member, reply)).await
+        let remove = || self.act(id, |reply| GroupAct::Remove(member.clone(), reply));
+        self.look_again(None, |removed| matches!(removed, Ok(false)), remove).await
     }
 
     /// All member numbers, in the order of their bytes.
@@ -379,9 +423,7 @@ impl GroupsHandle {
     /// [`GroupError::Unknown`] and [`GroupError::Unavailable`].
     pub async fn members(&self, id: &GroupId) -> Result<Vec<(MemberNumber, MemberRecord)>, GroupError> {
         let kept = self.kept(id)?;
-        let records = self.state.records.clone();
-        let read = self.state.blocking().run(move || records.members(&kept.id)).await;
-        Ok(read.unwrap_or(Err(StoreError::Panicked))?)
+        Ok(self.state.read_records(move |records| records.members(&kept.id)).await?)
     }
 
     /// Takes a roll of the members of this moment.
@@ -389,7 +431,8 @@ impl GroupsHandle {
     /// # Errors
     /// [`GroupError`].
     pub async fn take_roll(&self, id: &GroupId, name: RollName) -> Result<RollRecord, GroupError> {
-        self.act(id, |reply| GroupAct::TakeRoll(name, reply)).await
+        let take = || self.act(id, |reply| GroupAct::TakeRoll(name.clone(), reply));
+        self.look_again(None, is_refused_roll, take).await
     }
 
     /// Removes a roll with its pages. An action that counts it counts nothing from then on.
@@ -397,7 +440,8 @@ impl GroupsHandle {
     /// # Errors
     /// [`GroupError`].
     pub async fn remove_roll(&self, id: &GroupId, name: RollName) -> Result<(), GroupError> {
-        self.act(id, |reply| GroupAct::RemoveRoll(name, reply)).await
+        let remove = || self.act(id, |reply| GroupAct::RemoveRoll(name.clone(), reply));
+        self.look_again(None, is_refused_roll, remove).await
     }
 
     /// The rolls, by name.
@@ -418,101 +462,11 @@ impl GroupsHandle {
         self.state.slot.call(message, Instant::now() + PATIENCE).await?
     }
 
-    fn charge(&self, source: Option<IpAddr>) -> Result<(), GroupError> {
+    pub(super) fn charge(&self, source: Option<IpAddr>) -> Result<(), GroupError> {
         match source {
             Some(source) => Ok(self.state.per_source.charge(source, self.state.clock().now())?),
             None => Ok(()),
         }
-    }
-
-    // Sealed copies. Each call decides by compare-and-write in its own task.
-
-    /// The sealed copy with a handle.
-    ///
-    /// # Errors
-    /// [`SealedError::NotFound`] and [`GroupError::Unavailable`].
-    pub async fn sealed(&self, handle: &SealedHandle) -> Result<SealedResponse, GroupError> {
-        let (records, stored) = (self.state.records.clone(), stored_handle(handle));
-        let read = self.state.blocking().run(move || records.copy(&stored)).await;
-        let copy = read.unwrap_or(Err(StoreError::Panicked))?;
-        let (_, record) = copy.ok_or(SealedError::NotFound)?;
-        Ok(SealedResponse { version: record.version, content: record.content })
-    }
-
-    /// Makes a sealed copy. Returns its version.
-    ///
-    /// # Errors
-    /// [`GroupError`].
-    pub async fn create_sealed(
-        &self,
-        path: SealedHandle,
-        request: NewSealed,
-        source: Option<IpAddr>,
-    ) -> Result<u64, GroupError> {
-        self.charge(source)?;
-        let needs_permit = self.state.groups.load().settings.needs_permit;
-        let today = Day::of(self.state.clock().unix_seconds());
-        let mut random = [0; 32];
-        self.state.random().fill(&mut random);
-        let id = B256::from(random);
-        self.write_sealed(move |records| {
-            let write = sealed::create(&path, request.clone(), id, (today, needs_permit), records)?;
-            Ok(write.map(|write| (write, 1)))
-        })
-        .await
-    }
-
-    /// Changes a sealed copy. Returns its new version.
-    ///
-    /// # Errors
-    /// [`GroupError`].
-    pub async fn change_sealed(
-        &self,
-        path: SealedHandle,
-        request: ChangedSealed,
-        (version, write_key): (u64, WriteKey),
-        source: Option<IpAddr>,
-    ) -> Result<u64, GroupError> {
-        self.charge(source)?;
-        self.write_sealed(move |records| sealed::change(&path, request.clone(), (version, &write_key), records)).await
-    }
-
-    /// Deletes a sealed copy.
-    ///
-    /// # Errors
-    /// [`GroupError`].
-    pub async fn delete_sealed(
-        &self,
-        path: SealedHandle,
-        (version, write_key): (u64, WriteKey),
-        source: Option<IpAddr>,
-    ) -> Result<(), GroupError> {
-        self.charge(source)?;
-        let write = move |records: &_| {
-            let write = sealed::delete(&path, (version, &write_key), records)?;
-            Ok(write.map(|write| (write, 0)))
-        };
-        self.write_sealed(write).await.map(drop)
-    }
-
-    /// Decides and writes; again when another call has written in between.
-    async fn write_sealed(
-        &self,
-        decide: impl Fn(&selfsame_storage::GroupRecords) -> Result<Result<(SealedWrite, u64), SealedError>, StoreError>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Result<u64, GroupError> {
-        let decide = Arc::new(decide);
-        for _ in 0..ATTEMPTS {
-            let (decide, records) = (Arc::clone(&decide), self.state.records.clone());
-            let deciding = self.state.blocking().run(move || decide(&records)).await;
-            let (write, version) = deciding.unwrap_or(Err(StoreError::Panicked))??;
-            if decided(|decided| self.state.records.write_sealed(&write, decided)).await? == Decision::Written {
-                return Ok(version);
-            }
-        }
-        Err(GroupError::unavailable("other calls write the copy all the time"))
     }
 
     // Settings, status and metrics.
@@ -540,8 +494,8 @@ impl GroupsHandle {
         }
     }
 
-    /// Refuses a roll whose time is over and that was never seen before: nobody can say who was a
-    /// member then.
+    /// Refuses a roll whose time is over and that was never seen before: its members are
+    /// unknown.
     ///
     /// # Errors
     /// [`RollError::Past`] and [`GroupError::Unavailable`].
@@ -623,6 +577,16 @@ impl GroupsHandle {
         }
         Ok(())
     }
+}
+
+/// Whether the members and codes that the store has refuse an act.
+fn is_refused_act<T>(outcome: &Result<T, GroupError>) -> bool {
+    matches!(outcome, Err(GroupError::Enrolment(_)))
+}
+
+/// Whether the rolls that the store has refuse a call.
+fn is_refused_roll<T>(outcome: &Result<T, GroupError>) -> bool {
+    matches!(outcome, Err(GroupError::Roll(_)))
 }
 
 /// Refuses a list with a number twice, or with too many.

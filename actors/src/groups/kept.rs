@@ -23,6 +23,7 @@ use super::settings::{GroupDefinition, GroupSettings};
 use crate::clock::{Clock, Random};
 use crate::events::log::EventRecorder;
 use crate::support::notify::Announcer;
+use crate::support::replica::CatchingUp;
 use crate::support::slot::Slot;
 use crate::support::source_limits::SourceLimiter;
 use crate::support::surroundings::Surroundings;
@@ -53,6 +54,7 @@ pub(crate) struct GroupsState {
     pub groups: ArcSwap<Groups>,
     pub per_source: SourceLimiter,
     pub link_proofs: Arc<dyn LinkProofs>,
+    pub catching_up: CatchingUp,
     /// Held while a step is read, decided, written and published, also by a step whose actor ended.
     pub writing: Arc<tokio::sync::Mutex<()>>,
     /// Whether a keeper was started with the service.
@@ -162,6 +164,7 @@ impl GroupsState {
         records: GroupRecords,
         events: EventRecorder,
         link_proofs: Arc<dyn LinkProofs>,
+        catching_up: CatchingUp,
     ) -> Self {
         let has_keeper = !settings.groups.is_empty() || !settings.needs_permit;
         Self {
@@ -172,6 +175,7 @@ impl GroupsState {
             per_source: SourceLimiter::new(settings.per_source),
             groups: ArcSwap::from_pointee(Groups::new(settings, None)),
             link_proofs,
+            catching_up,
             writing: Arc::default(),
             has_keeper,
             step_seconds: Histogram::new(STEP_SECONDS),
@@ -183,6 +187,15 @@ impl GroupsState {
         self.per_source.set(settings.per_source);
         let groups = Groups::new(settings, Some(&self.groups.load()));
         self.groups.store(Arc::new(groups));
+    }
+
+    /// Reads records where waiting for the disk keeps nothing else waiting.
+    pub async fn read_records<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&GroupRecords) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let records = self.records.clone();
+        self.blocking().run(move || read(&records)).await.unwrap_or(Err(StoreError::Panicked))
     }
 
     pub fn clock(&self) -> &dyn Clock {

@@ -6,12 +6,14 @@
 //! | [`kept`] | the groups as readers see them, and what the keeper and the handle share |
 //! | [`group_keeper`] | the actor: the single writer of the groups' members, trees and rolls |
 //! | [`rolls`] | taking and removing rolls, also when their time comes |
-//! | [`handle`] | the handle: enrolment, invitations, rolls, reads; sealed copies |
+//! | [`handle`] | the handle: enrolment, invitations, rolls, reads |
+//! | [`sealed_copies`] | its calls about sealed copies |
 
 pub(crate) mod group_keeper;
 pub(crate) mod handle;
 pub(crate) mod kept;
 pub(crate) mod rolls;
+mod sealed_copies;
 pub(crate) mod settings;
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl GroupsState {
     }
 
     async fn await_roll(&self, kept: &KeptGroup, roll: &AwaitedRoll) -> Result<(), StoreError> {
-        let known = self.records.awaited_rolls(&kept.id)?.get(&roll.name).copied();
+        let known = self.awaited(kept, &roll.name).await?;
         if known.is_some_and(|known| known.is_taken || known.at == roll.at) {
             return Ok(());
         }
@@ -53,6 +53,12 @@ impl GroupsState {
         Ok(())
     }
 
+    /// What is noted of the time of a roll.
+    async fn awaited(&self, kept: &KeptGroup, name: &RollName) -> Result<Option<AwaitedRollRecord>, StoreError> {
+        let (id, name) = (kept.id, name.clone());
+        self.read_records(move |records| Ok(records.awaited_rolls(&id)?.remove(&name))).await
+    }
+
     pub async fn take_due_rolls(self: &Arc<Self>) {
         let (groups, now) = (self.groups.load_full(), self.clock().unix_seconds());
         for (definition, kept) in groups.iter() {
@@ -61,13 +67,13 @@ impl GroupsState {
                 if is_taken {
                     continue;
                 }
-                match self.records.awaited_rolls(&kept.id).map(|awaited| awaited.contains_key(&roll.name)) {
-                    Ok(true) => {
+                match self.awaited(kept, &roll.name).await {
+                    Ok(Some(_)) => {
                         if let Err(error) = self.take_roll(kept, roll.name.clone(), Some(roll.at)).await {
                             tracing::error!(group = %kept.id, roll = %roll.name, %error, "a roll cannot be taken, and is tried again");
                         }
                     }
-                    Ok(false) => {
+                    Ok(None) => {
                         tracing::error!(group = %kept.id, roll = %roll.name, "a roll is not taken: its time was over when it was first seen");
                         if let Some(state) = kept.write().as_mut() {
                             state.is_taken.insert(roll.name.clone());

@@ -205,7 +205,7 @@ impl Service {
         let state = RegistryState::new(&surroundings, (rules, batch, limits), written, ledger).await?;
         let random = Arc::clone(&surroundings.random);
         let head_signer = HeadSigner::new(Arc::clone(&state.reader), records, random, key_cipher);
-        let registry = RegistryHandle::new(&state, head_signer, group_commit.clone(), forwarding, catching_up);
+        let registry = RegistryHandle::new(&state, head_signer, group_commit.clone(), forwarding, catching_up.clone());
         let store_watch = Arc::new(StoreWatch::new(store.clone()));
         let chain_records = Arc::new(ChainRecords::new(store.clone(), group_commit.clone()));
         let chain_state = Arc::new(ChainState::load(&surroundings, chains, &chain_records)?);
@@ -217,7 +217,8 @@ impl Service {
         let group_records = GroupRecords::new(store.clone(), group_commit.clone());
         let recorder = EventRecorder::new(Arc::clone(&events_state));
         let link_proofs = Arc::new(PooledLinkProofs::new(Arc::clone(&verifier), &verification));
-        let groups_state = Arc::new(GroupsState::new(&surroundings, groups, group_records, recorder, link_proofs));
+        let groups_state =
+            Arc::new(GroupsState::new(&surroundings, groups, group_records, recorder, link_proofs, catching_up));
         let groups = GroupsHandle::new(Arc::clone(&groups_state));
         if cluster.is_none() {
             groups.check_awaited(&groups_state.groups.load().settings).map_err(ServiceError::Groups)?;

@@ -92,6 +92,7 @@ pub fn with_marked_proofs(groups: &GroupsHandle) -> GroupsHandle {
         groups: ArcSwap::new(state.groups.load_full()),
         per_source: SourceLimiter::new(None),
         link_proofs: Arc::new(MarkedProofs),
+        catching_up: state.catching_up.clone(),
         writing: Arc::clone(&state.writing),
         has_keeper: state.has_keeper,
         step_seconds: state.step_seconds.clone(),
@@ -205,7 +206,7 @@ pub async fn leaves(groups: &GroupsHandle, described: &GroupResponse) -> Option<
     let mut leaves = Vec::new();
     for root in &described.page_roots {
         let page = loop {
-            match groups.page(&group(), *root).await {
+            match groups.page(&group(), *root, None).await {
                 Ok(page) => break page?,
                 Err(GroupError::Unavailable { .. }) => tokio::task::yield_now().await,
                 Err(error) => panic!("{error}"),

@@ -80,7 +80,7 @@ impl Person {
         self.leaf.filter(|_| self.standing == Some(Standing::Member))
     }
 
-    /// The number of a leaf that nobody had.
+    /// The number of a leaf that no member had.
     fn new_leaf(&mut self) -> u64 {
         self.leaves_made += 1;
         (self.seed + 1) * 10_000 + self.leaves_made
@@ -311,7 +311,7 @@ impl Actor {
         };
         let mut of_roll = Vec::new();
         for root in &roll.page_roots {
-            let page = self.certain(|groups| async move { groups.page(&group(), *root).await }).await.0;
+            let page = self.certain(|groups| async move { groups.page(&group(), *root, None).await }).await.0;
             of_roll.extend(read_page(&page.expect("it is read").expect("a roll has its pages")).expect("a page"));
         }
         of_roll.truncate(roll.size as usize);
@@ -322,7 +322,7 @@ impl Actor {
     /// Notes the root of this moment with its leaves.
     async fn look(&self) {
         let Ok(described) = self.groups.describe(&group()) else { return };
-        // Nobody proves against the tree without positions.
+        // No proof is made against the tree without positions.
         if described.size > 0
             && let Some(leaves) = leaves(&self.groups, &described).await
         {
@@ -404,7 +404,7 @@ async fn check(community: &Community, persons: &[&Person], seen: &Seen) {
         assert_eq!(groups.root_age(&group(), *root, now).is_some(), is_live, "{root:?}");
         for page in leaves.chunks(1024) {
             let root = page_root(page);
-            let served = groups.page(&group(), root).await.expect("it is read");
+            let served = groups.page(&group(), root, None).await.expect("it is read");
             assert!(served.is_some() || !is_live, "a live root has its pages");
             assert!(served.is_none_or(|served| served == page_bytes(page)));
         }
@@ -416,7 +416,7 @@ async fn check(community: &Community, persons: &[&Person], seen: &Seen) {
     assert_eq!(described.rolls.len(), rolls.len());
     for (roll, leaves) in seen.rolls.values().flatten() {
         for (root, page) in roll.page_roots.iter().zip(leaves.chunks(1024)) {
-            let served = groups.page(&group(), *root).await.expect("it is read").expect("a roll has its pages");
+            let served = groups.page(&group(), *root, None).await.expect("it is read").expect("a roll has its pages");
             assert_eq!(served, page_bytes(page));
         }
     }

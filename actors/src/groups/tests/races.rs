@@ -110,10 +110,10 @@ async fn a_roll_has_the_members_of_its_moment_and_one_name() {
     // The root ended, the roll did not.
     assert_eq!(groups.root_age(&id, roll.root, community.clock.unix_seconds()), None);
     assert_eq!(groups.roll_root(&id, &name), Some(roll.root));
-    let page = groups.page(&id, roll.page_roots[0]).await.expect("it is read").expect("the roll's page");
+    let page = groups.page(&id, roll.page_roots[0], None).await.expect("it is read").expect("the roll's page");
     assert_eq!(page[..32], leaf(1).to_bytes());
     groups.remove_roll(&id, name.clone()).await.expect("it is removed");
-    assert_eq!(groups.page(&id, roll.page_roots[0]).await.expect("it is read"), None);
+    assert_eq!(groups.page(&id, roll.page_roots[0], None).await.expect("it is read"), None);
     let again = groups.remove_roll(&id, name).await;
     assert!(matches!(again, Err(GroupError::Roll(RollError::Unknown(_)))), "{again:?}");
     community.stop().await;

@@ -1,18 +1,21 @@
 //! Three replicas on one journal: acts at each of them, leaders that are replaced and do not know
-//! it, and one that dies. What a replica has answered counts there from the answer on, and at the
-//! end all readers agree.
+//! it, and one that dies. What a replica has answered counts there from the answer on; another one
+//! that has not seen it looks for it before it refuses; and at the end all readers agree.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_protocol::groups::enrolment::EnrolmentError;
-use selfsame_protocol::groups::names::{FieldNumber, MemberNumber, RollName};
-use selfsame_protocol::groups::wire::InvitedMembers;
-use selfsame_storage::{JournalFault, MemoryJournal, OpenOptions, Position, Store};
+use selfsame_protocol::groups::names::{FieldNumber, MemberNumber, RollName, SealedHandle, SecretHash};
+use selfsame_protocol::groups::sealed::SealedError;
+use selfsame_protocol::groups::wire::{
+    HexText, InvitedMembers, NewSealed, SealedContent, SealedPermit, SealedSlot, SlotKind,
+};
+use selfsame_storage::{JournalFault, MemoryJournal, OpenOptions, Store};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -31,8 +34,6 @@ struct Cluster {
     journal: MemoryJournal,
     running: Mutex<Vec<Option<Arc<Service>>>>,
     leader: AtomicUsize,
-    /// How far the journal is that callers know of.
-    answered: AtomicU64,
     clock: Arc<ManualClock>,
     folders: Vec<TempDir>,
 }
@@ -57,7 +58,6 @@ impl Cluster {
             journal: MemoryJournal::default(),
             running: Mutex::default(),
             leader: AtomicUsize::new(0),
-            answered: AtomicU64::new(0),
             clock: Arc::new(ManualClock::at(Duration::from_secs(START))),
             folders: (0..REPLICAS).map(|_| tempfile::tempdir().expect("a folder for temporary files")).collect(),
         });
@@ -101,27 +101,6 @@ impl Cluster {
         with_marked_proofs(&self.running(replica).groups())
     }
 
-    /// The groups of a replica, once its readers see what any replica has answered. A person comes
-    /// to another one later than the journal does.
-    async fn groups_with_answers(&self, replica: usize) -> GroupsHandle {
-        let service = self.running(replica);
-        while service.position() < Some(Position(self.answered.load(Ordering::SeqCst))) {
-            tokio::task::yield_now().await;
-        }
-        let groups = with_marked_proofs(&service.groups());
-        drop(service);
-        // One that is stopping answers nothing any more.
-        let _ = groups.settle().await;
-        groups
-    }
-
-    /// Notes how far the journal is: it has what was answered.
-    async fn note_answer(&self) {
-        let head = self.journal.client(|_| JournalFault::None).head().await;
-        let (Position(position), _) = head.expect("the journal answers");
-        self.answered.fetch_max(position, Ordering::SeqCst);
-    }
-
     /// Makes a replica the leader. The one before learns it when it writes.
     async fn lead(&self, replica: usize) {
         let service = self.service(replica).expect("it runs");
@@ -161,13 +140,10 @@ async fn certain<T, F: Future<Output = Result<T, GroupError>>>(
     let calling = async {
         let mut attempt = 0;
         loop {
-            let groups = cluster.groups_with_answers(first + attempt).await;
+            let groups = cluster.groups(first + attempt);
             match call(groups.clone()).await {
                 Err(GroupError::Unavailable { .. }) => tokio::task::yield_now().await,
-                outcome => {
-                    cluster.note_answer().await;
-                    return (outcome, attempt > 0, groups);
-                }
+                outcome => return (outcome, attempt > 0, groups),
             }
             attempt += 1;
         }
@@ -178,8 +154,30 @@ async fn certain<T, F: Future<Output = Result<T, GroupError>>>(
 /// What became of a person: the number of the live leaf, if there is one.
 type Fates = BTreeMap<MemberNumber, Option<u64>>;
 
-/// One person: is invited at a replica, joins at the next, replaces at another, and some are
-/// removed.
+/// Makes a sealed copy at the next replica, and reads it at the one after that.
+async fn keep_copy(cluster: &Cluster, at: usize, permit: SealedPermit) {
+    let handle = SealedHandle([at as u8; 32]);
+    let slot = SealedSlot { kind: SlotKind::Code, iv: HexText(vec![1; 12]), key: HexText(vec![2; 48]) };
+    let content = SealedContent { iv: HexText(vec![3; 12]), sealed: HexText(vec![4; 100]), slots: vec![slot] };
+    let new = NewSealed {
+        content: content.clone(),
+        handles: vec![handle],
+        write_key_hash: SecretHash::of(&[at as u8; 32]),
+        permit: Some(permit),
+    };
+    let made = certain(cluster, at + 1, |groups| {
+        let new = new.clone();
+        async move { groups.create_sealed(handle, new, None).await }
+    });
+    let (made, is_again, _) = made.await;
+    let is_made = matches!(&made, Err(GroupError::Sealed(SealedError::HandleTaken)) if is_again);
+    assert!(made.is_ok() || is_made, "{made:?}");
+    let (read, _, _) = certain(cluster, at + 2, |groups| async move { groups.sealed(&handle, None).await }).await;
+    assert_eq!(read.expect("it is found").content, content);
+}
+
+/// One person: is invited at a replica, keeps a sealed copy, joins at the next, replaces at
+/// another, and some are removed.
 async fn live(cluster: Arc<Cluster>, person: u64) -> (MemberNumber, Option<u64>) {
     let (at, number) = (person as usize, member(person));
     let (invited, _, _) = certain(&cluster, at, |groups| {
@@ -188,6 +186,7 @@ async fn live(cluster: Arc<Cluster>, person: u64) -> (MemberNumber, Option<u64>)
     })
     .await;
     let code = invited.expect("it is invited").invitations.remove(0).1.code;
+    keep_copy(&cluster, at, SealedPermit::Code { group: group(), code: code.clone() }).await;
     let (seed, first, second) = (person, 10 * person + 1_000, 10 * person + 1_001);
     for request in [join(&code, seed, first), replace(first, seed, second)] {
         for next in 1..=2 {
@@ -298,7 +297,7 @@ async fn replicas_agree_after_acts_at_each_and_the_death_of_leaders() {
             assert_eq!(leaves[position], expected, "{number} at replica {replica}");
         }
         assert_eq!(groups.roll_root(&group(), &name), Some(described.root));
-        let page = groups.page(&group(), described.rolls[0].page_roots[0]).await.expect("it is read");
+        let page = groups.page(&group(), described.rolls[0].page_roots[0], None).await.expect("it is read");
         assert!(page.is_some(), "replica {replica} has the roll's page");
     }
     for replica in 0..REPLICAS {
