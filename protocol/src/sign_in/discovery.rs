@@ -92,7 +92,7 @@ impl Discovery {
             "given_name",
             "family_name",
         ];
-        let own = ["/beta", "/v1"].map(at);
+        let own = ["/beta", "/v1", "/groups"].map(at);
         Self {
             issuer: issuer.to_owned(),
             authorization_endpoint: at("/authorize"),
