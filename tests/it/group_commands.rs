@@ -186,7 +186,7 @@ async fn members_and_rolls_are_shown_removed_and_exported() {
     assert!(status == 0 && text.starts_with("9 is removed from members"), "{text}");
     for unknown in ["9", "11"] {
         let (status, text) = daemon.run(&["remove", "members", "--member", unknown]);
-        assert!(status == 1 && text.contains("was never invited, or was removed before"), "{text}");
+        assert!(status == 1 && text.contains("was never invited, or was removed before and has no new link"), "{text}");
     }
 
     let list = daemon.run_json(&["list"]);

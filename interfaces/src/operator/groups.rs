@@ -136,7 +136,7 @@ pub async fn list_members(operator: Arc<Operator>, request: Request) -> Result<R
     responses(
         (status = 200, description = "The member number", body = NamedMember),
         (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 404, description = "No group has the id (`unknown_group`), or the number was never invited, or removed before (`not_found`)", body = ServiceApiError<String>),
+        (status = 404, description = "No group has the id (`unknown_group`), or the number was never invited, or removed before and has no new link (`not_found`)", body = ServiceApiError<String>),
         (status = 503, description = "The group cannot be changed at the moment, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),

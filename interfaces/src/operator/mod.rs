@@ -212,7 +212,9 @@ enum OperatorError {
     #[error("no group has this id; selfsame group list shows them")]
     NoSuchGroup,
     /// The member cannot be removed.
-    #[error("the member number {member} was never invited, or was removed before; selfsame group members shows them")]
+    #[error(
+        "the member number {member} was never invited, or was removed before and has no new link; selfsame group members shows them"
+    )]
     UnknownMember {
         /// The number in the request.
         member: MemberNumber,

@@ -34,7 +34,7 @@ pub struct Setup {
     pub hosts: Vec<String>,
     /// The secret that calls carry, or are signed with.
     pub token: String,
-    /// The secret of callers that can only invite members; `None` when nobody else than the
+    /// The secret of callers that can only invite members; `None` when no caller but the
     /// operator invites.
     pub invitation_token: Arc<ArcSwapOption<ClientSecret>>,
     /// The base URL of the wallet interface, which links begin with.

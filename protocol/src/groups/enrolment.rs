@@ -506,7 +506,8 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
         Ok(Some(NewInvitation { code, is_new, replaces }))
     }
 
-    /// Ends the open code of a member number, with the sealed copy that was made with it.
+    /// Ends the open code of a member number. A sealed copy that it permitted stays as others do
+    /// that no joining has named: for a day or two.
     fn end_code(&mut self, member: &mut MemberRecord) -> Result<(), Reads::Error> {
         let Some(hash) = member.open_code.take() else { return Ok(()) };
         self.codes.insert(hash, None);

@@ -364,7 +364,7 @@ impl SecretHash {
 pub struct FieldNumber(pub U256);
 
 impl FieldNumber {
-    /// The leaf of a position that nobody has, or that a member lost.
+    /// The leaf of a position without a member, or that a member lost.
     pub const ZERO: Self = Self(U256::ZERO);
 
     /// As 32 bytes, big-endian.

@@ -2,8 +2,8 @@
 //! or a browser that has forgotten everything, finds it again.
 //!
 //! A copy is found by the hash of one of its handles, and changed with its write key. A new one
-//! needs an open code or an older copy, so that nobody fills the store; it is deleted after a day
-//! unless a joining or a replacement has named it.
+//! needs an open code or an older copy, so that no caller fills the store; it is deleted after a
+//! day unless a joining or a replacement has named it.
 
 use std::collections::BTreeMap;
 

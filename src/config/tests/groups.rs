@@ -237,7 +237,7 @@ fn a_sign_in_takes_one_source_of_credentials_and_a_group_by_legacy_proofs() {
     ] {
         app(settings).unwrap_or_else(|error| panic!("{settings}: {error}"));
     }
-    // Verification takes each of them, and counts nobody by itself.
+    // Verification takes each of them, and does not count persons by itself.
     load(&GROUPS.replace("id = 'app_staging_a'", "id = 'app_staging_a'\naccepted_identifiers = ['members', 'orb']"))
         .expect("an application that only verifies");
 }

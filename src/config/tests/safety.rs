@@ -97,7 +97,7 @@ fn the_wallet_interface_of_groups_has_an_origin_of_its_own_that_members_can_reac
         let text = format!("{text}{GROUP}");
         assert!(load(&text).is_ok(), "{text}: {:?}", load(&text));
     }
-    // Without groups nobody needs it.
+    // It is not needed without groups.
     assert!(load("listen.wallet = '127.0.0.1:8085'").is_ok());
     assert!(load("urls.id_url = 'https://id.example.org'").is_ok());
 }

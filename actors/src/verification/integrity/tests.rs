@@ -152,7 +152,7 @@ async fn old_keys_are_read_again_while_they_serve() {
     fixture.manual.set(START + HOUR - Duration::from_secs(1));
     assert_eq!((fixture.keys().await, fixture.endpoint.asked()), (vec!["one".to_owned()], 1));
     fixture.manual.set(START + HOUR);
-    // The endpoint gives no answer yet: nobody waits for it.
+    // The endpoint gives no answer yet, and no caller waits for it.
     assert_eq!((fixture.keys().await, fixture.endpoint.asked()), (vec!["one".to_owned()], 2));
     fixture.endpoint.permits.add_permits(1);
     fixture.settle().await;

@@ -130,7 +130,7 @@ async fn a_member_proves_with_a_live_root_or_with_that_of_the_roll() {
         let checked = checked(&running, identifier, roll, &groups, &nothing).expect("the group is read");
         assert_eq!(checked.err().map(|error| error.code().name()), expected, "{what}");
     }
-    // A group that cannot be read refuses nobody: the caller tries again.
+    // A group that cannot be read refuses no proof: the caller tries again.
     let unread = checked(&running, "members", None, &OneGroup(None), &nothing);
     assert!(matches!(unread, Err(TrustedDataError::Group(_))), "{unread:?}");
     // A live root that the operator took back ends; a roll ends with its own removal alone.
