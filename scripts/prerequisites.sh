@@ -3,6 +3,7 @@
 # and the protobuf compiler for the client of etcd. An argument names what is needed in addition:
 #   node, python    the packages of the tests (scripts/test-packages.sh)
 #   browser         Chromium (or the program that CHROMIUM names) and openssl
+#   browsers        Firefox and WebKitGTK (or the programs that FIREFOX and MINI_BROWSER name), and a screen for them
 #   proxies         nginx and Caddy (or the programs that NGINX and CADDY name) and openssl
 #   monitoring      Prometheus with promtool
 #   cluster         etcd
@@ -31,6 +32,11 @@ python)
 browser)
     command -v openssl >/dev/null || missing+=(openssl)
     command -v chromium >/dev/null || [ -x "${CHROMIUM:-}" ] || missing+=(chromium)
+    ;;
+browsers)
+    command -v firefox-esr >/dev/null || [ -x "${FIREFOX:-}" ] || missing+=(firefox-esr)
+    command -v WebKitWebDriver >/dev/null || missing+=(webkit2gtk-driver)
+    command -v Xvfb >/dev/null || missing+=(xvfb)
     ;;
 proxies)
     command -v openssl >/dev/null || missing+=(openssl)
