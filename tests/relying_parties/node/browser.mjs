@@ -26,9 +26,10 @@ function within(milliseconds, promise) {
   return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
 }
 
-export async function startBrowser() {
+// `further` are more arguments of the program.
+export async function startBrowser(further = []) {
   const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-  const browser = await chromium.launch({ executablePath, args: ARGUMENTS, timeout: PATIENCE });
+  const browser = await chromium.launch({ executablePath, args: [...ARGUMENTS, ...further], timeout: PATIENCE });
   const newContext = browser.newContext.bind(browser);
   browser.newContext = async (options) => {
     const context = await newContext(options);
