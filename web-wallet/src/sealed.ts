@@ -216,7 +216,7 @@ const isAhead = (mine: Entry, theirs: Entry): boolean => {
   if ((mine.position === null) !== (theirs.position === null)) return theirs.position === null;
   if (mine.left !== theirs.left) return mine.left === true;
   // A next leaf is asked for only when the copy at the service has it, so theirs may have been asked for already.
-  return theirs.next === undefined;
+  return mine.next !== undefined && theirs.next === undefined;
 };
 
 /**
