@@ -1,0 +1,93 @@
+/**
+ * The words of the pages, in the person's language.
+ *
+ * English is part of the program; another language is one file that is fetched before the first page is shown.
+ * A message is a text with `{name}` in it, or one text for each plural category of the language.
+ */
+import english from "./words/en.json";
+
+export type Message = keyof typeof english;
+type Words = Record<Message, string | Record<string, string>>;
+export type Values = Record<string, string | number>;
+
+/** Each language in its own name. */
+export const LANGUAGES: Record<string, string> = {
+  de: "Deutsch",
+  en: "English",
+  es: "Español",
+  fr: "Français",
+  ja: "日本語",
+  pt: "Português",
+};
+const REMEMBERED = "language";
+
+let words: Words = english;
+let language = "en";
+
+/** The language that was chosen here, or the first of the browser's that there is. */
+function preferred(): string {
+  const asked = new URLSearchParams(location.search).get("lang");
+  let kept: string | null = null;
+  try {
+    kept = localStorage.getItem(REMEMBERED);
+  } catch {
+    // Without storage the browser's language is used each time.
+  }
+  const wished = [asked, kept, ...navigator.languages].filter((tag): tag is string => !!tag);
+  return wished.map((tag) => tag.toLowerCase().split("-")[0] as string).find((tag) => Object.hasOwn(LANGUAGES, tag)) ?? "en";
+}
+
+export const currentLanguage = (): string => language;
+
+/** Fetches the words of a language; English stays where that fails. */
+export async function speak(tag: string = preferred()): Promise<void> {
+  let [next, chosen]: [Words, string] = [english, "en"];
+  if (tag !== "en" && Object.hasOwn(LANGUAGES, tag)) {
+    try {
+      const answer = await fetch(`/words-${tag}.json`);
+      if (answer.ok) [next, chosen] = [{ ...english, ...((await answer.json()) as Words) }, tag];
+    } catch {
+      // No connection.
+    }
+  }
+  [words, language] = [next, chosen];
+  document.documentElement.lang = chosen;
+  document.documentElement.dir = t("direction");
+}
+
+export function remember(tag: string): void {
+  try {
+    localStorage.setItem(REMEMBERED, tag);
+  } catch {
+    // It holds for this page.
+  }
+}
+
+/** Whether there is a message of this name. */
+export const isMessage = (name: string): name is Message => Object.hasOwn(english, name);
+
+/** The text of a message. `count` of the values chooses the plural form. */
+export function t(name: Message, values: Values = {}): string {
+  const message = words[name];
+  const count = values["count"];
+  const text =
+    typeof message === "string"
+      ? message
+      : (message[new Intl.PluralRules(locale()).select(Number(count))] ?? (message["other"] as string));
+  return text.replace(/\{(\w+)\}/g, (_, key: string) => {
+    const value = values[key];
+    return typeof value === "number" ? new Intl.NumberFormat(locale()).format(value) : (value ?? "");
+  });
+}
+
+/** An hour, and the day when it is another one, as the language writes them. `time` is in seconds. */
+export function moment(time: number): string {
+  const when = new Date(time * 1000);
+  const today = when.toDateString() === new Date().toDateString();
+  return new Intl.DateTimeFormat(locale(), { timeStyle: "short", ...(today ? {} : { dateStyle: "medium" }) }).format(when);
+}
+
+export const longDate = (when: Date): string => new Intl.DateTimeFormat(locale(), { dateStyle: "long" }).format(when);
+
+/** The language's rules; those of English for words that belong to no language. */
+const locale = (): string => (Intl.DateTimeFormat.supportedLocalesOf(language).length > 0 ? language : "en");
