@@ -21,7 +21,7 @@ import { externalNullifier, hashText } from "./hashes.ts";
 import { type ReadRequest, openSignIn, originOf, placeOf, postAnswer, readSignInLink } from "./issuer.ts";
 import { type Draft, Keeper, handlesOf } from "./keeper.ts";
 import { type MemberProof, calledOneOf, isCurrent, proveAsMember, refuseLinkProof, treeFor } from "./members.ts";
-import { ProverLoader, type ReadFile } from "./prover.ts";
+import type { ProverLoader } from "./prover.ts";
 import { type Plain, codeOf, makeDeviceSlot, makeSlot, openPlain, openSlots } from "./sealed.ts";
 import { type Fetch, WalletService } from "./service.ts";
 import type { Exclusive, KnownGroup, Storage } from "./storage.ts";
@@ -43,7 +43,7 @@ export interface Environment {
   fetch: Fetch;
   storage: Storage;
   exclusive: Exclusive;
-  readFile: ReadFile;
+  prover: ProverLoader;
   /** The program of the simulator, which is loaded when it is needed. */
   simulator: () => Promise<Pick<typeof import("./simulator.ts"), "proveCurrent">>;
   /** The address of this wallet, without a slash at the end. */
@@ -99,7 +99,7 @@ export class Wallet implements Vault {
     this.#environment = environment;
     this.#service = new WalletService(environment.fetch, environment.url);
     this.#keeper = new Keeper(environment.storage, this.#service);
-    this.#loader = new ProverLoader(environment.readFile);
+    this.#loader = environment.prover;
     this.#enrolment = new Enrolment(this.#keeper, this.#service, this.#loader);
   }
 

@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import { core, loader, readFile } from "./core.mjs";
+import { core, loader } from "./core.mjs";
 
 const run = promisify(execFile);
 const program = process.env.DAEMON;
@@ -216,16 +216,14 @@ export class Device {
       },
       storage,
       exclusive: this.exclusive,
-      readFile,
+      // One for all workers: reading the key takes a second.
+      prover: loader,
       simulator: async () => core,
       url: service.urls.wallet,
       now: () => this.clock(),
     });
   }
 }
-
-// The prover of the tests has read its key, so that the first proof of each file is as fast as the others.
-export const prepared = loader.whole();
 
 // A passkey of a person's account: the same output on each device that it is synced to.
 export const newPasskey = () => {
