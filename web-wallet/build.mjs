@@ -30,8 +30,7 @@ export const options = {
 };
 
 const PROGRAMS = { "app.js": "app.ts", "worker.js": "worker.ts", "scan.js": "decoder.ts", "simulator.js": "simulator.ts" };
-/** English is part of `app.js`. */
-const LANGUAGES = fs.readdirSync(source("words")).map((name) => path.parse(name).name).filter((name) => name !== "en").sort();
+const LANGUAGES = fs.readdirSync(source("words")).map((name) => path.parse(name).name).sort();
 const COPIES = {
   "index.html": source("index.html"),
   "style.css": source("style.css"),

@@ -8,7 +8,7 @@ import { requestPage } from "./pages/ask.ts";
 import { forgetPage, homePage, leavePage } from "./pages/home.ts";
 import { invitationPage } from "./pages/join.ts";
 import { attempt, showNotFound, showProblem } from "./pages/problem.ts";
-import { codePage, continueReplacing, devicePage, lostPage, restorePage } from "./pages/restore.ts";
+import { codePage, devicePage, goOnPage, lostPage, restorePage } from "./pages/restore.ts";
 import { scanPage } from "./pages/scanning.ts";
 
 /** The page of the present address. */
@@ -47,7 +47,7 @@ function frontPage(part: string): Promise<void> | void {
     case "lost":
       return lostPage();
     case "go-on":
-      return continueReplacing();
+      return goOnPage();
     case "forget":
       return forgetPage();
     default:
@@ -123,7 +123,13 @@ function followOtherTabs(): void {
 export async function start(theVault: Vault): Promise<void> {
   const asked = theVault.service();
   asked.catch(() => undefined);
-  await speak();
+  try {
+    await speak();
+  } catch {
+    // The one text that is not in a file of words.
+    show("problem", "No connection", h("p", {}, "Connect, and load this page again."));
+    return;
+  }
   frame(false);
   followLinks();
   followOtherTabs();

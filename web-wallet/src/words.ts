@@ -1,10 +1,9 @@
 /**
- * The words of the pages, in the person's language.
+ * The words of the pages, in the person's language: one file, which is fetched before the first page is shown.
  *
- * English is part of the program; another language is one file that is fetched before the first page is shown.
  * A message is a text with `{name}` in it, or one text for each plural category of the language.
  */
-import english from "./words/en.json";
+import type english from "./words/en.json";
 
 export type Message = keyof typeof english;
 type Words = Record<Message, string | Record<string, string>>;
@@ -21,7 +20,7 @@ export const LANGUAGES: Record<string, string> = {
 };
 const REMEMBERED = "language";
 
-let words: Words = english;
+let words = {} as Words;
 let language = "en";
 
 /** The language that was chosen here, or the first of the browser's that there is. */
@@ -39,20 +38,17 @@ function preferred(): string {
 
 export const currentLanguage = (): string => language;
 
-/** Fetches the words of a language; English stays where that fails. */
+/** Fetches the words of a language, or those of English. */
 export async function speak(tag: string = preferred()): Promise<void> {
-  let [next, chosen]: [Words, string] = [english, "en"];
-  if (tag !== "en" && Object.hasOwn(LANGUAGES, tag)) {
-    try {
-      const answer = await fetch(`/words-${tag}.json`);
-      if (answer.ok) [next, chosen] = [{ ...english, ...((await answer.json()) as Words) }, tag];
-    } catch {
-      // No connection.
-    }
+  for (const one of [tag, "en"]) {
+    const answer = await fetch(`/words-${one}.json`).catch(() => null);
+    if (!answer?.ok) continue;
+    [words, language] = [(await answer.json()) as Words, one];
+    document.documentElement.lang = one;
+    document.documentElement.dir = t("direction");
+    return;
   }
-  [words, language] = [next, chosen];
-  document.documentElement.lang = chosen;
-  document.documentElement.dir = t("direction");
+  throw new Error("no words");
 }
 
 export function remember(tag: string): void {
@@ -64,7 +60,7 @@ export function remember(tag: string): void {
 }
 
 /** Whether there is a message of this name. */
-export const isMessage = (name: string): name is Message => Object.hasOwn(english, name);
+export const isMessage = (name: string): name is Message => Object.hasOwn(words, name);
 
 /** The text of a message. `count` of the values chooses the plural form. */
 export function t(name: Message, values: Values = {}): string {

@@ -28,6 +28,7 @@ export async function requestPage(text: string): Promise<void> {
     if (read.is === "sign-in") await signInPage(read.id, read.asked, again);
     else await proofPage(read.id, read.asked, again);
   } catch (error) {
+    if (codeOf(error) === "no_wallet" && service().simulator !== null) return simulatedPage(() => requestPage(text));
     if (["no_wallet", "no_credential"].includes(codeOf(error))) laterOn(again);
     showProblem(error, again);
   }
@@ -38,7 +39,7 @@ const millisecondsTo = (time: number): number => time * 1000 - Date.now();
 
 async function signInPage(id: number, asked: SignInAsked, again: () => Promise<void>): Promise<void> {
   if (asked.answered) throw new VaultError("answered");
-  if (millisecondsTo(asked.expiresAt) <= 0) throw new VaultError("expired");
+  if (asked.expiresAt > 0 && millisecondsTo(asked.expiresAt) <= 0) throw new VaultError("expired");
   const { application, host, initiator } = asked;
   const way = opener(await vault().status());
   const standIns = asked.scopes.some((scope) => scope === "profile" || scope === "email");
@@ -69,8 +70,9 @@ async function signInPage(id: number, asked: SignInAsked, again: () => Promise<v
       button(t("not-now"), () => refuse(id, application), { plain: true, id: "refuse" }),
     ),
   );
-  // A longer time than a timer can hold does not come up: a request lives for minutes.
-  const timer = setTimeout(() => showProblem(new VaultError("expired")), Math.min(millisecondsTo(asked.expiresAt), 2 ** 31 - 1));
+  const left = asked.expiresAt > 0 ? millisecondsTo(asked.expiresAt) : Infinity;
+  // A timer holds no longer time.
+  const timer = setTimeout(() => left < 2 ** 31 && showProblem(new VaultError("expired")), Math.min(left, 2 ** 31 - 1));
   signal.addEventListener("abort", () => clearTimeout(timer));
 
   const act = async (): Promise<void> => {

@@ -11,18 +11,20 @@ export async function homePage(): Promise<void> {
   const status = await vault().status();
   void vault().prepare();
   if (!status.exists) return showEmpty();
-  const { groups, pending, codeKept } = status;
+  const { groups, slots, pending, codeKept, copied } = status;
   show(
     "home",
     t("home-title"),
     groups.length === 0 && service().simulator ? h("p", {}, t("person-made")) : h("p", { class: "quiet" }, t("home-purpose")),
-    pending === "join" ? h("p", { class: "warning" }, t("home-pending-join")) : null,
-    pending === "replace" ? h("div", { class: "warning" }, h("p", {}, t("home-pending-replace")), pageLink(t("home-go-on"), "/#go-on")) : null,
+    pending
+      ? h("div", { class: "warning" }, h("p", {}, t(pending === "join" ? "home-pending-join" : "home-pending-replace")), pageLink(t("home-go-on"), "/#go-on"))
+      : null,
     h(
       "ul",
       { class: "memberships" },
       ...groups.map(({ name, group, joined }) => h("li", {}, membershipCard(name, group, t(joined ? "member" : "member-not-yet"), joined))),
     ),
+    !copied && !pending && slots.some(({ kind }) => kind !== "passphrase") ? h("p", { class: "quiet" }, t("home-not-copied")) : null,
     codeKept ? null : h("div", { class: "warning" }, h("p", {}, t("home-no-code")), pageLink(t("make-code"), "/#code")),
     actions(h("a", { class: "button", href: "/#scan", "data-page": true }, t("scan"))),
     h(

@@ -58,17 +58,26 @@ const titleOf = ({ act, name }: Invitation): string => t(act === "join" ? "join-
 /** For a browser that has a wallet: it is opened, and the membership is added. */
 async function showAdding(link: string, invitation: Invitation): Promise<void> {
   const way = opener(await vault().status());
+  const fresh = h("input", { type: "checkbox", id: "fresh", "aria-describedby": "fresh-hint" });
   show(
     "adding",
     titleOf(invitation),
     heroCard(invitation.name, invitation.group, t("member-not-yet")),
     ...explained(invitation),
+    invitation.act === "replace"
+      ? h(
+          "div",
+          { class: "field" },
+          h("div", { class: "check-box" }, fresh, h("label", { for: "fresh" }, t("replace-link-fresh"))),
+          h("p", { class: "field-hint", id: "fresh-hint" }, t("replace-link-fresh-hint")),
+        )
+      : null,
     way.element,
     actions(
-      button(t("join-add"), async () => {
+      button(t(invitation.act === "join" ? "join-add" : "replace-here"), async () => {
         try {
           if (!(await way.open())) return;
-          await enrol(link);
+          await enrol(link, fresh.checked);
         } catch (error) {
           showProblem(error, () => attempt(() => showAdding(link, invitation)));
         }
@@ -78,9 +87,9 @@ async function showAdding(link: string, invitation: Invitation): Promise<void> {
   );
 }
 
-async function enrol(link: string): Promise<void> {
+async function enrol(link: string, fresh: boolean): Promise<void> {
   busy(t("joining"));
-  const membership = await vault().enrol(link);
+  const membership = await vault().enrol(link, fresh);
   const { codeKept } = await vault().status();
   forgetAddress();
   showJoined(membership.name, membership.group, codeKept);

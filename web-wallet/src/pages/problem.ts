@@ -7,12 +7,12 @@ import { isMessage, t, type Message } from "../words.ts";
 /** After these, the same act may succeed. */
 const WORTH_REPEATING = new Set([
   "offline", "unavailable", "changed_elsewhere", "version_mismatch", "rate_limit_exceeded", "wrong_key", "no_copy", "not_a_code",
-  "proof_refused", "request_timeout", "bridge_unavailable", "internal_server_error", "storage",
+  "proof_refused", "gone", "request_timeout", "bridge_unavailable", "internal_server_error", "storage",
 ]);
 /** In these another person may be at work. */
-const SUSPICIOUS = new Set(["not_signed", "sign_in_over_bridge", "link_proof_asked", "code_used", "replacement_secret_wrong", "proof_refused"]);
+const SUSPICIOUS = new Set(["not_signed", "sign_in_over_bridge", "link_proof_asked", "code_used", "replacement_secret_wrong", "replaced_elsewhere", "proof_refused"]);
 /** After these, a copy on another device may help. */
-const ELSEWHERE = new Set(["no_wallet", "no_credential", "code_used", "another_account"]);
+const ELSEWHERE = new Set(["replaced_elsewhere", "no_wallet", "no_credential", "code_used", "another_account"]);
 /** Codes of the service that mean the same to a person. */
 const SAME: Record<string, string> = {
   version_mismatch: "changed_elsewhere",
@@ -57,7 +57,8 @@ export function showProblem(error: unknown, again?: () => unknown): void {
     actions(
       repeat && again ? button(t("try-again"), again) : null,
       ELSEWHERE.has(code) ? link(t("elsewhere"), "/restore", repeat ? "button plain" : "button") : null,
-      link(t("to-home"), "/", repeat || ELSEWHERE.has(code) ? "button plain" : "button"),
+      code === "act_under_way" ? link(t("home-go-on"), "/#go-on", "button") : null,
+      link(t("to-home"), "/", code === "act_under_way" || repeat || ELSEWHERE.has(code) ? "button plain" : "button"),
     ),
     code || detail
       ? h("details", { class: "small" }, h("summary", {}, t("details")), h("p", {}, h("code", {}, [code, detail].filter(Boolean).join(": "))))

@@ -1,6 +1,6 @@
 /** Another device, a browser that has forgotten, and the device that is lost. */
 import { actions, busy, button, complain, h, idle, link as pageLink, point, show } from "../dom.ts";
-import { insideApp, operator, takeLater, vault } from "../context.ts";
+import { go, insideApp, operator, takeLater, vault } from "../context.ts";
 import { PasskeyError, findPasskey, makePasskey, passkeysExist, usePasskey } from "../passkeys.ts";
 import type { Sealing, Status } from "../vault.ts";
 import { t } from "../words.ts";
@@ -13,7 +13,6 @@ import { opener } from "./unlock.ts";
 /** Memberships of a person whom this browser does not know. */
 export async function restorePage(): Promise<void> {
   const { exists } = await vault().status();
-  if (exists) return showRestored(await vault().status(), false);
   const passkeys = passkeysExist() && !insideApp();
   if (!passkeys) return showCodeEntry();
   show(
@@ -25,6 +24,7 @@ export async function restorePage(): Promise<void> {
       button(t("restore-passkey"), () => byPasskey(), { icon: "key", id: "by-passkey" }),
       button(t("restore-code"), () => showCodeEntry(), { plain: true, icon: "paper", id: "by-code" }),
     ),
+    exists ? h("p", { class: "ways" }, pageLink(t("to-home"), "/")) : null,
   );
 }
 
@@ -230,7 +230,8 @@ async function codeAlone(): Promise<void> {
 async function replaceAll(by: Sealing[]): Promise<void> {
   try {
     busy(t("lost-working"));
-    await vault().replace(by);
+    const { pending } = await vault().status();
+    await (pending === "replace" ? vault().resume() : vault().replace(by));
     await vault().codeKept();
     showShutOut();
   } catch (error) {
@@ -253,20 +254,28 @@ function showShutOut(): void {
   );
 }
 
-/** Goes on with a replacement that was interrupted. */
-export async function continueReplacing(): Promise<void> {
-  const way = opener(await vault().status());
+/** Goes on with what was interrupted: a joining or a replacement. */
+export async function goOnPage(): Promise<void> {
+  const status = await vault().status();
+  const { pending } = status;
+  const way = opener(status);
+  if (pending === null) return go("/", true);
   show(
-    "lost-go-on",
-    t("lost-title"),
-    h("p", {}, t("home-pending-replace")),
+    "go-on",
+    t("go-on-title"),
+    heroSign("arrow", "quiet"),
+    h("p", {}, t(pending === "join" ? "home-pending-join" : "home-pending-replace")),
     way.element,
     actions(
       button(t("home-go-on"), async () => {
         try {
-          if (await way.open()) await replaceAll([]);
+          if (!(await way.open())) return;
+          busy(t("going-on"));
+          await vault().resume();
+          if (pending === "replace") showShutOut();
+          else show("gone-on", t("gone-on"), heroSign("check"), actions(pageLink(t("to-home"), "/", "button")));
         } catch (error) {
-          showProblem(error, () => attempt(continueReplacing));
+          showProblem(error, () => attempt(goOnPage));
         }
       }),
     ),

@@ -11,6 +11,7 @@ export interface Scenario {
   groups?: Membership[];
   codeKept?: boolean;
   pending?: Status["pending"];
+  copied?: boolean;
   simulator?: boolean;
   operator?: string | null;
   groupName?: string;
@@ -37,6 +38,7 @@ export function fakeVault(scenario: Scenario): Vault & { calls: string[] } {
     groups: scenario.groups ?? (scenario.exists ? [{ group: "members", name: scenario.groupName ?? "Members of the cooperative", joined: true }] : []),
     codeKept: scenario.codeKept ?? scenario.exists ?? false,
     pending: scenario.pending ?? null,
+    copied: scenario.copied ?? true,
   };
   if (kept) Object.assign(state, JSON.parse(kept), { open: false });
   for (const kind of scenario.slots ?? (state.exists ? ["passkey"] : [])) state.slots.push({ kind });
@@ -83,6 +85,7 @@ export function fakeVault(scenario: Scenario): Vault & { calls: string[] } {
         save();
         return membership;
       }),
+    resume: () => ask("resume", () => void (state.pending = null)),
     unlock: (by) => ask("unlock", () => opens(by)),
     lock: () => ask("lock", () => void (state.open = false)),
     restore: (by) =>
@@ -145,7 +148,7 @@ export function fakeVault(scenario: Scenario): Vault & { calls: string[] } {
         bridge: "https://bridge.example.org",
         verify: "https://verify.example.org",
         operator: scenario.operator === undefined ? "Green Valley Cooperative" : scenario.operator,
-        simulator: scenario.simulator ? { seed: "00" } : null,
+        simulator: scenario.simulator ? { seed: "00", issuers: [], relying_parties: [], root: "0x0" } : null,
       })),
   };
 }

@@ -55,6 +55,7 @@ export const STATES = [
   { name: "member-already", path: LINK, scenario: member, state: "member-already" },
   { name: "adding", path: LINK, scenario: { exists: true, groups: [two.groups[1]] }, ...withPasskey, state: "adding" },
   { name: "replace-link", path: LINK.replace("join", "replace"), ...withPasskey, state: "join" },
+  { name: "replace-link-member", path: LINK.replace("join", "replace"), scenario: member, ...withPasskey, state: "adding" },
   { name: "link-used", path: LINK, scenario: { fail: { seal: "code_used" } }, ...withPasskey, state: "problem", go: press("#join") },
   { name: "link-incomplete", path: "/join", state: "problem" },
 
@@ -73,9 +74,9 @@ export const STATES = [
   { name: "proof-roll", path: PROVE, scenario: { ...member, proof: { roll: "2026-12-01" } }, ...withPasskey, state: "proof" },
   { name: "proof-unknown", path: PROVE, scenario: { ...member, proof: { application: null, action: null, returnTo: null } }, ...withPasskey, state: "proof" },
   { name: "proof-done", path: PROVE, scenario: { ...member, open: true }, state: "proof-done", go: press("#approve") },
-  ...["expired", "answered", "other_service", "not_signed", "no_credential", "sign_in_over_bridge", "link_proof_asked", "offline", "unavailable", "not_a_link"].map((code) => (
+  ...["expired", "answered", "other_service", "not_signed", "no_credential", "sign_in_over_bridge", "link_proof_asked", "offline", "unavailable", "not_a_link", "unreadable_request"].map((code) => (
     { name: `problem-${code}`, path: THERE, scenario: { ...member, fail: { read: code } }, state: "problem" })),
-  ...["removed", "not_on_roll", "another_account", "proof_refused", "changed_elsewhere", "cross_device_denied", "storage", "no_such_code"].map((code) => (
+  ...["removed", "not_on_roll", "another_account", "proof_refused", "changed_elsewhere", "cross_device_denied", "storage", "replaced_elsewhere", "other_group", "act_under_way", "no_such_code"].map((code) => (
     { name: `problem-${code}`, path: THERE, scenario: { ...member, open: true, fail: { answerSignIn: code } }, state: "problem", go: press("#approve") })),
   { name: "problem-no_wallet", path: THERE, state: "problem" },
   { name: "problem-service", path: "/", scenario: { fail: { service: "offline" } }, state: "problem" },
@@ -96,7 +97,9 @@ export const STATES = [
   { name: "home-pending-replace", path: "/", scenario: { ...member, pending: "replace" }, state: "home" },
   { name: "home-update", path: "/?update", scenario: member, state: "home" },
   { name: "home-offline", path: "/", scenario: member, state: "home", offline: true },
-  { name: "lost-go-on", path: "/#go-on", scenario: { ...member, pending: "replace" }, ...withPasskey, state: "lost-go-on" },
+  { name: "home-not-copied", path: "/", scenario: { ...member, copied: false }, state: "home" },
+  { name: "go-on", path: "/#go-on", scenario: { ...member, pending: "replace" }, ...withPasskey, state: "go-on" },
+  { name: "gone-on", path: "/#go-on", scenario: { ...member, open: true, pending: "join" }, state: "gone-on", go: press(".actions button") },
   { name: "device", path: "/#device", scenario: member, state: "device" },
   { name: "new-code", path: "/#code", scenario: member, ...withPasskey, state: "new-code" },
   { name: "lost", path: "/#lost", scenario: member, ...withPasskey, state: "lost" },
