@@ -74,6 +74,8 @@ const OF_EARLY_KITS: Partial<Record<Rejection, string>> = {
 /** What the person is told, and what the page is told. */
 export class Refused extends VaultError {
   readonly rejection: Rejection;
+  /** Which codes the page's kit knows; of a request that cannot be read the newer ones. */
+  isPresentKit = true;
   constructor(code: string, rejection: Rejection, detail = "") {
     super(code, detail);
     this.rejection = rejection;
@@ -151,6 +153,16 @@ export const readAsked = (bytes: Uint8Array, now: number): AskedProof => {
     throw malformed("it is not JSON");
   }
   if (typeof request !== "object" || request === null || Array.isArray(request)) throw malformed("it is not an object");
+  const isPresentKit = (request["proof_request"] ?? null) !== null || typeof request["package_name"] === "string";
+  try {
+    return { ...readFields(request, now), isPresentKit };
+  } catch (error) {
+    if (error instanceof Refused) error.isPresentKit = isPresentKit;
+    throw error;
+  }
+};
+
+const readFields = (request: Record<string, unknown>, now: number): Omit<AskedProof, "isPresentKit"> => {
   const appId = textOf(request, "app_id") ?? "";
   if (!appId.startsWith("app_")) throw malformed("app_id");
   const action = textOf(request, "action") ?? "";
@@ -171,7 +183,10 @@ export const readAsked = (bytes: Uint8Array, now: number): AskedProof => {
   if (!signalHash) throw malformed("signal");
   const nullifier = externalNullifier(appId, action);
   // By value: a text that writes the same bytes is the same statement.
-  const isSignIn = ["", "sign-in"].some((text) => areEqual(nullifier, externalNullifier(appId, text)) || (current?.asked && areEqual(current.asked, hashText(text))));
+  const isSignIn = ["", "sign-in"].some((text) => {
+    const isLegacy = takesLegacy && areEqual(nullifier, externalNullifier(appId, text));
+    return isLegacy || (current?.asked && areEqual(current.asked, hashText(text)));
+  });
   if (isSignIn) throw new Refused("sign_in_over_bridge", "feature_unavailable");
   const attributes = request["identity_attributes"];
   if (Array.isArray(attributes) && attributes.length > 0) throw new Refused("no_credential", "feature_unavailable", "identity_attributes");
@@ -187,7 +202,6 @@ export const readAsked = (bytes: Uint8Array, now: number): AskedProof => {
     rpId: current?.rpId ?? null,
     requiresPresence: request["require_user_presence"] === true,
     returnTo: textOf(request, "return_to_url"),
-    isPresentKit: current !== null || typeof request["package_name"] === "string",
   };
 };
 

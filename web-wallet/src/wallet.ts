@@ -517,14 +517,10 @@ export class Wallet implements Vault {
     const [service, groups] = [await this.#service.service(), await this.#groups()];
     const { fetch } = this.#environment;
     const connector = readConnector(text, service.bridge);
-    const bytes = await fetchRequest(fetch, connector).catch((error: unknown) => this.#reject(connector, true, error));
-    let asked: AskedProof;
+    let isPresentKit: boolean | null = null;
     try {
-      asked = readAsked(bytes, this.#environment.now());
-    } catch (error) {
-      return await this.#reject(connector, true, error);
-    }
-    try {
+      const asked = readAsked(await fetchRequest(fetch, connector), this.#environment.now());
+      isPresentKit = asked.isPresentKit;
       const { group, roll } = await this.#memberFor(asked, groups);
       const context = await contextOf(fetch, service.verify, asked);
       const id = this.#keep({ is: "proof", connector, asked, group, mayBeAnswered: false });
@@ -541,13 +537,16 @@ export class Wallet implements Vault {
         },
       };
     } catch (error) {
-      return await this.#reject(connector, asked.isPresentKit, error);
+      return await this.#reject(connector, error, isPresentKit);
     }
   }
 
   /** Tells the page why there will be no proof, and then the person. */
-  async #reject(connector: Connector, isPresentKit: boolean, error: unknown): Promise<never> {
-    if (error instanceof Refused) await handIn(this.#environment.fetch, connector, rejectionOf(error.rejection, isPresentKit)).catch(() => undefined);
+  async #reject(connector: Connector, error: unknown, isPresentKit: boolean | null): Promise<never> {
+    if (error instanceof Refused) {
+      const body = rejectionOf(error.rejection, isPresentKit ?? error.isPresentKit);
+      await handIn(this.#environment.fetch, connector, body).catch(() => undefined);
+    }
     throw error;
   }
 
@@ -586,9 +585,9 @@ export class Wallet implements Vault {
       const code = codeOfError(error);
       if (code === "removed" || code === "not_on_roll") {
         this.#readings.delete(id);
-        return await this.#reject(connector, asked.isPresentKit, new Refused(code, "credential_unavailable", (error as VaultError).detail));
+        return await this.#reject(connector, new Refused(code, "credential_unavailable", (error as VaultError).detail), asked.isPresentKit);
       }
-      if (code === "link_proof_asked") return await this.#reject(connector, asked.isPresentKit, new Refused(code, "feature_unavailable"));
+      if (code === "link_proof_asked") return await this.#reject(connector, new Refused(code, "feature_unavailable"), asked.isPresentKit);
       throw error;
     }
     await this.#handIn(id, reading, answerOf(asked, group.legacyIdentifier, proof));
