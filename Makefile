@@ -171,7 +171,7 @@ pictures: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	node tests/relying_parties/node/pictures.mjs $(PICTURES) $(PICTURE_LANGUAGE)
 
-# Runs pages' client kits with the wallet behind the message bridge.
+# Runs pages' client kits with the wallet behind the message bridge. LONG=1 has the whole table of what they ask for.
 test-bridge: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	$(STEP) bridge -- node --test tests/bridge/node/*.test.mjs
