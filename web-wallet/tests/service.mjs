@@ -130,7 +130,7 @@ export async function startService({ isDev = false, config = "" } = {}) {
   const settings = async () => {
     if (!isDev) return { issuer: urls.issuer, bridge: urls.bridge, verify: urls.verify, operator: null, simulator: null };
     const simulation = await (await fetch(`${urls.operator}/simulator`)).json();
-    const { root } = await (await fetch(`${urls.indexer}/head`)).json().catch(() => ({}));
+    const { root } = await (await fetch(`${urls.indexer}/root`)).json();
     return { issuer: urls.issuer, bridge: urls.bridge, verify: urls.verify, operator: null, simulator: { ...simulation, root } };
   };
   return {
