@@ -63,7 +63,7 @@ export class Enrolment {
   async group(id: string): Promise<Group> {
     const group = await this.#service.group(id);
     const { name, environment, legacyIdentifier } = group;
-    await this.#keeper.remember({ group: id, name, environment, legacyIdentifier });
+    this.#keeper.remember({ group: id, name, environment, legacyIdentifier });
     return group;
   }
 
@@ -86,6 +86,7 @@ export class Enrolment {
     }
     await this.#keeper.update(({ plain }) => this.#begin(plain, group, link, fresh), "must");
     await this.#carryOut(link.group);
+    await this.#endOldCopies();
     return { group: group.id, name: group.name, joined: true };
   }
 
@@ -243,6 +244,15 @@ export class Enrolment {
       if (entry.position === null || entry.left || entry.begun) continue;
       entry.next ??= newLeaf(entry.secret, entry.n + 1);
       entry.begun = { act: "replace", code: null };
+    }
+  }
+
+  /** Looks for the leaves of memberships whose joining was answered to another wallet than this one. */
+  async settle(): Promise<void> {
+    const { plain } = await this.#keeper.current();
+    for (const entry of plain.groups.filter(({ position, begun }) => position === null && !begun)) {
+      const { leaf } = await findLeaf(this.#service, await this.#loader.program(), entry, ({ live }) => live);
+      if (leaf) await this.#keeper.update(({ plain }) => void (entryOf(plain, entry.group).position = leaf.position), "try");
     }
   }
 

@@ -33,8 +33,8 @@ export interface Draft {
   hasNewCode: boolean;
 }
 
-/** Names of groups, which are not secret, by id. */
-export type Names = Map<string, Omit<KnownGroup, "joined">>;
+/** What the service says of a group, which is not secret. */
+export type GroupWords = Omit<KnownGroup, "joined" | "groupKey">;
 
 const MOST_ATTEMPTS = 4;
 
@@ -60,7 +60,7 @@ export class Keeper {
   readonly #service: WalletService;
   #contentKey: Bytes | null = null;
   /** What the service has said about groups since the worker began. */
-  readonly names: Names = new Map();
+  readonly #words = new Map<string, GroupWords>();
 
   constructor(storage: Storage, service: WalletService) {
     this.#storage = storage;
@@ -97,8 +97,7 @@ export class Keeper {
       this.lock();
       throw new VaultError("no_wallet");
     }
-    if (!this.#contentKey) throw new VaultError("locked");
-    const plain = await openPlain(this.#contentKey, record.content);
+    const plain = await this.#withKey((key) => openPlain(key, record.content));
     if (!plain) {
       // Another tab has made a new copy with another key.
       this.lock();
@@ -127,7 +126,7 @@ export class Keeper {
       hasNewCode: record.hasNewCode,
     };
     await change(draft);
-    await this.#write(this.#key(), draft, record, { version: record.version, dirty: true });
+    await this.#withKey((key) => this.#write(key, draft, record, { version: record.version, dirty: true }));
     try {
       await this.push();
     } catch (error) {
@@ -213,7 +212,7 @@ export class Keeper {
   /** Merges a copy of the service into the record. */
   async #adopt(found: StoredCopy): Promise<"same" | "changed" | "other"> {
     const { record, plain } = await this.current();
-    const theirs = await openPlain(this.#key(), found);
+    const theirs = await this.#withKey((key) => openPlain(key, found));
     if (!theirs) return "other";
     const merged = merge(plain, theirs);
     const ofCode = record.hasNewCode ? record.content.slots : found.slots;
@@ -225,7 +224,7 @@ export class Keeper {
     ];
     const isTheirs = JSON.stringify(merged) === JSON.stringify(theirs) && slots.length === found.slots.length && !record.hasNewCode;
     const draft: Draft = { ...record, plain: merged, slots };
-    await this.#write(this.#key(), draft, record, { version: found.version, dirty: !isTheirs });
+    await this.#withKey((key) => this.#write(key, draft, record, { version: found.version, dirty: !isTheirs }));
     const shown = ({ groups }: Plain) => JSON.stringify(groups);
     return shown(merged) === shown(plain) ? "same" : "changed";
   }
@@ -247,15 +246,15 @@ export class Keeper {
 
   /** A slot of the copy that this sealing opens. */
   slotFor(by: Exclude<Sealing, { kind: "passphrase" }>): Promise<Slot> {
-    return makeSlot(by, this.#key());
+    return this.#withKey((key) => makeSlot(by, key));
   }
 
   deviceSlotFor(passphrase: string): Promise<DeviceSlot> {
-    return makeDeviceSlot(passphrase, this.#key());
+    return this.#withKey((key) => makeDeviceSlot(passphrase, key));
   }
 
-  async remember(names: Omit<KnownGroup, "joined">): Promise<void> {
-    this.names.set(names.group, names);
+  remember(words: GroupWords): void {
+    this.#words.set(words.group, words);
   }
 
   async codeWasKept(): Promise<void> {
@@ -269,9 +268,15 @@ export class Keeper {
     await this.#storage.remove();
   }
 
-  #key(): Bytes {
+  /** Works with a copy of the key: one that is overwritten meanwhile must not seal anything. */
+  async #withKey<T>(work: (key: Bytes) => Promise<T>): Promise<T> {
     if (!this.#contentKey) throw new VaultError("locked");
-    return this.#contentKey;
+    const key = this.#contentKey.slice();
+    try {
+      return await work(key);
+    } finally {
+      wipe(key);
+    }
   }
 
   async #write(
@@ -281,7 +286,7 @@ export class Keeper {
     { version, dirty }: { version: number | null; dirty: boolean },
   ): Promise<void> {
     const { iv, sealed } = await sealPlain(contentKey, plain);
-    const known = (group: string) => this.names.get(group) ?? before?.groups.find((other) => other.group === group);
+    const known = (group: string) => this.#words.get(group) ?? before?.groups.find((other) => other.group === group);
     await this.#storage.write({
       format: 1,
       revision: (before?.revision ?? 0) + 1,
@@ -293,9 +298,9 @@ export class Keeper {
       hasNewCode,
       groups: plain.groups
         .filter(({ left }) => left !== true)
-        .map(({ group, position }) => {
+        .map(({ group, group_key, position }) => {
           const { name, environment, legacyIdentifier } = known(group) ?? { name: group, environment: "production", legacyIdentifier: null };
-          return { group, name, environment, legacyIdentifier, joined: position !== null };
+          return { group, name, environment, legacyIdentifier, groupKey: group_key, joined: position !== null };
         }),
       codeKept,
       pending: pendingOf(plain),

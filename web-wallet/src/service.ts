@@ -208,15 +208,15 @@ export class WalletService {
   /** `wallet.json`, read once. The simulator's part changes while the daemon runs, so it is read again on demand. */
   async service(again = false): Promise<Service> {
     if (again) this.#service = null;
-    this.#service ??= this.#readService();
+    this.#service ??= this.#readService(again ? "no-store" : "no-cache");
     this.#service.catch(() => {
       this.#service = null;
     });
     return this.#service;
   }
 
-  async #readService(): Promise<Service> {
-    const body = await sendJson(this.fetch, `${this.url}/wallet.json`, { cache: "no-cache", limit: 1 << 20 });
+  async #readService(cache: RequestCache): Promise<Service> {
+    const body = await sendJson(this.fetch, `${this.url}/wallet.json`, { cache, limit: 1 << 20 });
     const { issuer, bridge, verify, operator, simulator } = body as unknown as Service;
     const areAddresses = [issuer, bridge, verify].every((url) => typeof url === "string" && URL.canParse(url));
     if (!areAddresses) throw unreadable("wallet.json");

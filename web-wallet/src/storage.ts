@@ -13,6 +13,8 @@ export interface KnownGroup {
   joined: boolean;
   environment: string;
   legacyIdentifier: string | null;
+  /** Published with the group; by it the wallet knows proofs that are for the group alone. */
+  groupKey: string;
 }
 
 export interface StoredWallet {

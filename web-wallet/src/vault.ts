@@ -45,11 +45,12 @@ export interface Membership {
 
 /** What the page of a link shows before anything is made. */
 export interface Invitation {
+  /** What the link does now, as the service says it; a link for joining may have become one for replacing. */
   act: "join" | "replace";
   group: string;
   /** The group's name. */
   name: string;
-  /** Whether this browser's wallet is a member already, as far as it knows. */
+  /** Whether this browser's wallet is a member already, and the link adds nothing. `enrol` is harmless all the same. */
   member: boolean;
 }
 

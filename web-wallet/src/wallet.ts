@@ -81,6 +81,9 @@ type Reading =
 
 const codeOfError = (error: unknown): string => (error instanceof VaultError ? error.code : "");
 
+/** What the service says of a code that cannot be used, or not any more. */
+const NOT_GOOD = new Set(["unknown_code", "code_expired", "code_used"]);
+
 /** Refusals of a verifier after which a proof with the present root may be accepted. */
 const ROOT_HAS_ENDED = new Set(["invalid_merkle_root", "root_too_old"]);
 
@@ -139,24 +142,28 @@ export class Wallet implements Vault {
     const link = readGroupLink(text, this.#service.url);
     const group = await this.#enrolment.group(link.group);
     const known = (await this.#keeper.record())?.groups.find((other) => other.group === link.group);
+    const refusal = await this.#askAbout(link);
     // The code of an act that has begun here may be used already, by a request whose answer was lost.
-    if (!known) await this.#ensureIsGood(link);
-    return { act: link.act, group: group.id, name: group.name, member: known?.joined ?? false };
+    if (refusal !== null && NOT_GOOD.has(refusal.code) && !known) throw refusal;
+    const act = refusal?.code === "use_replace" ? "replace" : refusal?.code === "use_join" ? "join" : link.act;
+    // With a code that lets a leaf be added, a member who was removed comes back.
+    const isNew = act === "join" && refusal !== null && !NOT_GOOD.has(refusal.code);
+    return { act, group: group.id, name: group.name, member: known?.joined === true && !isNew };
   }
 
   /**
    * Asks whether a code is good. The service looks at the code before it looks at the proof, and this one proves nothing,
-   * so that nothing can be used up.
+   * so that nothing can be used up. Returns what it says.
    */
-  async #ensureIsGood({ group, act, code }: GroupLink): Promise<void> {
+  async #askAbout({ group, act, code }: GroupLink): Promise<VaultError | null> {
     const one = `0x${"1".padStart(64, "0")}`;
     const body = { code, commitment: one, nullifier: one, proof: `0x${"0".repeat(512)}`, replacement_hash: "0".repeat(64) };
     try {
       await this.#service.enrol(group, act, body);
+      return null;
     } catch (error) {
-      const code = codeOfError(error);
-      if (code === "unknown_code" || code === "code_expired" || code === "code_used") throw error;
-      if (code === "offline" || code === "unavailable") throw error;
+      if (!(error instanceof VaultError) || error.code === "offline" || error.code === "unavailable") throw error;
+      return error;
     }
   }
 
@@ -186,8 +193,8 @@ export class Wallet implements Vault {
         await this.#keeper.forget();
         created.isStored = false;
         created.plain = null;
-        await this.#ensureIsGood(invitation);
-        throw error;
+        const refusal = await this.#askAbout(invitation);
+        throw refusal !== null && NOT_GOOD.has(refusal.code) ? refusal : error;
       }
       await this.#keeper.check(by);
       this.#forgetCopy(created);
@@ -206,12 +213,10 @@ export class Wallet implements Vault {
         continue;
       }
       draft.slots.push(await makeSlot(sealing, copy.contentKey));
-      if (sealing.kind === "passkey") {
-        draft.credentials.push(copyOf(sealing.credential));
-        plain.passkey_handle = toHex(copy.userHandle);
-      } else {
-        plain.code_handle = toHex(await handleOfCode(codeOf(sealing.code)));
-      }
+      if (sealing.kind === "passkey") draft.credentials.push(copyOf(sealing.credential));
+      else plain.code_handle = toHex(await handleOfCode(codeOf(sealing.code)));
+      // Also of a copy without a passkey: a writing names a handle that the copy has already, and a new code changes its own.
+      plain.passkey_handle = toHex(copy.userHandle);
     }
     if (draft.slots.length + draft.device.length === 0) throw new VaultError("wrong_key", "nothing seals");
     await this.#keeper.begin(copy.contentKey, draft, null);
@@ -238,9 +243,12 @@ export class Wallet implements Vault {
 
   async lock(): Promise<void> {
     this.#keeper.lock();
-    for (const copy of [this.#created, this.#replacement]) if (copy) this.#forgetCopy(copy);
-    this.#created = null;
-    this.#replacement = null;
+    // An act that is under way ends first: it must not seal with a key that is overwritten.
+    await this.#environment.exclusive(async () => {
+      for (const copy of [this.#created, this.#replacement]) if (copy) this.#forgetCopy(copy);
+      this.#created = null;
+      this.#replacement = null;
+    });
   }
 
   restore(by: Sealing, userHandle?: Uint8Array): Promise<Status> {
@@ -262,6 +270,7 @@ export class Wallet implements Vault {
       const credentials = by.kind === "passkey" ? [copyOf(by.credential)] : [];
       await this.#keeper.begin(key, { plain, slots, device: [], credentials, codeKept: slots.some(({ kind }) => kind === "code") }, version);
       wipe(key);
+      await this.#enrolment.settle().catch(() => undefined);
       return this.status();
     });
   }
@@ -269,6 +278,7 @@ export class Wallet implements Vault {
   newCode(): Promise<string> {
     return this.#environment.exclusive(async () => {
       await this.#pullQuietly();
+      await this.#nameUserHandle("must");
       const code = drawCode();
       const handle = toHex(await handleOfCode(code));
       const slot = await this.#keeper.slotFor({ kind: "code", code });
@@ -294,6 +304,7 @@ export class Wallet implements Vault {
         await this.#keeper.update((draft) => void (draft.device = [slot]), "try");
         return;
       }
+      await this.#nameUserHandle("must");
       const slot = await this.#keeper.slotFor(by);
       const handle = by.kind === "code" ? toHex(await handleOfCode(codeOf(by.code))) : null;
       await this.#keeper.update((draft) => {
@@ -301,6 +312,7 @@ export class Wallet implements Vault {
         if (by.kind === "passkey") draft.credentials = [copyOf(by.credential), ...draft.credentials];
         if (handle !== null) {
           draft.plain.code_handle = handle;
+          draft.codeKept = false;
           draft.hasNewCode = true;
         }
       }, "must");
@@ -309,15 +321,15 @@ export class Wallet implements Vault {
   }
 
   userHandle(): Promise<Uint8Array> {
-    return this.#environment.exclusive(async () => {
-      const { plain } = await this.#keeper.current();
-      if (plain.passkey_handle === undefined) {
-        const handle = toHex(randomBytes(32));
-        await this.#keeper.update((draft) => void (draft.plain.passkey_handle = handle), "try");
-        return readHex(handle, 32)!;
-      }
-      return readHex(plain.passkey_handle, 32)!;
-    });
+    return this.#environment.exclusive(() => this.#nameUserHandle("try"));
+  }
+
+  /** The user handle of the copy's passkeys. A copy that another wallet has made for a code alone gets one. */
+  async #nameUserHandle(send: "must" | "try"): Promise<Bytes> {
+    const { plain } = await this.#keeper.current();
+    const handle = plain.passkey_handle ?? toHex(randomBytes(32));
+    if (plain.passkey_handle === undefined) await this.#keeper.update((draft) => void (draft.plain.passkey_handle = handle), send);
+    return readHex(handle, 32)!;
   }
 
   /** What another device has written comes first, when the service can be asked. */
@@ -554,21 +566,20 @@ export class Wallet implements Vault {
   async #memberFor(asked: AskedProof, groups: KnownGroup[]): Promise<{ group: KnownGroup; roll: string | null }> {
     if (asked.signalHash === null) throw new Refused("no_credential", "world_id_4_not_available");
     const called = calledOneOf(groups, asked.environment, asked.names);
-    let first: { group: KnownGroup; roll: string | null } | null = null;
-    const keys: Bytes[] = [];
-    for (const known of groups) keys.push((await this.#enrolment.group(known.group)).groupKey);
     try {
+      const keys = groups.flatMap(({ groupKey }) => readHex(groupKey, 32) ?? []);
       refuseLinkProof(keys, asked.externalNullifier);
     } catch {
       throw new Refused("link_proof_asked", "feature_unavailable");
     }
     for (const group of called) {
-      const { roll } = treeFor(await this.#enrolment.group(group.group), asked.externalNullifier);
+      // The request cannot be fetched again, so one that cannot be looked at further is shown as it is.
+      const { roll } = await this.#enrolment.group(group.group).then((read) => treeFor(read, asked.externalNullifier), () => ({ roll: null }));
       if (roll !== null) return { group, roll };
-      first ??= { group, roll };
     }
+    const first = called[0];
     if (!first) throw new Refused("no_credential", "credential_unavailable");
-    return first;
+    return { group: first, roll: null };
   }
 
   async answerProof(id: number): Promise<void> {

@@ -254,3 +254,36 @@ test("two tabs that write at once do one after the other, and one that was overt
   await wallet.forget();
   await assert.rejects(other.unlock(passkey()), isRefusal("no_wallet"));
 });
+
+test("a new code, another passkey, a restoring and a leaving go on after lost answers", async () => {
+  const { device, wallet, passkey, userHandle } = await joined(service, "F-8");
+  const { kinds, mend } = cutEverything(device);
+  const code = await untilDone(() => wallet.newCode());
+  const more = newPasskey();
+  await untilDone(() => wallet.addSealing(more()));
+  await untilDone(() => wallet.leave("members"));
+  assert.deepEqual(kinds(), ["GET /sealed/…", "POST /groups/members/leave", "PUT /sealed/…"]);
+  mend();
+  assert.equal(await service.standing("F-8"), "leaving");
+  for (const by of [{ kind: "code", code }, more(), passkey()]) {
+    const other = new Device(service);
+    cutEverything(other);
+    const restored = other.start();
+    const status = await untilDone(() => restored.restore(by.output ? { ...by, output: by.output.slice() } : by, userHandle));
+    assert.deepEqual(status.groups, [], "the leaving is in the copy");
+  }
+});
+
+test("a wallet that is locked in the middle of an act has sealed nothing with an overwritten key", async () => {
+  const { device, wallet, passkey } = await joined(service, "F-9");
+  const acts = [wallet.newCode(), wallet.addSealing(newPasskey()())];
+  await wallet.lock();
+  await Promise.allSettled(acts);
+  const later = device.start();
+  await later.unlock(passkey());
+  assert.ok(await signsIn(later));
+  const record = await device.storage.read();
+  const zero = { kind: "passkey", credential: new Uint8Array(1), output: new Uint8Array(32) };
+  assert.equal(await core.openSlots(zero, record.content.slots, []), null);
+  assert.equal(await core.openPlain(new Uint8Array(32), record.content), null);
+});

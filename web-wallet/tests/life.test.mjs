@@ -140,22 +140,25 @@ test("without a passkey the code and a passphrase open the wallet, and the copy 
   await wallet.seal([passphrase, { kind: "code", code }], link);
   await wallet.enrol(link);
   const sent = device.requests.filter(({ method }) => method === "PUT").map(({ body }) => JSON.parse(body));
-  assert.ok(sent.length >= 1 && sent.every(({ slots, handles }) => slots.every(({ kind }) => kind === "code") && handles.length === 1));
+  assert.ok(sent.length >= 1 && sent.every(({ slots, handles }) => slots.every(({ kind }) => kind === "code") && handles.length === 2));
   const later = device.start();
   assert.deepEqual((await later.status()).slots, [{ kind: "code" }, { kind: "passphrase" }]);
   await assert.rejects(later.unlock({ kind: "passphrase", passphrase: "another passphrase" }), isRefusal("wrong_key"));
   await later.unlock(passphrase);
+  // A new code ends the old one, also where there is nothing but a code.
+  const second = await later.newCode();
+  await assert.rejects(new Device(service).start().restore({ kind: "code", code }), isRefusal("no_copy"));
+  assert.equal((await new Device(service).start().restore({ kind: "code", code: second })).groups.length, 1);
   // A passkey that can be made later, for the same copy.
   const passkey = newPasskey();
   const userHandle = await later.userHandle();
   await later.addSealing(passkey());
   assert.equal((await new Device(service).start().restore(passkey(), userHandle)).groups.length, 1);
-  // A new code ends the old one.
   const next = await later.newCode();
   assert.equal((await later.status()).codeKept, false);
   await later.codeKept();
   assert.equal((await later.status()).codeKept, true);
-  await assert.rejects(new Device(service).start().restore({ kind: "code", code }), isRefusal("no_copy"));
+  await assert.rejects(new Device(service).start().restore({ kind: "code", code: second }), isRefusal("no_copy"));
   assert.equal((await new Device(service).start().restore({ kind: "code", code: next })).groups.length, 1);
   assert.equal((await new Device(service).start().restore(passkey(), userHandle)).groups.length, 1);
 });
@@ -187,7 +190,14 @@ test("a member who was removed between consent and proof is told so, and so is t
   const state = await (await fetch(begun.request_url, { headers: { accept: "application/json" } })).json();
   assert.equal(state.answered, true);
   // A new link, and everything is as before.
-  await wallet.enrol(await service.invite("K-7"));
+  const link = await service.invite("K-7");
+  assert.deepEqual(await wallet.readInvitation(link), { act: "join", group: "members", name: "Members of the cooperative", member: false });
+  await wallet.enrol(link);
+  // An enroller's link for one who is there: for the leaf that was lost with another device.
+  const replacing = await service.invite("K-7");
+  assert.match(replacing, /\/replace#/);
+  const { act, member } = await wallet.readInvitation(replacing.replace("/replace", "/join"));
+  assert.deepEqual([act, member], ["replace", true]);
   const again = await service.beginSignIn();
   const answer = await wallet.answerSignIn((await wallet.read(again.link("#here"))).id);
   assert.ok(await again.completeAt(answer.url));
