@@ -117,7 +117,7 @@ function showDigits(digits: string, application: string): void {
   announce(t("digits-label", { digits: [...digits].join(" ") }));
 }
 
-async function refuse(id: number, application: string): Promise<void> {
+async function refuse(id: number, application: string | null): Promise<void> {
   let told = true;
   try {
     await vault().refuse(id);
@@ -128,20 +128,20 @@ async function refuse(id: number, application: string): Promise<void> {
     "refused",
     t("refused-title"),
     heroSign("cross", "quiet"),
-    h("p", {}, told ? t("refused", { application }) : t("refused-silent")),
+    h("p", {}, told ? (application === null ? t("refused-unknown") : t("refused", { application })) : t("refused-silent")),
     h("p", { class: "quiet" }, t("close-page")),
     actions(pageLink(t("to-home"), "/", "button plain")),
   );
 }
 
 async function proofPage(id: number, asked: ProofAsked, again: () => Promise<void>): Promise<void> {
-  const application = asked.application ?? t("proof-unknown");
+  const { application } = asked;
   const way = opener(await vault().status());
   const back = backAddress(asked.returnTo);
   show(
     "proof",
-    t("proof-title", { application }),
-    asked.application === null ? h("p", { class: "warning" }, t("proof-unknown-warning")) : null,
+    application === null ? t("proof-title-unknown") : t("proof-title", { application }),
+    application === null ? h("p", { class: "warning" }, t("proof-unknown-warning")) : null,
     h(
       "ul",
       { class: "points" },
@@ -173,7 +173,7 @@ async function proofPage(id: number, asked: ProofAsked, again: () => Promise<voi
       ),
       button(t("not-now"), () => refuse(id, application), { plain: true, id: "refuse" }),
     ),
-    asked.application === null ? h("details", { class: "small" }, h("summary", {}, t("details")), h("p", {}, h("code", {}, asked.applicationId))) : null,
+    application === null ? h("details", { class: "small" }, h("summary", {}, t("details")), h("p", {}, h("code", {}, asked.applicationId))) : null,
   );
 }
 
