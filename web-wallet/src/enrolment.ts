@@ -37,7 +37,15 @@ const FINAL = new Set([
 
 const codeOf = (error: unknown): string => (error instanceof VaultError ? error.code : "");
 
-export const newLeaf = (secret: string, n: number): Leaf => ({ secret, n, replacement_secret: toHex(randomBytes(32)) });
+/**
+ * No copy can be made with this code, or because the old copy has gone. The act goes on: the service says what is wrong
+ * with the code, and a leaf may be the member's all the same.
+ */
+export const unlessNotPermitted = (error: unknown): void => {
+  if (codeOf(error) !== "permit_invalid") throw error;
+};
+
+const newLeaf = (secret: string, n: number): Leaf => ({ secret, n, replacement_secret: toHex(randomBytes(32)) });
 
 /** The leaf that is to be live. */
 const comingOf = (entry: Entry): Leaf => entry.next ?? entry;
@@ -84,9 +92,10 @@ export class Enrolment {
     if (entry && !fresh && entry.position !== null && !entry.left && !entry.begun && link.act === "join" && (await this.#isLive(entry, group))) {
       return { group: group.id, name: group.name, joined: true };
     }
-    await this.#keeper.update(({ plain }) => this.#begin(plain, group, link, fresh), "must");
+    await this.#keeper.update(({ plain }) => this.#begin(plain, group, link, fresh), "must").catch(unlessNotPermitted);
     await this.#carryOut(link.group);
-    await this.#endOldCopies();
+    // The member has joined, also when what is left over cannot be cleared away now.
+    await this.#endOldCopies().catch(() => undefined);
     return { group: group.id, name: group.name, joined: true };
   }
 
@@ -258,12 +267,7 @@ export class Enrolment {
 
   /** Goes on with everything that has begun. The first refusal is thrown when all was tried. */
   async resume(): Promise<void> {
-    try {
-      await this.#keeper.push();
-    } catch (error) {
-      // The old copy has gone: the leaf may be the member's all the same, and the service says so.
-      if (codeOf(error) !== "permit_invalid") throw error;
-    }
+    await this.#keeper.push().catch(unlessNotPermitted);
     const { plain } = await this.#keeper.current();
     let failure: unknown = null;
     for (const { group, begun } of plain.groups) {

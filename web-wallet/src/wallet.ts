@@ -1,38 +1,20 @@
 /** The vault as the worker has it: acts of a person, put together from the chapters. */
 
-import { type Bytes, copyOf, randomBytes, readHex, toField, toHex, wipe } from "./bytes.ts";
+import { type Bytes, copyOf, randomBytes, readHex, toHex, wipe } from "./bytes.ts";
 import { type GroupLink, drawCode, handleOfCode, isGroupLink, readGroupLink } from "./codes.ts";
-import {
-  type AskedProof,
-  type Connector,
-  Refused,
-  answerOf,
-  contextOf,
-  fetchRequest,
-  handIn,
-  isConnector,
-  readAsked,
-  readConnector,
-  rejectionOf,
-  returnPage,
-} from "./connector.ts";
-import { Enrolment } from "./enrolment.ts";
-import { externalNullifier, hashText } from "./hashes.ts";
-import { type ReadRequest, openSignIn, originOf, placeOf, postAnswer, readSignInLink } from "./issuer.ts";
+import { Enrolment, unlessNotPermitted } from "./enrolment.ts";
 import { type Draft, Keeper, handlesOf } from "./keeper.ts";
-import { type MemberProof, calledOneOf, isCurrent, proveAsMember, refuseLinkProof, treeFor } from "./members.ts";
 import type { ProverLoader } from "./prover.ts";
+import { Requests } from "./requests.ts";
 import { type Plain, codeOf, makeDeviceSlot, makeSlot, openPlain, openSlots } from "./sealed.ts";
 import { type Fetch, WalletService } from "./service.ts";
-import type { Exclusive, KnownGroup, Storage } from "./storage.ts";
+import type { Exclusive, Storage } from "./storage.ts";
 import {
   type Invitation,
   type Membership,
-  type ProofAsked,
   type Sealing,
   type Service,
   type SignInAnswered,
-  type SignInAsked,
   type Status,
   type Vault,
   VaultError,
@@ -75,17 +57,10 @@ const newCopy = (secret: Bytes): NewCopy => ({
   plain: null,
 });
 
-type Reading =
-  | { is: "sign-in"; read: ReadRequest; group: KnownGroup | null }
-  | { is: "proof"; connector: Connector; asked: AskedProof; group: KnownGroup; mayBeAnswered: boolean };
-
 const codeOfError = (error: unknown): string => (error instanceof VaultError ? error.code : "");
 
 /** What the service says of a code that cannot be used, or not any more. */
 const NOT_GOOD = new Set(["unknown_code", "code_expired", "code_used"]);
-
-/** Refusals of a verifier after which a proof with the present root may be accepted. */
-const ROOT_HAS_ENDED = new Set(["invalid_merkle_root", "root_too_old"]);
 
 export class Wallet implements Vault {
   readonly #environment: Environment;
@@ -95,8 +70,7 @@ export class Wallet implements Vault {
   readonly #enrolment: Enrolment;
   #created: NewCopy | null = null;
   #replacement: NewCopy | null = null;
-  readonly #readings = new Map<number, Reading>();
-  #lastReading = 0;
+  readonly #requests: Requests;
 
   constructor(environment: Environment) {
     this.#environment = environment;
@@ -104,6 +78,7 @@ export class Wallet implements Vault {
     this.#keeper = new Keeper(environment.storage, this.#service);
     this.#loader = environment.prover;
     this.#enrolment = new Enrolment(this.#keeper, this.#service, this.#loader);
+    this.#requests = new Requests(environment, this.#service, this.#keeper, this.#enrolment);
   }
 
   async status(): Promise<Status> {
@@ -354,10 +329,7 @@ export class Wallet implements Vault {
       const replacement = this.#replacement;
       if (!replacement) throw new VaultError("not_begun");
       if (!replacement.isStored) await this.#beginNewCopy(replacement, by);
-      await this.#keeper.push().catch((error: unknown) => {
-        // The old copy is not there: another device was faster, or it was never kept. Who has the leaf shows it.
-        if (codeOfError(error) !== "permit_invalid") throw error;
-      });
+      await this.#keeper.push().catch(unlessNotPermitted);
       if (!(await this.#keeper.current()).record.dirty) await this.#keeper.check(by);
       this.#forgetCopy(replacement);
       this.#replacement = null;
@@ -386,242 +358,21 @@ export class Wallet implements Vault {
   // Requests.
 
   async read(text: string): Promise<Awaited<ReturnType<Vault["read"]>>> {
-    if (isConnector(text)) return this.#readProof(text);
-    const link = readSignInLink(text);
-    if (link) {
-      const [service, groups] = [await this.#service.service(), await this.#groups()];
-      const read = await openSignIn(this.#environment.fetch, service.issuer, link);
-      return this.#keepSignIn(read, this.#groupFor(read, groups, service));
-    }
+    const read = await this.#requests.read(text);
+    if (read) return read;
     if (isGroupLink(text)) return { is: "invitation", link: text.trim(), invitation: await this.readInvitation(text) };
     throw new VaultError("not_a_link");
   }
 
-  /** The groups of the wallet of this browser, which need not be open. */
-  async #groups(): Promise<KnownGroup[]> {
-    const record = await this.#keeper.record();
-    if (!record) throw new VaultError("no_wallet");
-    return record.groups;
+  answerSignIn(id: number): Promise<SignInAnswered> {
+    return this.#requests.answerSignIn(id);
   }
 
-  #groupFor({ request, place }: ReadRequest, groups: KnownGroup[], { simulator }: Service): KnownGroup | null {
-    const { versions, identifier, environment, crossDevice } = request;
-    if (crossDevice === "deny" && place !== "here") throw new VaultError("cross_device_denied");
-    if (versions.includes("3.0")) {
-      const names = identifier === null ? groups.map(({ group }) => group) : [identifier];
-      const group = calledOneOf(groups, environment, names)[0];
-      if (group) return group;
-    } else if (simulator !== null && environment === "staging") {
-      return null;
-    }
-    throw new VaultError("no_credential", identifier ?? "");
+  answerProof(id: number): Promise<void> {
+    return this.#requests.answerProof(id);
   }
 
-  #keep(reading: Reading): number {
-    this.#lastReading += 1;
-    this.#readings.set(this.#lastReading, reading);
-    return this.#lastReading;
-  }
-
-  #keepSignIn(read: ReadRequest, group: KnownGroup | null): { is: "sign-in"; id: number; asked: SignInAsked } {
-    const { request, place, answered } = read;
-    const asked: SignInAsked = {
-      application: request.appName || request.appId,
-      host: request.redirectHost,
-      scopes: request.scopes,
-      initiator: request.initiator,
-      group: group && { id: group.group, name: group.name },
-      place,
-      expiresAt: request.expiresAt,
-      answered,
-    };
-    return { is: "sign-in", id: this.#keep({ is: "sign-in", read, group }), asked };
-  }
-
-  #reading<Kind extends Reading["is"]>(id: number, kind: Kind): Extract<Reading, { is: Kind }> {
-    const reading = this.#readings.get(id);
-    if (reading?.is !== kind) throw new VaultError("gone");
-    return reading as Extract<Reading, { is: Kind }>;
-  }
-
-  async answerSignIn(id: number): Promise<SignInAnswered> {
-    const { read, group } = this.#reading(id, "sign-in");
-    const { request, place } = read;
-    const { fetch } = this.#environment;
-    for (let attempt = 1; ; attempt++) {
-      const body = group ? await this.#legacyBody(read, group) : await this.#simulatedBody(read);
-      try {
-        const { returnUrl, digits } = await postAnswer(fetch, request, { ...body, ...placeOf(place) });
-        this.#readings.delete(id);
-        return await this.#next(place, returnUrl, digits);
-      } catch (error) {
-        const isEnded = group !== null && codeOfError(error) === "proof_refused" && ROOT_HAS_ENDED.has((error as VaultError).detail);
-        if (!isEnded || attempt === 2) throw error;
-      }
-    }
-  }
-
-  async #next(place: "here" | "there", returnUrl: string | null, digits: string | null): Promise<SignInAnswered> {
-    const { issuer } = await this.#service.service();
-    if (place === "here" && returnUrl !== null) {
-      if (originOf(returnUrl) !== originOf(issuer)) throw new VaultError("other_service", originOf(returnUrl) ?? "");
-      return { next: "return", url: returnUrl };
-    }
-    if (place === "there" && digits !== null) {
-      if (!/^[0-9]{3}$/.test(digits)) throw new VaultError("unavailable", "what the service has answered are not three digits");
-      return { next: "digits", digits };
-    }
-    return { next: "nothing" };
-  }
-
-  async #legacyBody({ request }: ReadRequest, group: KnownGroup): Promise<Record<string, unknown>> {
-    const statement = { externalNullifier: externalNullifier(request.appId, request.action), signalHash: hashText(request.signal) };
-    try {
-      const { root, nullifier, proof } = await this.#prove(group.group, statement);
-      const response = { identifier: request.identifier ?? group.group, merkle_root: toField(root), nullifier: toField(nullifier), proof: toField(proof) };
-      return { protocol_version: "3.0", responses: [response] };
-    } catch (error) {
-      // The screen that waits says at once that nothing comes.
-      if (codeOfError(error) === "removed") {
-        await postAnswer(this.#environment.fetch, request, { error_code: "credential_unavailable" }).catch(() => undefined);
-      }
-      throw error;
-    }
-  }
-
-  async #simulatedBody({ request }: ReadRequest): Promise<Record<string, unknown>> {
-    // The root and the applications change while the daemon runs.
-    const { simulator } = await this.#service.service(true);
-    if (!simulator) throw new VaultError("no_credential");
-    const { plain } = await this.#keeper.current();
-    const secret = readHex(plain.secret, 16)!;
-    try {
-      return await (await this.#environment.simulator()).proveCurrent(simulator, secret, request);
-    } finally {
-      wipe(secret);
-    }
-  }
-
-  /**
-   * Proves as a member. A wallet whose leaf has gone opens the copy again before it says so: another device may have
-   * replaced the leaf.
-   */
-  async #prove(group: string, statement: { externalNullifier: Bytes; signalHash: Bytes }): Promise<MemberProof> {
-    for (let attempt = 1; ; attempt++) {
-      const { plain } = await this.#keeper.current();
-      const entry = plain.groups.find((other) => other.group === group);
-      if (!entry || entry.left) throw new VaultError("no_credential", group);
-      const keys = plain.groups.flatMap(({ group_key }) => readHex(group_key, 32) ?? []);
-      refuseLinkProof(keys, statement.externalNullifier);
-      try {
-        return await proveAsMember(this.#service, await this.#loader.whole(), entry, statement);
-      } catch (error) {
-        if (codeOfError(error) !== "removed") throw error;
-        const state = attempt > 1 ? "same" : await this.#environment.exclusive(() => this.#keeper.pull());
-        if (state === "gone" || state === "other") throw new VaultError("replaced_elsewhere");
-        if (state !== "changed") throw error;
-      }
-    }
-  }
-
-  async #readProof(text: string): Promise<{ is: "proof"; id: number; asked: ProofAsked }> {
-    // The bridge hands a request out once, so what can fail without it comes before.
-    const [service, groups] = [await this.#service.service(), await this.#groups()];
-    const { fetch } = this.#environment;
-    const connector = readConnector(text, service.bridge);
-    let isPresentKit: boolean | null = null;
-    try {
-      const asked = readAsked(await fetchRequest(fetch, connector), this.#environment.now());
-      isPresentKit = asked.isPresentKit;
-      const { group, roll } = await this.#memberFor(asked, groups);
-      const context = await contextOf(fetch, service.verify, asked);
-      const id = this.#keep({ is: "proof", connector, asked, group, mayBeAnswered: false });
-      return {
-        is: "proof",
-        id,
-        asked: {
-          application: context?.name ?? null,
-          applicationId: asked.appId,
-          action: context?.action ?? null,
-          group: { id: group.group, name: group.name },
-          roll,
-          returnTo: returnPage(connector.returnTo, asked.returnTo),
-        },
-      };
-    } catch (error) {
-      return await this.#reject(connector, error, isPresentKit);
-    }
-  }
-
-  /** Tells the page why there will be no proof, and then the person. */
-  async #reject(connector: Connector, error: unknown, isPresentKit: boolean | null): Promise<never> {
-    if (error instanceof Refused) {
-      const body = rejectionOf(error.rejection, isPresentKit ?? error.isPresentKit);
-      await handIn(this.#environment.fetch, connector, body).catch(() => undefined);
-    }
-    throw error;
-  }
-
-  /** The membership that answers, and the roll that counts. Of two groups with one name the one whose roll counts. */
-  async #memberFor(asked: AskedProof, groups: KnownGroup[]): Promise<{ group: KnownGroup; roll: string | null }> {
-    if (asked.signalHash === null) throw new Refused("no_credential", "world_id_4_not_available");
-    const called = calledOneOf(groups, asked.environment, asked.names);
-    try {
-      const keys = groups.flatMap(({ groupKey }) => readHex(groupKey, 32) ?? []);
-      refuseLinkProof(keys, asked.externalNullifier);
-    } catch {
-      throw new Refused("link_proof_asked", "feature_unavailable");
-    }
-    for (const group of called) {
-      // The request cannot be fetched again, so one that cannot be looked at further is shown as it is.
-      const { roll } = await this.#enrolment.group(group.group).then((read) => treeFor(read, asked.externalNullifier), () => ({ roll: null }));
-      if (roll !== null) return { group, roll };
-    }
-    const first = called[0];
-    if (!first) throw new Refused("no_credential", "credential_unavailable");
-    return { group: first, roll: null };
-  }
-
-  async answerProof(id: number): Promise<void> {
-    const reading = this.#reading(id, "proof");
-    const { connector, asked, group } = reading;
-    const { externalNullifier, signalHash } = asked;
-    if (!signalHash) throw new VaultError("no_credential");
-    let proof: MemberProof;
-    try {
-      proof = await this.#prove(group.group, { externalNullifier, signalHash });
-      // The page's server sees an ended root later, when this wallet cannot help any more.
-      if (!(await isCurrent(this.#service, group.group, externalNullifier, proof.root))) proof = await this.#prove(group.group, { externalNullifier, signalHash });
-    } catch (error) {
-      const code = codeOfError(error);
-      if (code === "removed" || code === "not_on_roll") {
-        this.#readings.delete(id);
-        return await this.#reject(connector, new Refused(code, "credential_unavailable", (error as VaultError).detail), asked.isPresentKit);
-      }
-      if (code === "link_proof_asked") return await this.#reject(connector, new Refused(code, "feature_unavailable"), asked.isPresentKit);
-      throw error;
-    }
-    await this.#handIn(id, reading, answerOf(asked, group.legacyIdentifier, proof));
-  }
-
-  /** An answer that was lost on its way back has arrived, when the bridge says that there is one. */
-  async #handIn(id: number, reading: Extract<Reading, { is: "proof" }>, body: Record<string, unknown>): Promise<void> {
-    try {
-      await handIn(this.#environment.fetch, reading.connector, body);
-    } catch (error) {
-      const code = codeOfError(error);
-      if (code === "answered" && reading.mayBeAnswered) return void this.#readings.delete(id);
-      if (code === "offline" || code === "unavailable") reading.mayBeAnswered = true;
-      throw error;
-    }
-    this.#readings.delete(id);
-  }
-
-  async refuse(id: number): Promise<void> {
-    const reading = this.#readings.get(id);
-    if (!reading) throw new VaultError("gone");
-    if (reading.is === "proof") return this.#handIn(id, reading, rejectionOf("user_rejected", reading.asked.isPresentKit));
-    await postAnswer(this.#environment.fetch, reading.read.request, { error: "access_denied" });
-    this.#readings.delete(id);
+  refuse(id: number): Promise<void> {
+    return this.#requests.refuse(id);
   }
 }

@@ -21,6 +21,7 @@ const CHAPTERS = [
   "keeper",
   "members",
   "prover",
+  "requests",
   "sealed",
   "service",
   "simulator",
