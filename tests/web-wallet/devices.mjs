@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { PATIENCE } from "./service.mjs";
 
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 };
-export const DESKTOP = { viewport: { width: 1280, height: 900 }, deviceScaleFactor: 2 };
+export const DESKTOP = { viewport: { width: 1280, height: 900 }, hasTouch: false, isMobile: false, deviceScaleFactor: 2 };
 
 const AUTHENTICATOR = {
   protocol: "ctap2",
@@ -76,10 +76,10 @@ export async function newDevice(browser, service, { passkeys = "prf", ...options
     },
     // Loses everything that the browser has stored of the wallet, as Safari does after a week.
     async wipe(page = device.page) {
-      const devtools = await context.newCDPSession(page);
       await page.goto("about:blank");
+      // A session of DevTools that ends would take the tab's passkeys with it.
+      const devtools = authenticators.get(page)?.devtools ?? (await context.newCDPSession(page));
       await devtools.send("Storage.clearDataForOrigin", { origin: service.urls.wallet, storageTypes: "all" });
-      await devtools.detach();
     },
     // Nothing went wrong, and no other origin heard of it.
     assertClean() {

@@ -2,6 +2,7 @@
 // holds requests back, and serves other files in place of the daemon's: what a network does, and what an
 // operator can do.
 
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer, request as forward } from "node:http";
@@ -21,7 +22,7 @@ export async function startFront(port, { target, files, settings, policy }) {
 
   function answer(request, response, status, headers, body) {
     passed.push({ method: request.method, path: request.url, status, bytes: body.length, worker: request.headers["sec-fetch-dest"] === "serviceworker" });
-    response.writeHead(status, { ...headers, "content-length": body.length }).end(body);
+    response.writeHead(status, status === 304 ? headers : { ...headers, "content-length": body.length }).end(body);
   }
 
   // The file of the folder that answers this path, or null.
@@ -46,7 +47,10 @@ export async function startFront(port, { target, files, settings, policy }) {
       "cache-control": "no-cache",
     };
     if (isCompressed) headers["content-encoding"] = "br";
-    answer(request, response, 200, headers, Buffer.concat(chunks));
+    const body = Buffer.concat(chunks);
+    headers.etag = `"${createHash("sha256").update(body).digest("hex").slice(0, 32)}"`;
+    const isKnown = request.headers["if-none-match"] === headers.etag;
+    answer(request, response, isKnown ? 304 : 200, headers, isKnown ? Buffer.alloc(0) : body);
   }
 
   const server = createServer(async (request, response) => {

@@ -4,14 +4,13 @@
 
 import { createHmac, randomBytes } from "node:crypto";
 
-// `credentials` are those of the keychain; `signalled` are the ones that a page has signalled away.
-export function newKeychain() {
-  const credentials = [];
-  const signalled = [];
+// `credentials` are those of the keychain.
+export function newKeychain(credentials = []) {
   const output = ({ secret }, first) => first && createHmac("sha256", secret).update(Buffer.from(first, "base64")).digest("base64");
   return {
     credentials,
-    signalled,
+    // What a device keeps that is taken out of the account now.
+    copy: () => newKeychain([...credentials]),
     create({ userHandle, rpId, first }) {
       const credential = { id: randomBytes(16).toString("base64"), userHandle, rpId, secret: randomBytes(32) };
       credentials.push(credential);
@@ -26,6 +25,8 @@ export function newKeychain() {
     async connect(context) {
       await context.exposeBinding("selfsameKeychain", (_, act, parameters) => this[act](parameters));
       await context.addInitScript(() => {
+        // Pages that are not secure have none.
+        if (!navigator.credentials) return;
         const toText = (source) => btoa(String.fromCharCode(...new Uint8Array(source.buffer ?? source, source.byteOffset ?? 0, source.byteLength)));
         const toBytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer;
         const refuse = () => Promise.reject(new DOMException("The operation either timed out or was not allowed.", "NotAllowedError"));

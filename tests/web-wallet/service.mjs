@@ -9,14 +9,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
+import { verifyCloudProof } from "idkit-core-2.1/backend";
+
 import { register, reservedPort } from "../relying_parties/node/daemon.mjs";
 import { startFront } from "./front.mjs";
 
 const run = promisify(execFile);
 const program = process.env.DAEMON;
 
-// Longer than anything here takes, also on a machine that is busy with other work, in milliseconds.
-export const PATIENCE = 60_000;
+// Longer than any single act here takes, also on a machine that is busy with other work, in milliseconds.
+export const PATIENCE = 40_000;
 
 export const GROUP = "members";
 export const GROUP_NAME = "Members of the cooperative";
@@ -41,7 +43,7 @@ const policyOf = ({ issuer, bridge, verify }) =>
 // With `hasLegacyName` pages made with a client kit can ask for the group. With `isDev` there is the simulator.
 // `config` is added to the configuration. The variable WEB_WALLET_FILES names a folder whose files are served
 // in place of the program's.
-export async function startService({ hasLegacyName = true, isDev = false, config = "", walletLink } = {}) {
+export async function startService({ hasLegacyName = true, isDev = false, config = "" } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "selfsame-web-wallet-"));
   const data = join(folder, "data");
   const ports = Object.fromEntries(await Promise.all([...INTERFACES, "FRONT"].map(async (name) => [name, await reservedPort()])));
@@ -52,7 +54,7 @@ export async function startService({ hasLegacyName = true, isDev = false, config
   const application = await startApplication(urls);
   const app = register([`${application.url}/callback`], [`${application.url}/`], { name: APPLICATION });
   Object.assign(application, { id: app.id, secret: app.secret });
-  const forMembers = `proof = "legacy"\naccepted_identifiers = ["${GROUP}"]\n${walletLink ? `wallet_link = "${walletLink(wallet)}"\n` : ""}`;
+  const forMembers = `proof = "legacy"\naccepted_identifiers = ["${GROUP}"]\n`;
   const text = `
 data_dir = ${JSON.stringify(data)}
 
@@ -176,7 +178,7 @@ ${config}`;
 }
 
 // The application: `/` has a link to sign in, `/callback` redeems the code and says whom it has got.
-async function startApplication({ issuer }) {
+async function startApplication({ issuer, verify: verifyUrl }) {
   const pages = {};
   const signedIn = [];
   const port = await reservedPort();
@@ -192,7 +194,7 @@ async function startApplication({ issuer }) {
     signedIn,
     authorization(client, more = {}) {
       const address = new URL("/authorize", issuer);
-      const request = { client_id: client, redirect_uri: `${url}/callback`, response_type: "code", scope: "openid", state: "mine", nonce: String(Math.random()), code_challenge: challenge, code_challenge_method: "S256" };
+      const request = { client_id: client, redirect_uri: `${url}/callback`, response_type: "code", scope: "openid", prompt: "login", state: "mine", nonce: String(Math.random()), code_challenge: challenge, code_challenge_method: "S256" };
       address.search = new URLSearchParams({ ...request, ...more });
       return address.href;
     },
@@ -201,6 +203,13 @@ async function startApplication({ issuer }) {
       server.close();
     },
   };
+  // What the server of a page with a client kit asks of the daemon.
+  async function verify(request) {
+    let text = "";
+    for await (const part of request) text += part;
+    const { app_id, action, signal } = application.verifying;
+    return JSON.stringify(await verifyCloudProof(JSON.parse(text), app_id, action, signal, `${verifyUrl}/api/v2/verify/${app_id}`));
+  }
   async function redeem(query) {
     const code = query.get("code");
     if (!code) return `<h1>Not signed in</h1><p id="error">${(query.get("error") ?? "").replace(/\W/g, "_")}</p>`;
@@ -217,6 +226,7 @@ async function startApplication({ issuer }) {
   }
   const server = createServer(async (request, response) => {
     const { pathname, searchParams } = new URL(request.url, url);
+    if (pathname === "/verify") return response.writeHead(200, { "content-type": "application/json" }).end(await verify(request));
     const begin = application.authorization(application.id).replaceAll("&", "&amp;");
     const body = pathname === "/callback" ? await redeem(searchParams) : (pages[pathname] ?? `<h1>Forum</h1><a href="${begin}">Sign in</a>`);
     response.writeHead(200, { "content-type": "text/html; charset=utf-8" }).end(`<!doctype html><html lang="en"><title>Forum</title><meta name="viewport" content="width=device-width"><body>${body}`);
