@@ -85,9 +85,18 @@ export class Keeper {
     const record = await this.record();
     if (!record) throw new VaultError("no_wallet");
     const key = await openSlots(by, record.content.slots, record.device);
-    if (!key || !(await openPlain(key, record.content))) throw new VaultError("wrong_key");
+    const isOpen = key !== null && (await this.unlockWith(key));
+    wipe(key ?? undefined);
+    if (!isOpen) throw new VaultError("wrong_key");
+  }
+
+  /** Opens the record with its content key; false when it is another one. */
+  async unlockWith(contentKey: Bytes): Promise<boolean> {
+    const record = await this.record();
+    if (!record || !(await openPlain(contentKey, record.content))) return false;
     this.lock();
-    this.#contentKey = key;
+    this.#contentKey = contentKey.slice();
+    return true;
   }
 
   /** The record, and what is inside. */

@@ -143,7 +143,8 @@ export interface Vault {
   readInvitation(link: string): Promise<Invitation>;
   /**
    * Makes a person: a new secret, in the worker's memory only. Returns the user handle that the passkey has to
-   * get as its `user.id` (32 bytes), and a recovery code that is drawn now and shown when the caller wants.
+   * get as its `user.id` (32 bytes), and a recovery code that is drawn now and shown when the caller wants. Until `seal`
+   * has succeeded, or `lock`, another call returns the same person.
    */
   create(): Promise<{ userHandle: Uint8Array; code: string }>;
   /**
@@ -161,7 +162,7 @@ export interface Vault {
   /** Goes on with what `pending` names, without a link: it is kept. The wallet is open. */
   resume(): Promise<void>;
 
-  /** Opens what this browser keeps. With `group` in mind nothing differs; it is open for this worker's life. */
+  /** Opens what this browser keeps; by a code also when another device has drawn it. With `group` in mind nothing differs; it is open for this worker's life. */
   unlock(by: Sealing): Promise<void>;
   lock(): Promise<void>;
   /** Fetches the copy of a person whom this browser does not know: by a passkey's user handle, or by the code. */
@@ -175,7 +176,8 @@ export interface Vault {
 
   /**
    * "My old device is lost or stolen": a new copy with these slots alone, then every leaf is replaced, then the old
-   * copy goes. `userHandle` and the code come from `beginReplacement`. Goes on where it was interrupted.
+   * copy goes. `userHandle` and the code come from `beginReplacement`, the same ones until `replace` or `lock`. `replace`
+   * goes on where it was interrupted, and in a new worker `resume` does.
    */
   beginReplacement(): Promise<{ userHandle: Uint8Array; code: string }>;
   replace(by: Sealing[]): Promise<void>;

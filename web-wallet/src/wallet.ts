@@ -143,8 +143,9 @@ export class Wallet implements Vault {
   }
 
   async create(): Promise<{ userHandle: Uint8Array; code: string }> {
-    if (await this.#keeper.record()) throw new VaultError("other_wallet");
-    this.#created = newCopy(randomBytes(16));
+    // One who is not sealed yet stays the same, so that a passkey that is made again takes the place of the first one.
+    if (!this.#created?.isStored && (await this.#keeper.record())) throw new VaultError("other_wallet");
+    this.#created ??= newCopy(randomBytes(16));
     return { userHandle: copyOf(this.#created.userHandle), code: this.#created.code };
   }
 
@@ -212,8 +213,26 @@ export class Wallet implements Vault {
 
   // Opening, and what opens.
 
-  unlock(by: Sealing): Promise<void> {
-    return this.#keeper.unlock(by);
+  async unlock(by: Sealing): Promise<void> {
+    try {
+      await this.#keeper.unlock(by);
+    } catch (error) {
+      if (codeOfError(error) !== "wrong_key" || by.kind !== "code") throw error;
+      if (!(await this.#unlockByNewCode(by).catch(() => false))) throw error;
+    }
+  }
+
+  /** Another device may have drawn a new code: then the copy at the service has it. */
+  async #unlockByNewCode(by: Extract<Sealing, { kind: "code" }>): Promise<boolean> {
+    const found = await this.#service.readCopy(toHex(await handleOfCode(codeOf(by.code))));
+    const key = found && (await openSlots(by, found.slots, []));
+    if (!key) return false;
+    const isOpen = await this.#keeper.unlockWith(key);
+    wipe(key);
+    if (isOpen) await this.#environment.exclusive(() => this.#pullQuietly());
+    // Another key: that device has replaced everything, and its copy takes the place of this one.
+    else await this.restore(by);
+    return true;
   }
 
   async lock(): Promise<void> {
@@ -320,7 +339,7 @@ export class Wallet implements Vault {
 
   async beginReplacement(): Promise<{ userHandle: Uint8Array; code: string }> {
     const { plain } = await this.#keeper.current();
-    this.#replacement = newCopy(readHex(plain.secret, 16)!);
+    this.#replacement ??= newCopy(readHex(plain.secret, 16)!);
     return { userHandle: copyOf(this.#replacement.userHandle), code: this.#replacement.code };
   }
 

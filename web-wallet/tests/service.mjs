@@ -198,6 +198,8 @@ export class Device {
     // Sees each answer before the wallet does, and may lose it.
     this.after = async (_request, response) => response;
     this.requests = [];
+    // The sealed copies that the service has given.
+    this.copies = [];
     this.clock = () => Math.floor(Date.now() / 1000);
     this.exclusive = core.queue();
   }
@@ -212,7 +214,9 @@ export class Device {
         const instead = await this.before(request);
         if (instead) return instead;
         if (url === `${service.urls.wallet}/wallet.json`) return Response.json(await service.settings());
-        return this.after(request, await fetch(url, options));
+        const response = await fetch(url, options);
+        if (options.method === "GET" && url.includes("/sealed/") && response.ok) this.copies.push(await response.clone().json());
+        return this.after(request, response);
       },
       storage,
       exclusive: this.exclusive,
