@@ -42,10 +42,6 @@ async function keepFiles(): Promise<void> {
   if (!container) return;
   const first = !container.controller;
   let wanted = false;
-  container.addEventListener("message", (event) => {
-    // The service has other addresses now, and the policy of this page still has the old ones.
-    if (event.data === "service changed") offerUpdate(() => location.reload());
-  });
   container.addEventListener("controllerchange", () => {
     if (wanted) location.reload();
     else if (!first) offerUpdate(() => location.reload());
@@ -66,6 +62,10 @@ async function keepFiles(): Promise<void> {
 }
 
 async function run(): Promise<void> {
+  navigator.serviceWorker?.addEventListener("message", (event) => {
+    // The service has other addresses now, and the policy of this page still has the old ones.
+    if (event.data === "service changed") offerUpdate(() => location.reload());
+  });
   if (await takesOver()) return;
   const vault = openVault(new Worker(script("/worker.js"), { type: "module" }));
   await start(vault);

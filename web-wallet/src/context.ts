@@ -43,11 +43,16 @@ export function takeLater(): (() => unknown) | null {
   return what;
 }
 
+const isInstalled = (): boolean =>
+  (navigator as { standalone?: boolean }).standalone === true || matchMedia("(display-mode: standalone)").matches;
+
 /**
  * Whether the page is shown inside another app: such a view has no passkeys of its own, and its storage goes with the
  * app. Apps say so in their user agents in various ways.
  */
 export function insideApp(agent: string = navigator.userAgent): boolean {
+  // Installed on the home screen of an iPhone, the page has the same user agent as inside an app.
+  if (isInstalled()) return false;
   if (/FBAN|FBAV|FB_IAB|Instagram|Line\/|MicroMessenger|Twitter|LinkedInApp|Snapchat|Pinterest|BytedanceWebview|musical_ly|GSA\//.test(agent)) {
     return true;
   }

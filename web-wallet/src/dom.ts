@@ -135,6 +135,7 @@ export const actions = (...buttons: Child[]): HTMLDivElement => h("div", { class
 export function busy(text: string): void {
   const main = byId("main");
   main.setAttribute("aria-busy", "true");
+  for (const control of main.querySelectorAll("button, a.button, input, textarea")) control.setAttribute("aria-disabled", "true");
   let line = main.querySelector<HTMLElement>("#progress");
   if (!line) {
     line = h("p", { id: "progress" });
@@ -149,6 +150,7 @@ export function busy(text: string): void {
 export function idle(): void {
   const main = byId("main");
   main.removeAttribute("aria-busy");
+  for (const control of main.querySelectorAll("[aria-disabled]")) control.removeAttribute("aria-disabled");
   main.querySelector("#progress")?.remove();
 }
 

@@ -34,6 +34,8 @@ const SETTINGS_FILE = "/wallet.json";
 const PAGES = new Set(["/", "/join", "/replace", "/sign-in", "/prove", "/restore", "/about"]);
 /** Large files that hold no policy: a former version's are as good when they have the hash. */
 const SHARED = ["key.bin", "prover.wasm"];
+/** What is fetched when it is first asked for: large pictures, and the program of a service in development. */
+const LATER = ["icon-192.png", "icon-512.png", "simulator.js"];
 /** Longest wait for `wallet.json` where an older one is there, in milliseconds. */
 const PATIENCE = 4000;
 
@@ -55,6 +57,7 @@ async function install(): Promise<void> {
   const cache = await caches.open(FILES);
   try {
     for (const name of Object.keys(HASHES)) {
+      if (LATER.includes(name)) continue;
       const former = SHARED.includes(name) ? await caches.match(addressOf(name)) : undefined;
       await cache.put(addressOf(name), former && (await hasHash(former, HASHES[name])) ? former : await fetchFile(name));
     }
@@ -72,9 +75,12 @@ async function activate(): Promise<void> {
 }
 
 async function answerFile(name: string): Promise<Response> {
-  const kept = await (await caches.open(FILES)).match(addressOf(name));
-  // A browser may take single files away; another version's in their place would not fit.
-  return kept ?? fetchFile(name);
+  const cache = await caches.open(FILES);
+  const kept = await cache.match(addressOf(name));
+  if (kept) return kept;
+  const answer = await fetchFile(name);
+  await cache.put(addressOf(name), answer.clone());
+  return answer;
 }
 
 /** The service's addresses: from the network, and the last ones where there is none. */

@@ -67,7 +67,7 @@ async function signInPage(id: number, asked: SignInAsked, again: () => Promise<v
     way.element,
     actions(
       button(t("sign-in"), () => act(), { id: "approve" }),
-      button(t("not-now"), () => refuse(id, application), { plain: true, id: "refuse" }),
+      button(t("not-now"), () => refuse(id, application, !there), { plain: true, id: "refuse" }),
     ),
   );
   const left = asked.expiresAt > 0 ? millisecondsTo(asked.expiresAt) : Infinity;
@@ -117,7 +117,8 @@ function showDigits(digits: string, application: string): void {
   announce(t("digits-label", { digits: [...digits].join(" ") }));
 }
 
-async function refuse(id: number, application: string | null): Promise<void> {
+/** `here`: the page that asked is behind this one. */
+async function refuse(id: number, application: string | null, here = false): Promise<void> {
   let told = true;
   try {
     await vault().refuse(id);
@@ -129,8 +130,8 @@ async function refuse(id: number, application: string | null): Promise<void> {
     t("refused-title"),
     heroSign("cross", "quiet"),
     h("p", {}, told ? (application === null ? t("refused-unknown") : t("refused", { application })) : t("refused-silent")),
-    h("p", { class: "quiet" }, t("close-page")),
-    actions(pageLink(t("to-home"), "/", "button plain")),
+    here ? null : h("p", { class: "quiet" }, t("close-page")),
+    actions(here && history.length > 1 ? button(t("back"), () => history.back()) : null, pageLink(t("to-home"), "/", "button plain")),
   );
 }
 

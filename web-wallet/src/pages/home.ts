@@ -22,7 +22,11 @@ export async function homePage(): Promise<void> {
     h(
       "ul",
       { class: "memberships" },
-      ...groups.map(({ name, group, joined }) => h("li", {}, membershipCard(name, group, t(joined ? "member" : "member-not-yet"), joined))),
+      ...groups.map(({ name, group, joined }) => {
+        const card = membershipCard(name, group, t(joined ? "member" : "member-not-yet"), joined);
+        if (!joined) card.classList.add("membership-waiting");
+        return h("li", {}, card);
+      }),
     ),
     !copied && !pending && slots.some(({ kind }) => kind !== "passphrase") ? h("p", { class: "quiet" }, t("home-not-copied")) : null,
     codeKept ? null : h("div", { class: "warning" }, h("p", {}, t("home-no-code")), pageLink(t("make-code"), "/#code")),

@@ -5,7 +5,7 @@ import { t } from "../words.ts";
 /** A membership as a card. `state` is the line below the name. */
 export function membershipCard(name: string, group: string, state: string, done = false): HTMLElement {
   let tone = 0;
-  for (const letter of group) tone = (tone * 31 + letter.charCodeAt(0)) % 6;
+  for (const letter of group) tone = (tone * 31 + letter.charCodeAt(0)) % 5;
   return h(
     "div",
     { class: "membership", "data-tone": tone },

@@ -58,6 +58,7 @@ export function showProblem(error: unknown, again?: () => unknown): void {
       repeat && again ? button(t("try-again"), again) : null,
       ELSEWHERE.has(code) ? link(t("elsewhere"), "/restore", repeat ? "button plain" : "button") : null,
       code === "act_under_way" ? link(t("home-go-on"), "/#go-on", "button") : null,
+      code === "other_wallet" ? link(t("forget"), "/#forget", "button plain") : null,
       link(t("to-home"), "/", code === "act_under_way" || repeat || ELSEWHERE.has(code) ? "button plain" : "button"),
     ),
     code || detail

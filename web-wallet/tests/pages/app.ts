@@ -4,7 +4,7 @@ import { LANGUAGES } from "../../src/words.ts";
 import { fakeVault, type Scenario } from "./fake-vault.ts";
 
 const here = globalThis as typeof globalThis & { scenario?: Scenario; played?: { calls: string[] }; ready?: boolean };
-LANGUAGES["rtl"] = "Right to left";
+if (location.search.includes("lang=rtl")) LANGUAGES["rtl"] = "Right to left";
 const vault = fakeVault(here.scenario ?? {});
 here.played = vault;
 await start(vault);

@@ -8,8 +8,8 @@ const require = createRequire(path.join(tests, "package.json"));
 export const { chromium } = require("playwright-core");
 export const axePath = require.resolve("axe-core/axe.min.js");
 
-export const launch = () =>
+export const launch = (more = []) =>
   chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"],
+    args: ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", ...more],
   });

@@ -68,8 +68,9 @@ export const STATES = [
   { name: "proving", path: HERE, scenario: { ...member, open: true, hang: ["answerSignIn"] }, state: "sign-in", go: steps(press("#approve"), (page) => page.locator("#progress").waitFor()) },
   { name: "digits", path: THERE, scenario: { ...member, open: true }, state: "digits", go: press("#approve") },
   { name: "done", path: THERE, scenario: { ...member, open: true, answered: { next: "nothing" } }, state: "done", go: press("#approve") },
-  { name: "returning", path: HERE, scenario: { ...member, open: true, answered: { next: "return", url: "RETURN" } }, state: "returning", go: (page) => page.evaluate(() => document.querySelector("#approve").click()) },
+  { name: "returning", path: HERE, scenario: { ...member, open: true, answered: { next: "return", url: "RETURN" } }, state: "returning", go: (page) => page.locator("#approve").evaluate((button) => button.click()) },
   { name: "refused", path: THERE, scenario: { ...member, open: true }, state: "refused", go: press("#refuse") },
+  { name: "refused-here", path: HERE, scenario: { ...member, open: true }, state: "refused", go: press("#refuse") },
   { name: "proof", path: PROVE, scenario: member, ...withPasskey, state: "proof" },
   { name: "proof-roll", path: PROVE, scenario: { ...member, proof: { roll: "2026-12-01" } }, ...withPasskey, state: "proof" },
   { name: "proof-unknown", path: PROVE, scenario: { ...member, proof: { application: null, action: null, returnTo: null } }, ...withPasskey, state: "proof" },
@@ -141,7 +142,7 @@ export const prepare = ({ scenario, passkeys, camera }) => {
       "no-prf": [credential({ prf: { enabled: false } }), refuse("NotAllowedError")],
       again: [credential({ prf: { enabled: true } }), refuse("NotAllowedError")],
     };
-    [container.create, container.get] = ways[passkeys] ?? [good, good];
+    if (passkeys !== "real") [container.create, container.get] = ways[passkeys] ?? [good, good];
     if (passkeys === "no-prf") delete PublicKeyCredential.signalUnknownCredential;
   }
   if (camera === "refused") navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException("", "NotAllowedError"));
@@ -158,7 +159,7 @@ export const open = async (browser, origin, state, options = {}) => {
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && errors.push(message.text()));
   await page.addInitScript(prepare, { scenario, passkeys: state.passkeys === "none" ? "none" : state.passkeys, camera: state.camera });
-  if (state.name === "returning") await page.route("**/nowhere", () => undefined);
+  if (state.name === "returning") await page.route("**/nowhere", (route) => route.fulfill({ status: 204 }));
   const path = options.language ? state.path.replace(/^([^?#]*)(\?)?/, (_, at, query) => `${at}?lang=${options.language}${query ? "&" : ""}`) : state.path;
   await page.goto(origin + path, { waitUntil: "domcontentloaded" });
   if (state.offline) {
