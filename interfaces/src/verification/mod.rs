@@ -31,6 +31,8 @@ pub fn routes(service: &Service, logo_url: LogoUrl, openapi: openapi::Document, 
     let endpoint = Endpoint { verification: service.verification(), guesses: service.sign_in(), logo_url };
     Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(endpoint))
         .cors(cors)
+        // For authenticators that are web pages: it takes no secret, and what it says is public.
+        .open_to_all(&["/api/v4/proof-context/{id}"])
         .reserve(&["/health"])
         .route(Method::POST, "/api/v4/verify/{rp_id}", endpoints::verify)
         .audited("proofs_verified")
