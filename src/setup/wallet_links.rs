@@ -95,7 +95,12 @@ pub fn read(config: &Config) -> Result<WalletLinks, Vec<WalletLinkError>> {
         let Bridged { legacy, current } = bridged.unwrap_or_default();
         apps.insert(
             app.id.clone(),
-            Arc::new(AppLink { link: link.as_ref().map(WalletLink::to_link), legacy, current }),
+            Arc::new(AppLink {
+                link: link.as_ref().map(WalletLink::to_link),
+                accepts_group: !config.sign_in_sources(app).groups.is_empty(),
+                legacy,
+                current,
+            }),
         );
     }
     let service = config.sign_in.wallet_link.as_ref().map(WalletLink::to_link);

@@ -124,6 +124,7 @@ impl BrowserSignIn {
                 passkey: self.passkey_form(sign_in, frame),
                 may_be_older: asked.may_be_older,
                 is_continued: *is_continued,
+                joining_page: sign_in.links.joining_page(&asked.app_id, asked.kind),
             },
         )
     }

@@ -42,15 +42,24 @@ impl LinkTemplate {
 #[derive(Default)]
 pub struct WalletLinks {
     service: Option<WalletLink>,
+    web_wallet: Option<WebWalletLinks>,
     connector_base: Option<String>,
     /// The applications, by their ids. A reload replaces them.
     apps: ArcSwap<HashMap<String, Arc<AppLink>>>,
+}
+
+/// The addresses of the web wallet that the service has.
+struct WebWalletLinks {
+    sign_in: LinkTemplate,
+    join: String,
 }
 
 /// How an authenticator is opened for one application.
 pub struct AppLink {
     /// Its own link; `None` for that of the service.
     pub link: Option<WalletLink>,
+    /// Whether it accepts the credential of a group, which the service's web wallet has.
+    pub accepts_group: bool,
     /// The level of the legacy proofs that are asked for on the message bridge; `None` when none
     /// could be answered there.
     pub legacy: Option<Level>,
@@ -94,7 +103,14 @@ impl WalletLinks {
         connector_base: Option<String>,
         apps: HashMap<String, Arc<AppLink>>,
     ) -> Self {
-        Self { service, connector_base, apps: ArcSwap::from_pointee(apps) }
+        Self { service, connector_base, apps: ArcSwap::from_pointee(apps), web_wallet: None }
+    }
+
+    /// The same with the URL of the service's web wallet, which is the link of applications that
+    /// accept a group, where the configuration has none.
+    pub fn with_web_wallet(self, url: &str) -> Self {
+        let sign_in = LinkTemplate { before: format!("{url}/sign-in?request="), after: String::new() };
+        Self { web_wallet: Some(WebWalletLinks { sign_in, join: format!("{url}/join") }), ..self }
     }
 
     /// The base of the connector URIs of sign-ins, for a provider at `id_url`.
@@ -107,10 +123,27 @@ impl WalletLinks {
         self.apps.store(new.apps.load_full());
     }
 
+    /// The web wallet, where it is the authenticator of an application: it has the credentials of
+    /// groups, whose proofs are legacy ones.
+    fn web_wallet_of(&self, app: Option<&Arc<AppLink>>, kind: ProofKind) -> Option<&WebWalletLinks> {
+        let is_left = app.is_some_and(|app| app.link.is_none() && app.accepts_group) && self.service.is_none();
+        self.web_wallet.as_ref().filter(|_| is_left && kind == ProofKind::Legacy)
+    }
+
+    /// Where a person gets the authenticator of an application; `None` where the service does not
+    /// have it.
+    pub fn joining_page(&self, app_id: &str, kind: ProofKind) -> Option<&str> {
+        let apps = self.apps.load();
+        self.web_wallet_of(apps.get(app_id), kind).map(|links| links.join.as_str())
+    }
+
     /// How an authenticator gets a request of an application for a proof of this kind.
     pub fn way(&self, app_id: &str, kind: ProofKind, request_url: &str) -> Way {
         let apps = self.apps.load();
         let app = apps.get(app_id);
+        if let Some(web_wallet) = self.web_wallet_of(app, kind) {
+            return Way::Link(web_wallet.sign_in.to_request(request_url));
+        }
         match app.and_then(|app| app.link.as_ref()).or(self.service.as_ref()) {
             Some(WalletLink::Template(template)) => Way::Link(template.to_request(request_url)),
             Some(WalletLink::Bridge) => match app.and_then(|app| app.bridged(kind)) {

@@ -50,6 +50,8 @@ pub struct SignInPage<'a> {
     pub may_be_older: bool,
     /// Whether it follows another proof of the same sign-in.
     pub is_continued: bool,
+    /// Where people get the authenticator, unless the configuration names a page for that.
+    pub joining_page: Option<&'a str>,
 }
 
 impl SignInPage<'_> {
@@ -272,6 +274,7 @@ fn other_ways(frame: &Frame<'_>, page: &SignInPage<'_>) -> Option<Markup> {
     let authenticator = frame.authenticator();
     let get =
         authenticator.as_ref().and_then(|app| Some((app.get_url?, words.say_with("get-app", &[("name", app.name)]))));
+    let get = get.or_else(|| Some((page.joining_page?, words.say("get-authenticator"))));
     let code = page.takes_codes.then(|| frame.path(&format!("{}/code", page.base())));
     let fallback = page.application.fallback.map(|url| (url, words.say("another-way")));
     let help = authenticator.as_ref().and_then(|app| Some((app.help_url?, words.say("help"))));

@@ -54,6 +54,7 @@ passkey-unusable = Dieser Browser kann hier keinen Passkey verwenden.
 passkey-unknown = Dieser Passkey führt zu keinem Konto bei { $application }. Vielleicht ist er für eine andere Anwendung, oder Sie haben seither alle anderen das Konto vergessen lassen.
 continue-when-answered = Weiter, wenn Sie geantwortet haben
 get-app = Ich habe { $name } nicht
+get-authenticator = Ich habe keinen Authenticator
 another-way = Anders anmelden
 help = Hilfe
 authenticator-hint = Ihr Authenticator ist die App, die beweisen kann, dass Sie ein Mensch sind.

@@ -61,6 +61,7 @@ passkey-unusable = This browser cannot use a passkey here.
 passkey-unknown = This passkey leads to no account at { $application }. It may be for another application, or you have made all others forget the account since.
 continue-when-answered = Continue once you have answered
 get-app = I don’t have { $name }
+get-authenticator = I don’t have an authenticator
 another-way = Sign in another way
 help = Help
 authenticator-hint = Your authenticator is the app that can prove that you are a person.

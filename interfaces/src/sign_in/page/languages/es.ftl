@@ -54,6 +54,7 @@ passkey-unusable = Este navegador no puede usar aquí una llave de acceso.
 passkey-unknown = Esta llave de acceso no lleva a ninguna cuenta en { $application }. Quizá sea de otra aplicación, o desde entonces usted hizo que todos los demás olvidaran la cuenta.
 continue-when-answered = Continuar cuando haya respondido
 get-app = No tengo { $name }
+get-authenticator = No tengo un autenticador
 another-way = Iniciar sesión de otra forma
 help = Ayuda
 authenticator-hint = Su autenticador es la aplicación que puede demostrar que usted es una persona.

@@ -54,6 +54,7 @@ passkey-unusable = Ce navigateur ne peut pas utiliser de clé d’accès ici.
 passkey-unknown = Cette clé d’accès ne mène à aucun compte chez { $application }. Elle est peut-être pour une autre application, ou vous avez depuis fait oublier le compte à tous les autres.
 continue-when-answered = Continuer quand vous avez répondu
 get-app = Je n’ai pas { $name }
+get-authenticator = Je n’ai pas d’authentificateur
 another-way = Se connecter autrement
 help = Aide
 authenticator-hint = Votre authentificateur est l’application qui peut prouver que vous êtes une personne.

@@ -54,6 +54,7 @@ passkey-unusable = このブラウザーでは、ここでパスキーを使え�
 passkey-unknown = このパスキーでは { $application } のアカウントが見つかりません。別のアプリケーション用のパスキーか、その後にほかのすべてから記憶を消した可能性があります。
 continue-when-answered = 回答したら続ける
 get-app = { $name } を持っていない
+get-authenticator = 認証アプリを持っていない
 another-way = 別の方法でサインイン
 help = ヘルプ
 authenticator-hint = 認証アプリとは、あなたが人であることを証明できるアプリです。

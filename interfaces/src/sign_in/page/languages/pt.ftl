@@ -54,6 +54,7 @@ passkey-unusable = Este navegador não pode usar uma chave de acesso aqui.
 passkey-unknown = Esta chave de acesso não leva a nenhuma conta em { $application }. Talvez seja de outro aplicativo, ou você fez desde então com que todos os outros esquecessem a conta.
 continue-when-answered = Continuar depois de responder
 get-app = Não tenho { $name }
+get-authenticator = Não tenho um autenticador
 another-way = Entrar de outra forma
 help = Ajuda
 authenticator-hint = Seu autenticador é o aplicativo que pode provar que você é uma pessoa.
