@@ -14,16 +14,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use selfsame_actors::{
     BatchLimits, Clock, GroupsHandle, Random, RegistryHandle, Service, ServiceError, ServiceParts, Settings,
-    SignInHandle, VerificationHandle, VerificationSettings,
+    SettledOrigin, SignInHandle, VerificationHandle, VerificationSettings, WalletOriginError,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::keccak256;
-use selfsame_protocol::operator::{Restored, TOKEN_FILE};
+use selfsame_protocol::operator::{Restored, Simulation, TOKEN_FILE};
 use selfsame_protocol::operator_call::CallNonce;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{Restoration, Store, StoreError};
@@ -33,16 +34,19 @@ use tokio::task::JoinSet;
 use opening::{bind, bind_for_replicas, bind_operator_socket, make_folders, open_store, shared_connections};
 use parts::OperatorParts;
 use selfsame_cluster::{MembershipError, RemovedError};
-use selfsame_interfaces::http::{AuditTrail, Listener, RouteError, Server, ShutdownTrigger, UnixSocketError, shutdown};
-use selfsame_interfaces::interface::{Interface, PerInterface};
+use selfsame_interfaces::http::{
+    AuditTrail, Listener, RouteError, Server, Shutdown, ShutdownTrigger, UnixSocketError, shutdown,
+};
+use selfsame_interfaces::interface::{Interface, PerInterface, PublicUrls};
 use selfsame_interfaces::operator::{self, Build, ReloadRequest, time_text};
+use selfsame_interfaces::web_wallet::{ReadSimulation, origin_text};
 
 use crate::backup::jobs::{Backups, Schedule};
 use crate::backup::make::Original;
 use crate::backup::{BackupError, check_data_folder};
 use crate::chains::FollowedChain;
 use crate::cluster::{self, ClusterInterface, Copies, StartingReplica};
-use crate::config::{Config, StagingKey};
+use crate::config::{Config, Origin, StagingKey};
 use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::prepared::{Prepared, Problems};
 use crate::reloading::{Reloading, StartParts, admission_limits};
@@ -135,6 +139,9 @@ pub enum DaemonError {
     /// The configuration names something that cannot be used.
     #[error(transparent)]
     Prepare(#[from] Problems),
+    /// The web wallet has another origin than members' passkeys.
+    #[error("urls.wallet_url: {0}")]
+    WalletOrigin(#[from] WalletOriginError),
     /// A file of secrets in the data folder cannot be read or created.
     #[error(transparent)]
     Secret(#[from] SecretFileError),
@@ -265,6 +272,18 @@ impl Daemon {
                 (service, Some((replica, listener, view, run)))
             }
         };
+        let serves_web_wallet = served[Interface::Wallet] && setup::groups::serves_web_wallet(config);
+        let is_settled = match serves_web_wallet && !config.dev {
+            true => settle_at_start(config, &urls, &service).await,
+            false => Ok(true),
+        };
+        let is_settled = match is_settled {
+            Ok(is_settled) => is_settled,
+            Err(error) => {
+                service.stop().await;
+                return Err(error.into());
+            }
+        };
         let service = Arc::new(service);
         let (mut own_cluster, mut removal, mut for_replicas) = (None, None, None);
         if let Some((replica, listener, seen, run)) = running {
@@ -280,6 +299,15 @@ impl Daemon {
         let (serves_bridge, serves_wallet) = (served[Interface::Bridge], served[Interface::Wallet]);
         let connections = shared_connections(config, &store)?;
         let most_connections = connections.most_of_listener();
+        let mut background = Vec::new();
+        if !is_settled {
+            let (config, urls) = (config.clone(), urls.clone());
+            background.push(settle_later(config, urls, Arc::clone(&service), when_shutdown.clone()).boxed());
+        }
+        let wallet_links = match serves_web_wallet {
+            true => wallet_links.with_web_wallet(&urls[Interface::Wallet]),
+            false => wallet_links,
+        };
         let parts = StartParts {
             simulator_seed,
             certificate,
@@ -290,6 +318,8 @@ impl Daemon {
             most_connections,
         };
         let reloading = Reloading::new(config, &service, parts, now);
+        let simulation = read_simulation(Arc::clone(&reloading.simulation), service.registry());
+        let web_wallet = setup::groups::web_wallet(config, &urls, simulation);
         let (reloads, reload_requests) = mpsc::channel(WAITING_RELOADS);
         let schedule = backup_schedule(config, domain);
         let scheduled_backups = schedule
@@ -331,6 +361,7 @@ impl Daemon {
             connections,
             tls,
             reloading: &reloading,
+            web_wallet,
             for_replicas,
         };
         let Servers { servers, sampling } = servers(config, operator, listeners, socket, parts)?;
@@ -347,7 +378,7 @@ impl Daemon {
             reloading,
             reload_requests,
             backups,
-            background: scheduled_backups.into_iter().chain([sampling]).collect(),
+            background: scheduled_backups.into_iter().chain([sampling]).chain(background).collect(),
             removal,
         })
     }
@@ -491,6 +522,76 @@ fn restored(mark: &Restoration) -> Restored {
     let (backup_made_at, restored_at) = (time_text(backup_made_at), time_text(restored_at));
     tracing::warn!(height, %block_hash, backup_made_at, restored_at, is_loss_accepted, "the store was restored from a backup");
     Restored { height, block_hash, backup_made_at, restored_at, is_loss_accepted }
+}
+
+/// How long a replica may take at the start to compare the web wallet's origin with the store's,
+/// and the time between two later attempts.
+const SETTLING_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Compares the web wallet's origin with the store's, and writes the first one.
+async fn settle_wallet_origin(config: &Config, urls: &PublicUrls, service: &Service) -> Result<(), WalletOriginError> {
+    // The configuration has no other URLs than those of the web.
+    let Some(origin) = origin_text(&urls[Interface::Wallet]) else { return Ok(()) };
+    let moved_from = config.wallet.moved_from.as_ref().map(Origin::as_str);
+    match service.groups().settle_wallet_origin(&origin, moved_from).await? {
+        SettledOrigin::Known => {}
+        SettledOrigin::New => tracing::info!(
+            origin,
+            "the web wallet is served for the first time; members' passkeys belong to this origin from now on, so keep it"
+        ),
+        SettledOrigin::Moved => tracing::warn!(
+            origin,
+            moved_from,
+            "the web wallet has moved; members' passkeys belong to this origin from now on, and those of the old one need \
+             their recovery codes"
+        ),
+    }
+    Ok(())
+}
+
+/// The same at the start; whether it was done. For a replica it is done later when the cluster
+/// cannot be asked yet.
+async fn settle_at_start(config: &Config, urls: &PublicUrls, service: &Service) -> Result<bool, WalletOriginError> {
+    let settling = settle_wallet_origin(config, urls, service);
+    if config.cluster.is_none() {
+        return settling.await.map(|()| true);
+    }
+    match tokio::time::timeout(SETTLING_INTERVAL, settling).await {
+        Ok(Ok(())) => Ok(true),
+        Ok(Err(error @ WalletOriginError::Other { .. })) => Err(error),
+        Ok(Err(WalletOriginError::Store(_))) | Err(_) => Ok(false),
+    }
+}
+
+/// The same for a replica whose cluster could not be asked at the start. The conflict of a replica
+/// that serves already is an error in the log: the other replicas serve the right page.
+async fn settle_later(config: Config, urls: PublicUrls, service: Arc<Service>, shutdown: Shutdown) {
+    loop {
+        tokio::select! {
+            () = shutdown.triggered() => return,
+            () = tokio::time::sleep(SETTLING_INTERVAL) => {}
+        }
+        match settle_wallet_origin(&config, &urls, &service).await {
+            Err(WalletOriginError::Store(_)) => {}
+            Err(error) => {
+                tracing::error!(%error, "this replica serves the web wallet at another origin than the cluster");
+                break;
+            }
+            Ok(()) => break,
+        }
+    }
+    drop(service);
+    shutdown.triggered().await;
+}
+
+/// Reads what the pages of the web wallet need to play the simulator's person.
+fn read_simulation(simulation: Arc<ArcSwapOption<Simulation>>, registry: RegistryHandle) -> ReadSimulation {
+    Arc::new(move || {
+        let mut simulated = serde_json::to_value(&*simulation.load_full()?).ok()?;
+        let root = serde_json::to_value(registry.snapshot().tip().root).ok()?;
+        simulated.as_object_mut()?.insert("root".to_owned(), root);
+        Some(simulated)
+    })
 }
 
 /// The seed of the simulator's secrets; `None` when no verification key is the simulator's.

@@ -18,6 +18,7 @@ use selfsame_interfaces::openapi;
 use selfsame_interfaces::operator::{self, History, HistorySources, Operator};
 use selfsame_interfaces::sign_in::SignIn;
 use selfsame_interfaces::sign_in::bridged::OwnBridge;
+use selfsame_interfaces::web_wallet::WebWallet;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
@@ -57,6 +58,8 @@ pub(crate) struct ServerParts<'a> {
     pub connections: Arc<SharedConnections>,
     pub tls: Option<TlsAcceptor>,
     pub reloading: &'a Reloading,
+    /// The page of the web wallet; `None` where it is not served.
+    pub web_wallet: Option<WebWallet>,
     /// The listener for the other replicas of a cluster.
     pub for_replicas: Option<ForReplicas>,
 }
@@ -86,7 +89,7 @@ pub(crate) fn servers(
     parts: ServerParts<'_>,
 ) -> Result<Servers, RouteError> {
     let ServerParts { urls, random, metrics: mut registry, audit, shutdown, connections, tls, .. } = parts;
-    let ServerParts { reloading, for_replicas, .. } = parts;
+    let ServerParts { reloading, web_wallet, for_replicas, .. } = parts;
     let prefixed = registry.sub_registry_with_prefix(METRICS_PREFIX);
     let mut of_process = AllMetrics::default();
     let metrics = Metrics::register(&mut of_process);
@@ -121,6 +124,7 @@ pub(crate) fn servers(
         cors: &cors,
         creation: &reloading.creation,
         sign_in: &sign_in,
+        web_wallet: web_wallet.as_ref(),
     };
     let mut routes = routes(config, &public, &operator);
     let server = |site, tls| {

@@ -96,6 +96,7 @@ pub use events::handle::{DeadLetter, EventError, EventPage, EventSettings, Event
 pub use events::receiver::{DeliveryCounts, ReceiverSettings, SendFailure, WebhookMessage, WebhookTransport};
 pub use groups::handle::{EnrolmentAnswer, GroupError, GroupStatus, GroupsHandle, InvitationError, Invited, RollError};
 pub use groups::settings::{AwaitedRoll, CountedRoll, GroupDefinition, GroupSettings};
+pub use groups::wallet_origin::{SettledOrigin, WalletOriginError};
 pub use key_cipher::KeyCipher;
 // What the signatures of this crate name.
 pub use ractor;

@@ -22,3 +22,4 @@ pub mod sign_in;
 pub mod trace_context;
 pub mod verification;
 pub mod wallet;
+pub mod web_wallet;

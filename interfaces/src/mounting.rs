@@ -22,6 +22,7 @@ use crate::sign_in::appearance::Appearance;
 use crate::sign_in::bridged::OwnBridge;
 use crate::sign_in::wallet_links::WalletLinks;
 use crate::sign_in::{self, SignIn};
+use crate::web_wallet::WebWallet;
 use crate::{bridge, indexer, openapi, operator, verification, wallet};
 
 /// What the routes are made from.
@@ -36,6 +37,8 @@ pub struct PublicInterfaces<'a> {
     pub creation: &'a Arc<ArcSwap<CreationPolicy>>,
     /// The provider.
     pub sign_in: &'a Arc<SignIn>,
+    /// The page of the web wallet; `None` where it is not served.
+    pub web_wallet: Option<&'a WebWallet>,
 }
 
 impl PublicInterfaces<'_> {
@@ -62,7 +65,7 @@ impl PublicInterfaces<'_> {
             }
             Interface::Indexer => indexer::routes(service.registry(), description, cors),
             Interface::Bridge => bridge::routes(service.bridge(), description),
-            Interface::Wallet => wallet::routes(service.groups(), description),
+            Interface::Wallet => wallet::routes(service.groups(), self.web_wallet, description),
             Interface::Operator => return None,
         };
         Some(routes.called_by_https(urls[interface].starts_with("https://")))
@@ -104,6 +107,9 @@ pub struct MountSettings {
     pub appearance: Appearance,
     /// How sign-in opens authenticators.
     pub wallet_links: WalletLinks,
+    /// The page of the web wallet, for a wallet interface that is mounted at an origin of its own:
+    /// it keeps the secrets of members.
+    pub web_wallet: Option<WebWallet>,
     /// The clock of the service.
     pub clock: Arc<dyn Clock>,
     /// Draws request ids, and the keys of sign-ins over the message bridge.
@@ -124,6 +130,7 @@ impl MountSettings {
             audit_key: None,
             appearance: Appearance::default(),
             wallet_links: WalletLinks::default(),
+            web_wallet: None,
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
         }
@@ -160,6 +167,7 @@ pub fn mount(service: &Service, settings: MountSettings) -> Result<Mounted, Moun
         audit_key,
         appearance,
         wallet_links,
+        web_wallet,
         clock,
         random,
     } = settings;
@@ -189,7 +197,14 @@ pub fn mount(service: &Service, settings: MountSettings) -> Result<Mounted, Moun
         streams: EventStreams::new(service.events()),
     });
     let creation = Arc::new(ArcSwap::from_pointee(creation));
-    let public = PublicInterfaces { service, urls: &urls, cors: &cors, creation: &creation, sign_in: &sign_in };
+    let public = PublicInterfaces {
+        service,
+        urls: &urls,
+        cors: &cors,
+        creation: &creation,
+        sign_in: &sign_in,
+        web_wallet: web_wallet.as_ref(),
+    };
     let description = openapi::document(interfaces.iter().map(|interface| describe(*interface)));
     let routes = interfaces.iter().map(|interface| public.routes(*interface, true, &description));
     let routes = routes.collect::<Option<Vec<_>>>().ok_or(MountError::Operator)?;

@@ -1,5 +1,5 @@
 //! The wallet interface: the groups as wallets of members read them, enrolment in them, and sealed
-//! copies.
+//! copies; and the page that is such a wallet ([`crate::web_wallet`]).
 //!
 //! The routes and the description come first, then the errors, the endpoints of groups and those of
 //! sealed copies. The interface is an origin of its own, and no page of another one may read its
@@ -31,6 +31,7 @@ use crate::http::{
 };
 use crate::interface::Interface;
 use crate::openapi;
+use crate::web_wallet::WebWallet;
 
 /// What the handlers share.
 pub struct Wallet {
@@ -44,10 +45,15 @@ const ENROLMENT_LIMIT: usize = 8 << 10;
 /// The longest body of a sealed copy, in bytes.
 const SEALED_LIMIT: usize = 64 << 10;
 
-/// The routes of the wallet interface.
-pub fn routes(groups: GroupsHandle, openapi: openapi::Document) -> Routes {
+/// The routes of the wallet interface, with those of the web wallet's page where it is served.
+pub fn routes(groups: GroupsHandle, page: Option<&WebWallet>, openapi: openapi::Document) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
-    Router::<Wallet, WalletEndpointError>::new(Interface::Wallet.name(), Arc::new(Wallet { groups }))
+    let router = Router::<Wallet, WalletEndpointError>::new(Interface::Wallet.name(), Arc::new(Wallet { groups }));
+    let router = match page {
+        Some(page) => page.add_routes(router),
+        None => router,
+    };
+    router
         .without_sources()
         .reserve(&["/health"])
         .route(get.clone(), "/groups", list_groups)

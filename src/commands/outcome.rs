@@ -15,7 +15,7 @@ use std::error::Error;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Stdout, Write};
 
-use selfsame_actors::{ServiceError, SigningError};
+use selfsame_actors::{ServiceError, SigningError, WalletOriginError};
 use selfsame_cluster::{MembershipError, RemovedError};
 use selfsame_interfaces::http::UnixSocketError;
 use selfsame_storage::StoreError;
@@ -150,6 +150,8 @@ fn of_daemon(error: &DaemonError) -> u8 {
         DaemonError::Backup(_) => FAILURE,
         DaemonError::Store(error) => of_start(error),
         DaemonError::Service(error) => of_service(error),
+        DaemonError::WalletOrigin(WalletOriginError::Store(error)) => of_store(error),
+        DaemonError::WalletOrigin(WalletOriginError::Other { .. }) => CONFIGURATION,
         DaemonError::Socket(error) => of_socket(error),
         DaemonError::DataFolder { error, .. }
         | DaemonError::Listen { error, .. }
@@ -327,6 +329,14 @@ mod tests {
         let unreadable = ConfigError::Unreadable { file: path.clone(), error: ErrorKind::NotFound.into() };
         let cases: Vec<(Box<dyn Error>, u8)> = vec![
             (Box::new(unreadable), 78),
+            (
+                Box::new(DaemonError::WalletOrigin(WalletOriginError::Other {
+                    stored: "https://a.example".to_owned(),
+                    configured: "https://b.example".to_owned(),
+                })),
+                78,
+            ),
+            (Box::new(DaemonError::WalletOrigin(WalletOriginError::Store(StoreError::Closing))), 1),
             (Box::new(DaemonError::Service(ServiceError::Subjects(selfsame_actors::SubjectConflicts(Vec::new())))), 78),
             (Box::new(ConfigError::Invalid(Vec::new())), 78),
             (Box::new(ChainSetupError::TooFewNodes { chain: String::new(), agree: 2, nodes: 1 }), 78),

@@ -20,7 +20,7 @@ use selfsame_storage::Resources;
 use super::Config;
 use super::cluster::Cluster;
 use super::outgoing::{CollectorUrl, Traces};
-use super::sections::{CreateAccount, RateLimit, SignIn};
+use super::sections::{CreateAccount, RateLimit, SignIn, Wallet};
 use super::values::{ContractAddress, TimeSpan};
 use selfsame_interfaces::http::check_socket_path;
 use selfsame_interfaces::interface::Interface;
@@ -56,7 +56,7 @@ pub(super) fn check_settings(config: &Config) -> Vec<InvalidSetting> {
         check_addresses(config),
         check_others(config),
         check_cluster(config),
-        check_features(config, cfg!(feature = "otlp")),
+        check_features(config, cfg!(feature = "otlp"), cfg!(feature = "web-wallet")),
     ]
     .concat()
 }
@@ -396,14 +396,21 @@ fn is_slower(one: Option<RateLimit>, other: Option<RateLimit>) -> bool {
     other.is_some_and(|other| most(one, other.window) < most(other, one.window))
 }
 
-/// The settings of sections whose feature this program was built without. `has_otlp` says whether
-/// it was built with the feature `otlp`.
-pub(super) fn check_features(config: &Config, has_otlp: bool) -> Vec<InvalidSetting> {
+/// The settings of sections whose feature this program was built without. The flags say whether it
+/// was built with the features `otlp` and `web-wallet`.
+pub(super) fn check_features(config: &Config, has_otlp: bool, has_web_wallet: bool) -> Vec<InvalidSetting> {
     let (Traces { collector, one_in }, default) = (&config.traces, Traces::default());
-    let keys = [("traces.collector", *collector != default.collector), ("traces.one_in", *one_in != default.one_in)];
-    let message = "cannot be used: this program was built without the feature otlp; leave the key out";
-    let is_refused = |(key, is_set): (&str, bool)| (is_set && !has_otlp).then(|| invalid_setting(key, message));
-    keys.into_iter().filter_map(is_refused).collect()
+    let keys = [
+        ("traces.collector", *collector != default.collector, "otlp", has_otlp),
+        ("traces.one_in", *one_in != default.one_in, "otlp", has_otlp),
+        ("wallet.moved_from", config.wallet != Wallet::default(), "web-wallet", has_web_wallet),
+    ];
+    let refused = |(key, is_set, feature, has_feature): (&str, bool, &str, bool)| {
+        let message =
+            || format!("cannot be used: this program was built without the feature {feature}; leave the key out");
+        (is_set && !has_feature).then(|| invalid_setting(key, message()))
+    };
+    keys.into_iter().filter_map(refused).collect()
 }
 
 fn invalid_setting(key: impl Into<String>, message: impl Into<String>) -> InvalidSetting {

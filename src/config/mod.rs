@@ -115,6 +115,8 @@ pub struct Config {
     pub sign_in: SignIn,
     /// How long, and how many, messages the message bridge keeps.
     pub bridge: Bridge,
+    /// The web wallet of members.
+    pub wallet: Wallet,
     /// Streams of events, and how long events are kept.
     pub events: Events,
     /// The addresses that are told of events.
@@ -160,6 +162,7 @@ impl Default for Config {
             cors: Cors::default(),
             sign_in: SignIn::default(),
             bridge: Bridge::default(),
+            wallet: Wallet::default(),
             events: Events::default(),
             webhooks: Vec::new(),
             verifier: Verifier::default(),

@@ -272,6 +272,15 @@ pub struct Cors {
     pub allowed_origins: Vec<Origin>,
 }
 
+/// `[wallet]`: the web wallet, which the wallet interface serves where groups are configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Wallet {
+    /// The origin that the web wallet had before, as browsers write it. A start at another origin
+    /// is refused without it, because the passkeys of members belong to the old one.
+    pub moved_from: Option<Origin>,
+}
+
 /// `[sign_in]`: lifetimes and constants of the sign-in interface.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

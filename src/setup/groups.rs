@@ -1,6 +1,8 @@
 //! Makes the settings of groups from the configuration.
 
 use selfsame_actors::{AwaitedRoll, CountedRoll, GroupDefinition, GroupSettings};
+use selfsame_interfaces::interface::{Interface, PublicUrls};
+use selfsame_interfaces::web_wallet::{IS_BUILT_IN, ReadSimulation, WebWallet};
 use selfsame_protocol::groups::names::{FieldNumber, GroupId};
 use selfsame_protocol::groups::wire::RollAction;
 use selfsame_protocol::verification::identity::external_nullifier;
@@ -34,6 +36,23 @@ pub fn hidden_roots(config: &Config, trusted: &TrustedRoots) -> Vec<(RootKey, Le
         true => Vec::new(),
         false => trusted.to_vec().into_iter().flat_map(hidden).collect(),
     }
+}
+
+/// Whether the web wallet's page is served: where groups are configured, and for development; and
+/// only where no other interface has its address, because a page of theirs would have the secrets
+/// that it keeps.
+pub fn serves_web_wallet(config: &Config) -> bool {
+    let own = config.listen[Interface::Wallet];
+    let has_own_address = config.listen.iter().filter(|(_, address)| **address == own).count() == 1;
+    IS_BUILT_IN && has_own_address && (config.dev || !config.groups.is_empty())
+}
+
+/// The web wallet's page, for a daemon whose interfaces have these URLs. It plays the simulator's
+/// person only for development.
+pub fn web_wallet(config: &Config, urls: &PublicUrls, simulation: ReadSimulation) -> Option<WebWallet> {
+    let operator = config.sign_in.page.service_name.as_ref().map(ToString::to_string);
+    let simulation = config.dev.then_some(simulation);
+    serves_web_wallet(config).then(|| WebWallet::new(urls, operator, simulation)).flatten()
 }
 
 fn definition(config: &Config, group: &Group) -> GroupDefinition {

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use selfsame_protocol::encoding::Encoding;
+use selfsame_protocol::B256;
+use selfsame_protocol::encoding::{Encoding, decode, encode};
 use selfsame_protocol::events::record::RecordedEvent;
 use selfsame_protocol::groups::enrolment::{GroupChanges, GroupReads, LoadedGroup};
 use selfsame_protocol::groups::live_roots::LiveRoots;
@@ -16,13 +17,14 @@ use selfsame_protocol::groups::records::{
     RollKey, RollPageKey, RollPageRecord, RollRecord, SealedRecord, Standing,
 };
 use selfsame_protocol::groups::sealed::{SealedReads, SealedWrite};
+use selfsame_protocol::time::UnixSeconds;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::faults::FaultScope;
 use crate::group_commit::{Conditions, GroupCommit, OnDecided};
 use crate::schema::family::{self, Family};
-use crate::schema::records::UnloggedKey;
+use crate::schema::records::{RecordKey, RecordKind, StoredRecord, UnloggedKey};
 use crate::store::Store;
 
 /// Reads and writes the records of groups and of sealed copies.
@@ -47,6 +49,9 @@ pub struct RollWrite {
     pub awaited: Option<AwaitedRollRecord>,
 }
 
+/// The key of the record of the web wallet's origin.
+const WALLET_ORIGIN: RecordKey = RecordKey { kind: RecordKind::WalletOrigin, id: B256::ZERO };
+
 /// Events of members with the keys that they are logged under.
 type MemberEvents = [(UnloggedKey, RecordedEvent)];
 
@@ -66,6 +71,23 @@ impl GroupRecords {
     #[inline]
     pub fn fault_scope(&self) -> FaultScope {
         self.store.fault_scope()
+    }
+
+    /// The origin of the web wallet; `None` when it was never served.
+    pub fn wallet_origin(&self) -> Result<Option<String>, StoreError> {
+        let Some(record) = self.get(&family::RECORDS, &WALLET_ORIGIN)? else { return Ok(None) };
+        let damaged = |reason| StoreError::Damaged { family: family::RECORDS.name, reason };
+        decode(&record.value).map(Some).map_err(damaged)
+    }
+
+    /// Writes the origin of the web wallet in the place of `before`, if it is still that.
+    pub fn write_wallet_origin(&self, before: Option<&str>, origin: &str, decided: OnDecided) {
+        let record = |origin: &str| StoredRecord { expires_at: UnixSeconds::NEVER, value: encode(&origin.to_owned()) };
+        let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
+        conditions.expect(&family::RECORDS, &WALLET_ORIGIN, before.map(record).as_ref());
+        changes.put(&family::RECORDS, &WALLET_ORIGIN, &record(origin));
+        changes.put(&family::RECORD_EXPIRIES, &(UnixSeconds::NEVER, WALLET_ORIGIN), &());
+        self.group_commit.commit_if(conditions, changes, decided);
     }
 
     /// Whether this store decides what is written.

@@ -8,6 +8,7 @@
 //! | [`rolls`] | taking and removing rolls, also when their time comes |
 //! | [`handle`] | the handle: enrolment, invitations, rolls, reads |
 //! | [`sealed_copies`] | its calls about sealed copies |
+//! | [`wallet_origin`] | its call about the origin of the web wallet |
 
 pub(crate) mod group_keeper;
 pub(crate) mod handle;
@@ -15,6 +16,7 @@ pub(crate) mod kept;
 pub(crate) mod rolls;
 mod sealed_copies;
 pub(crate) mod settings;
+pub(crate) mod wallet_origin;
 
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,7 @@ pub(super) fn everything() -> String {
         backup = {{ every = "6h", keep = 3, folder = "/mnt/backups" }}
         operator = {{ hosts = ["a.example"], allow_public = true, socket = "/run/socket", ready_needs_chains = true, ready_everywhere = true, drain_delay = "5s" }}
         cors.allowed_origins = ["https://wallet.example", "http://localhost:3000"]
+        wallet.moved_from = "https://old.example"
         [registry]
         chain_id = 1
         verifying_contract = "0x00000000000000000000000000000000000000FF"

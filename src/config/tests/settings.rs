@@ -447,12 +447,16 @@ fn settings_whose_feature_is_missing_are_refused_with_its_name() {
         ("", &[][..]),
         ("traces = { one_in = 1 }", &[]),
         ("traces.collector = 'http://127.0.0.1:4318'", &["traces.collector"]),
+        ("wallet.moved_from = 'https://old.example'", &["wallet.moved_from"]),
         ("traces = { collector = 'http://127.0.0.1:4318', one_in = 100 }", &["traces.collector", "traces.one_in"]),
     ] {
         let config = toml::from_str(text).unwrap();
-        assert_eq!(check_features(&config, true), [], "{text}");
-        let refused = check_features(&config, false);
+        assert_eq!(check_features(&config, true, true), [], "{text}");
+        let refused = check_features(&config, false, false);
         assert_eq!(refused.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), keys, "{text}");
-        assert!(refused.iter().all(|(_, message)| message.contains("without the feature otlp")), "{refused:?}");
+        for (key, message) in refused {
+            let feature = if key.starts_with("wallet.") { "web-wallet" } else { "otlp" };
+            assert!(message.contains(&format!("without the feature {feature};")), "{key}: {message}");
+        }
     }
 }

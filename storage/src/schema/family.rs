@@ -270,7 +270,7 @@ pub const SCHEMA_VERSION: u32 = 0;
 
 /// Number of the layout among those of its version that were not released; 0 for a released one.
 /// Every change of what is stored raises it: a key, a value, a family, an entry of the journal.
-pub const SCHEMA_DRAFT: u32 = 10;
+pub const SCHEMA_DRAFT: u32 = 11;
 
 /// The layout of a store, as the store says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,6 +53,8 @@ pub enum RecordKind {
     /// The nullifiers that an integrity bundle was used for, as a hash, by the hash of the device's
     /// key and of what it signed.
     IntegrityBundle,
+    /// The origin of the web wallet, to which the passkeys of members belong.
+    WalletOrigin,
 }
 
 encode_enum!(RecordKind {
@@ -74,6 +76,7 @@ encode_enum!(RecordKind {
     AccountLink = 15,
     AccountById = 16,
     IntegrityBundle = 17,
+    WalletOrigin = 18,
 } of "a kind of record");
 
 /// Key of a record.

@@ -88,7 +88,7 @@ const ROOMS: [(&str, Floors<'_>); 8] = [
         &[
             &["interface", "pem", "trace_context"],
             &["http"],
-            &["event_streams", "openapi"],
+            &["event_streams", "openapi", "web_wallet"],
             &["bridge", "gateway", "indexer", "operator", "sign_in", "verification", "wallet"],
             &["mounting"],
         ],
