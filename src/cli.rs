@@ -53,6 +53,9 @@ pub enum Command {
     /// The groups of a running daemon: who their members are
     #[command(subcommand)]
     Group(Group),
+    /// The page of the web wallet, in which members of groups keep their secrets
+    #[command(subcommand)]
+    WalletPage(WalletPageCommand),
     /// The webhooks of a running daemon
     #[command(subcommand)]
     Webhooks(Webhooks),
@@ -395,6 +398,20 @@ pub enum ChainCommand {
         /// Configuration file (TOML)
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+    },
+}
+
+/// `selfsame wallet-page`.
+#[derive(Debug, Subcommand)]
+pub enum WalletPageCommand {
+    /// Compare every file of the page at an address, and its policy, with those of this program;
+    /// exit status 1 if one differs. Needs no running daemon here
+    Check {
+        /// The address of the page, like https://wallet.example
+        url: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

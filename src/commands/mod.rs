@@ -8,6 +8,7 @@
 //! | [`backup`] | `backup` and `restore` |
 //! | [`registry`] | `registry` and `store`: the data of a stopped daemon |
 //! | [`chain`] | `chain`: what is followed from chains, and whether it can be |
+//! | [`wallet_page`] | `wallet-page`: whether a web wallet is the one of this program |
 //! | [`config`] | `config` and `app`: the configuration, and the applications in it |
 //! | [`outcome`] | what a command prints, its error, and the exit status |
 
@@ -19,6 +20,7 @@ mod operator;
 mod outcome;
 mod registry;
 mod serve;
+mod wallet_page;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -104,6 +106,7 @@ fn run(arguments: Arguments, build: Build, out: &mut Output) -> Result<ExitCode,
         Command::Cluster(command) => block_on(operator::run_cluster(command, out)),
         Command::Keys(command) => block_on(operator::run_keys(command, out)),
         Command::Group(command) => block_on(group::run(command, out)),
+        Command::WalletPage(command) => block_on(wallet_page::run(command, out)),
         Command::Account(command) => block_on(operator::run_account(command, out)),
         Command::Reload { json, options } => block_on(operator::run_reload(json, options, out)),
         Command::Backup(command) => backup::run(command, out),

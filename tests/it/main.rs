@@ -112,6 +112,8 @@ mod verification_cases;
 mod verification_client;
 mod wallet_interface;
 mod wallet_vectors;
+#[cfg(feature = "web-wallet")]
+mod web_wallet;
 mod webhook_receiver;
 mod webhooks;
 mod wire;
