@@ -59,6 +59,7 @@ cp "$program" "$stage/selfsame"
 # The texts come from the crates alone, which the build has downloaded.
 cargo about generate --fail --frozen --target "$host" --config packaging/about.toml \
     --output-file "$stage/THIRD-PARTY.txt" packaging/third-party.hbs
+cat packaging/third-party-pages.txt >>"$stage/THIRD-PARTY.txt"
 
 maintainer=$(sed -n 's/^maintainer = "\(.*\)"$/\1/p' Cargo.toml)
 cat >"$stage/changelog.Debian" <<EOF

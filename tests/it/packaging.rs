@@ -77,6 +77,20 @@ fn every_file_of_the_package_exists_or_is_made_for_it() {
     }
 }
 
+/// The packages of npm whose code is in the pages have their licences in the release.
+#[test]
+fn the_licences_of_the_pages_name_every_package_in_its_version() {
+    let licences = read("packaging/third-party-pages.txt");
+    let manifest: serde_json::Value = serde_json::from_str(&read("web-wallet/package.json")).expect("JSON");
+    let packages = manifest["dependencies"].as_object().expect("dependencies");
+    assert!(!packages.is_empty());
+    for (name, version) in packages {
+        let line = format!("  {name} {} ", version.as_str().expect("a version"));
+        assert!(licences.contains(&line), "packaging/third-party-pages.txt does not name {line}");
+    }
+    assert!(read("scripts/dist.sh").contains("cat packaging/third-party-pages.txt"));
+}
+
 /// The daemon is started by its operator. An upgrade restarts it without its socket: connections
 /// wait there, and a socket fails when it is started after the daemon.
 #[test]
