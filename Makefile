@@ -221,13 +221,19 @@ test-wallets: $(SUITE_NEEDS)
 
 # Compares the prover of the web wallet with other libraries and with the daemon's verifier, and the checked-in
 # WebAssembly with a build of its sources and with the native prover. It has a workspace of its own.
-# TEST_PROVER_WITNESSES=… chooses how many random proofs (64).
+# TEST_PROVER_WITNESSES=… chooses how many random proofs (64). Then compares the checked-in pages with a build of their
+# sources, and runs their tests: the rules in Node.js, also against a daemon, and people's ways in browsers.
 WEB_WALLET := env CARGO_TARGET_DIR=$(BUILD_OUTPUT)/web-wallet $(CARGO) test --release --manifest-path web-wallet/Cargo.toml
-test-web-wallet:
+test-web-wallet: $(SUITE_NEEDS)
 	scripts/prerequisites.sh web-wallet
+	scripts/prerequisites.sh browser
 	$(STEP) prover --inputs web-wallet --variables TEST_PROVER_WITNESSES TEST_PROVER_ARITHMETIC -- $(WEB_WALLET)
 	$(STEP) prover-wasm --inputs web-wallet -- web-wallet/prover/build.sh --check
 	$(STEP) prover-node --inputs web-wallet -- node --test web-wallet/prover/prover.test.mjs
+	$(STEP) web-wallet-build --inputs web-wallet -- npm --prefix web-wallet run check --silent
+	$(STEP) web-wallet-rules --inputs web-wallet -- node --test web-wallet/tests/
+	$(STEP) web-wallet-pages --inputs web-wallet tests/web-wallet tests/package-lock.json --variables LONG -- \
+		node --test tests/web-wallet/*.test.mjs
 
 # Runs the alerts and the queries of the dashboard with Prometheus, which reads the metrics of the
 # daemon's program at work.
@@ -265,6 +271,7 @@ features: prerequisites
 	$(CARGO) clippy --release --package selfsame --bin selfsame --no-default-features -- $(WARNINGS)
 	$(CARGO) clippy --release --package selfsame --bin selfsame --no-default-features --features wallet -- $(WARNINGS)
 	$(CARGO) clippy --release --package selfsame --bin selfsame --no-default-features --features otlp -- $(WARNINGS)
+	$(CARGO) clippy --release --package selfsame --bin selfsame --no-default-features --features web-wallet -- $(WARNINGS)
 
 # Spelling; licenses, sources and versions of the dependencies; packages of the published crates; the scripts.
 checks: python-packages

@@ -24,7 +24,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # What every suite depends on: the sources of the program, how it is built, and how suites are run.
 PROGRAM = [
-    "src", "interfaces", "cluster", "actors", "protocol", "storage", "wallet", "config", "Cargo.lock", "Cargo.toml",
+    "src", "interfaces", "cluster", "actors", "protocol", "storage", "wallet", "config", "web-wallet/built", "Cargo.lock",
+    "Cargo.toml",
     "rust-toolchain.toml", "Makefile", "scripts", ".config", "tests/profile.toml",
 ]  # fmt: skip
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the packages of the tests, of the checks and of the documentation's site below the build output:
-# those of Python as a virtual environment, those of Node.js as a folder to which `node_modules` of tests and of
-# examples/authenticator leads. What the lock files name is installed once; runs at the same time wait for each other.
+# those of Python as a virtual environment, those of Node.js as a folder to which `node_modules` of tests, of
+# examples/authenticator and of web-wallet leads. What the lock files name is installed once; runs at the same time
+# wait for each other.
 # Usage: scripts/test-packages.sh BUILD python|node, where BUILD is the output folder of cargo.
 # BUILD/packages/python is the virtual environment.
 set -euo pipefail
@@ -46,6 +47,7 @@ python) python_packages ;;
 node)
     node_packages tests
     node_packages examples/authenticator
+    node_packages web-wallet
     ;;
 *)
     echo "there are packages for python and for node, and none for $kind" >&2
