@@ -241,7 +241,11 @@ export class Enrolment {
         proof: toField(link.proof),
       });
     } catch (error) {
-      // The organization was faster.
+      if (codeOf(error) !== "not_a_member" && codeOf(error) !== "replacement_secret_wrong") throw error;
+      // Another device may have replaced the leaf, and the member is one still; or the organization was faster.
+      const state = await this.#keeper.pull();
+      if (state === "gone" || state === "other") throw new VaultError("replaced_elsewhere");
+      if (state === "changed") throw new VaultError("changed_elsewhere");
       if (codeOf(error) !== "not_a_member") throw error;
     }
     await this.#keeper.update(({ plain }) => void (entryOf(plain, id).left = true), "try");

@@ -124,6 +124,7 @@ export class VaultError extends Error {
  * `other_wallet` this browser keeps another person's wallet; `forget` it first ·
  * `passphrase_too_short` fewer than 12 characters · `act_under_way` something has begun; `resume` first ·
  * `unreadable_copy`, `unreadable_request` made by something that this wallet does not understand ·
+ * `failed` a fault of this program ·
  * `not_begun` `seal` without `create`, `replace` without `beginReplacement` · `gone` the id of `read` is of an earlier worker
  *
  * `permit_invalid` does not come from `seal` for a link that is not good any more: the reason does (`code_used`, …).

@@ -145,6 +145,10 @@ test("a replacement goes on after each request whose answer was lost, and ends t
   const begun = await service.beginSignIn();
   const { id } = await thief.read(begun.link("#there"));
   await assert.rejects(thief.answerSignIn(id), isRefusal("replaced_elsewhere"));
+  await assert.rejects(thief.leave("members"), isRefusal("replaced_elsewhere"));
+  await thief.beginReplacement();
+  await assert.rejects(thief.replace([newPasskey()()]), isRefusal("replacement_secret_wrong"));
+  assert.equal(await service.standing("F-3"), "member");
   await assert.rejects(new Device(service).start().restore(passkey(), userHandle), isRefusal("no_copy"));
   assert.equal((await new Device(service).start().restore(next(), newHandle)).groups[0].joined, true);
   // A second one on the same day is refused, and goes on later.
