@@ -214,6 +214,10 @@ impl GroupRecords {
                 None => changes.delete(&family::GROUP_CODES, hash),
             }
         }
+        for (hash, (before, after)) in &step.permits {
+            conditions.expect(&family::GROUP_CODES, hash, Some(before));
+            changes.put(&family::GROUP_CODES, hash, after);
+        }
         for (nullifier, member) in &step.enrolments {
             let key = EnrolmentKey { group: *group, nullifier: *nullifier };
             changes.put(&family::GROUP_ENROLMENTS, &key, member);
@@ -221,7 +225,9 @@ impl GroupRecords {
         for (id, (before, after)) in &step.copies {
             conditions.expect(&family::SEALED_COPIES, id, Some(before));
             changes.put(&family::SEALED_COPIES, id, after);
-            changes.delete(&family::SEALED_UNKEPT, &(before.made_on, *id));
+            if after.is_kept {
+                changes.delete(&family::SEALED_UNKEPT, &(before.made_on, *id));
+            }
         }
         if let Some(tree) = &step.tree {
             let part = |number| PartKey { group: *group, number };
@@ -368,5 +374,9 @@ impl GroupReads for GroupReader<'_> {
 
     fn copy(&self, handle: &SecretHash) -> Result<Option<(CopyId, SealedRecord)>, StoreError> {
         SealedReads::copy(self.records, handle)
+    }
+
+    fn copy_of_id(&self, id: &CopyId) -> Result<Option<SealedRecord>, StoreError> {
+        SealedReads::copy_of_id(self.records, id)
     }
 }

@@ -4,6 +4,7 @@
 //! left, a refused one changes nothing, and the group gets one new root for all. The checks of an
 //! act come in the order of the table in `docs/interfaces/wallet.md`, and the first fault answers.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 
 use super::codes::Code;
@@ -198,6 +199,8 @@ pub trait GroupReads {
     fn enrolled(&self, nullifier: FieldNumber) -> Result<Option<MemberNumber>, Self::Error>;
     /// The sealed copy with a handle.
     fn copy(&self, handle: &SecretHash) -> Result<Option<(CopyId, SealedRecord)>, Self::Error>;
+    /// A sealed copy by its id.
+    fn copy_of_id(&self, id: &CopyId) -> Result<Option<SealedRecord>, Self::Error>;
 }
 
 /// What an act of a person gave.
@@ -222,6 +225,7 @@ pub struct Step<'a, Reads> {
     put_in: HashSet<FieldNumber>,
     members: BTreeMap<MemberNumber, MemberRecord>,
     codes: BTreeMap<SecretHash, Option<CodeRecord>>,
+    permits: BTreeMap<SecretHash, (CodeRecord, CodeRecord)>,
     enrolments: BTreeMap<FieldNumber, MemberNumber>,
     copies: BTreeMap<CopyId, (SealedRecord, SealedRecord)>,
     told: Vec<MemberChange>,
@@ -253,6 +257,7 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
             put_in: HashSet::new(),
             members: BTreeMap::new(),
             codes: BTreeMap::new(),
+            permits: BTreeMap::new(),
             enrolments: BTreeMap::new(),
             copies: BTreeMap::new(),
             told: Vec::new(),
@@ -428,18 +433,23 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
         if let Some((id, before)) = copy
             && !before.is_kept
         {
-            // The code that permitted the copy may be another one, which stays open: it must not
-            // say whose the copy is.
-            if let Some(hash) = before.made_with
-                && let Some(permitting) = self.code(&hash)?.filter(|code| code.copy == Some(id))
-            {
-                self.codes.insert(hash, Some(CodeRecord { copy: None, ..permitting }));
+            if let Some(hash) = before.made_with {
+                self.release(hash, id)?;
             }
             let kept = SealedRecord { is_kept: true, made_with: None, ..before.clone() };
             self.copies.insert(id, (before, kept));
         }
         let is_own = code.is_none();
         if let Some((hash, code)) = code {
+            // A copy that was made with the code and is not the kept one goes within two days. It
+            // must not say until then whose it is.
+            if let Some(id) = code.copy
+                && let Entry::Vacant(place) = self.copies.entry(id)
+                && let Some(before) = self.reads.copy_of_id(&id)?.filter(|copy| copy.made_with == Some(hash))
+            {
+                let after = SealedRecord { made_with: None, ..before.clone() };
+                place.insert((before, after));
+            }
             let used = CodeRecord { used_for: Some(leaf), copy: None, ..code };
             self.codes.insert(hash, Some(used));
             self.record.open_codes = self.record.open_codes.saturating_sub(1);
@@ -461,6 +471,24 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
         };
         self.members.insert(number, after);
         Ok(Ok(Enrolled::At(position)))
+    }
+
+    /// Forgets that a code permitted a copy which is kept from now on. The code may be another one
+    /// than that of the request, also one of another group, and stay open: it must not say whose
+    /// the copy is.
+    fn release(&mut self, hash: SecretHash, id: CopyId) -> Result<(), Reads::Error> {
+        let stored = match self.codes.get(&hash) {
+            Some(code) => code.clone(),
+            None => self.reads.code(&hash)?,
+        };
+        let Some(permitting) = stored.filter(|code| code.copy == Some(id)) else { return Ok(()) };
+        let after = CodeRecord { copy: None, ..permitting.clone() };
+        match permitting.group == *self.group {
+            true => drop(self.codes.insert(hash, Some(after))),
+            // Another group's record does not guard it, so it has a condition of its own.
+            false => drop(self.permits.insert(hash, (permitting, after))),
+        }
+        Ok(())
     }
 
     // What the operator asks for.
@@ -554,7 +582,7 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
     /// What the acts write together; `None` when they change nothing. The new root is there from
     /// `now` on.
     pub fn finish(self, now: UnixSeconds) -> Option<GroupChanges> {
-        let Self { loaded, mut record, leaves, members, codes, enrolments, copies, told, .. } = self;
+        let Self { loaded, mut record, leaves, members, codes, permits, enrolments, copies, told, .. } = self;
         let is_unchanged = members.is_empty() && codes.is_empty() && enrolments.is_empty() && leaves.is_empty();
         if is_unchanged {
             return None;
@@ -584,7 +612,17 @@ impl<'a, Reads: GroupReads> Step<'a, Reads> {
             let pages = changed.iter().map(|page| (*page as u32, page_record(*page))).collect();
             TreeChanges { tree, leaves, pages, live }
         });
-        Some(GroupChanges { before: Some(before), after: record, members, codes, enrolments, copies, tree, told })
+        Some(GroupChanges {
+            before: Some(before),
+            after: record,
+            members,
+            codes,
+            permits,
+            enrolments,
+            copies,
+            tree,
+            told,
+        })
     }
 }
 

@@ -117,9 +117,13 @@ pub struct GroupChanges {
     pub members: BTreeMap<MemberNumber, MemberRecord>,
     /// Codes; `None` for one that ended.
     pub codes: BTreeMap<SecretHash, Option<CodeRecord>>,
+    /// Codes of other groups that permitted copies which are kept from now on: as they were, and as
+    /// they are.
+    pub permits: BTreeMap<SecretHash, (CodeRecord, CodeRecord)>,
     /// New enrolment nullifiers, with the member number of each.
     pub enrolments: BTreeMap<FieldNumber, MemberNumber>,
-    /// Sealed copies that are kept from now on: as they were, and as they are.
+    /// Sealed copies that are kept from now on, or whose code was used with another one: as they
+    /// were, and as they are.
     pub copies: BTreeMap<CopyId, (SealedRecord, SealedRecord)>,
     /// The tree; `None` when it stays as it is.
     pub tree: Option<TreeChanges>,

@@ -59,6 +59,9 @@ impl GroupReads for Records {
     fn copy(&self, _: &SecretHash) -> Result<Option<(CopyId, SealedRecord)>, Infallible> {
         Ok(None)
     }
+    fn copy_of_id(&self, _: &CopyId) -> Result<Option<SealedRecord>, Infallible> {
+        Ok(None)
+    }
 }
 
 /// The group, and how the service behaves.

@@ -265,6 +265,10 @@ impl Community {
                 None => drop(self.codes.remove(&hash)),
             }
         }
+        for (hash, (before, after)) in changes.permits {
+            let stored = self.codes.insert(hash, after);
+            assert_eq!(stored, Some(before));
+        }
         self.enrolments.extend(changes.enrolments);
         for (id, (before, after)) in changes.copies {
             let own = self.copies.values_mut().filter(|(other, _)| *other == id);
@@ -342,5 +346,9 @@ impl GroupReads for Community {
 
     fn copy(&self, handle: &SecretHash) -> Result<Option<(CopyId, SealedRecord)>, Infallible> {
         Ok(self.copies.get(handle).cloned())
+    }
+
+    fn copy_of_id(&self, id: &CopyId) -> Result<Option<SealedRecord>, Infallible> {
+        Ok(self.copies.values().find(|(copy, _)| copy == id).map(|(_, record)| record.clone()))
     }
 }

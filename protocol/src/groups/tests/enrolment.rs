@@ -372,6 +372,70 @@ fn a_sealed_copy_is_kept_from_the_write_that_names_it() {
     assert!(community.copies[&handle].1.is_kept);
 }
 
+/// A sealed copy that was made with a code and is not kept.
+fn copy_made_with(community: &mut Community, code: &Code, number: u8) -> (SecretHash, CopyId) {
+    let (handle, id) = (SecretHash([number; 32]), CopyId::repeat_byte(number));
+    let copy = SealedRecord {
+        content: SealedContent { iv: HexText(vec![1]), sealed: HexText(vec![2]), slots: Vec::new() },
+        version: 1,
+        handles: vec![handle],
+        write_key_hash: hash(8),
+        made_on: TODAY,
+        is_kept: false,
+        made_with: Some(code.hash()),
+    };
+    community.copies.insert(handle, (id, copy));
+    community.codes.get_mut(&code.hash()).expect("a code").copy = Some(id);
+    (handle, id)
+}
+
+/// Asserts that neither a code nor a copy names another one.
+fn assert_no_pair_is_stored(community: &Community) {
+    assert!(community.codes.values().all(|code| code.copy.is_none()), "{:?}", community.codes);
+    let copies = community.copies.values();
+    assert!(copies.clone().all(|(_, copy)| copy.made_with.is_none()), "{copies:?}");
+}
+
+#[test]
+fn a_code_of_another_group_does_not_say_whose_the_copy_is_that_it_permitted() {
+    let (mut community, code) = community();
+    let permitting = community.code("F");
+    let (handle, _) = copy_made_with(&mut community, &permitting, 4);
+    let of_others = community.codes.get_mut(&permitting.hash()).expect("a code");
+    of_others.group = "others".parse().expect("an id");
+    let before = of_others.clone();
+    let request = EnrolmentRequest { copy: Some(handle), ..join(&code, leaf(3), nullifier(3), 1) };
+    let (enrolled, changes) = {
+        let mut step = Step::new(&community.id, &community.loaded, &community, community.today());
+        (step.enrol(&request), step.finish(community.now).expect("changes"))
+    };
+    assert_eq!(enrolled, Ok(Ok(Enrolled::At(2))));
+    // The record of this group does not guard the other group's code.
+    let after = CodeRecord { copy: None, ..before.clone() };
+    assert_eq!(changes.permits, [(permitting.hash(), (before, after))].into());
+    assert!(!changes.codes.contains_key(&permitting.hash()));
+    let (_, kept) = changes.copies.values().next().expect("a copy");
+    assert_eq!((kept.is_kept, kept.made_with), (true, None));
+}
+
+#[test]
+fn a_code_that_is_used_with_another_copy_leaves_no_pair_behind() {
+    let (mut community, code) = community();
+    let permitting = community.code("F");
+    let (_, abandoned) = copy_made_with(&mut community, &code, 4);
+    let (handle, _) = copy_made_with(&mut community, &permitting, 5);
+    let request = EnrolmentRequest { copy: Some(handle), ..join(&code, leaf(3), nullifier(3), 1) };
+    assert_eq!(community.enrol(&request), Ok(Enrolled::At(2)));
+    assert_no_pair_is_stored(&community);
+    let copies = community.copies.values();
+    let kept: Vec<_> = copies.map(|(id, copy)| (*id, copy.is_kept)).collect();
+    assert_eq!(kept, [(abandoned, false), (CopyId::repeat_byte(5), true)], "the abandoned one goes within two days");
+    // Nor does a joining that names no copy.
+    copy_made_with(&mut community, &permitting, 6);
+    assert_eq!(community.enrol(&join(&permitting, leaf(4), nullifier(4), 1)), Ok(Enrolled::At(3)));
+    assert_no_pair_is_stored(&community);
+}
+
 #[test]
 fn a_code_of_another_group_is_unknown() {
     let (mut community, code) = community();
