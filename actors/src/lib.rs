@@ -146,7 +146,7 @@ pub use support::replica::{AwaitError, LeaderConnection, LeaderError};
 pub use support::slot::ACTOR_SPANS;
 pub use support::source_limits::{FollowerPermit, TooManyRequests, register_refusals};
 pub use verification::handle::{Verification, VerificationHandle, VerifierStatistics};
-pub use verification::integrity::{AttestationIssuer, AttestationIssuerStatus, IssuerKeys, KeySetSource};
+pub use verification::integrity::{AttestationIssuer, AttestationIssuerStatus, FirstKeys, IssuerKeys, KeySetSource};
 pub use verification::recording::SeenNullifier;
 pub use verification::refusals::VerificationError;
 pub use verification::settings::{

@@ -208,13 +208,13 @@ async fn key_sets_are_fetched_from_the_issuer() {
     });
     let choose = |status: u16, text: String| *answer.lock().expect("not poisoned") = (status, text);
     choose(503, String::new());
-    let mut player = CasePlayer::start_with(|config| {
+    let with_endpoint = |config: &mut Config| {
         for entry in config.integrity.iter_mut().filter(|entry| entry.issuer == "attestation.worldcoin.dev") {
             entry.jwks_file = None;
             entry.jwks = Some(format!("http://{address}/.well-known/jwks.json").parse().expect("a URL"));
         }
-    })
-    .await;
+    };
+    let mut player = CasePlayer::start_with(with_endpoint).await;
     let fetches = || asked.load(Ordering::SeqCst);
     until_true("the first fetch, at the start", async || fetches() == 1).await;
     let body = player.with_bundle(uniqueness("fetched", json!([{}])), json!({"version": 1})).await;
@@ -263,6 +263,34 @@ async fn key_sets_are_fetched_from_the_issuer() {
         assert_eq!(player.ask("both", &body).await.0, 403);
     }
     assert_eq!(fetches(), 6);
-    player.daemon.stop().await;
+    // A start while the endpoint is away has the keys that were read last, with their age.
+    let kept = player.data().join("attestation-keys");
+    let is_kept = async || std::fs::read_dir(&kept).is_ok_and(|files| files.flatten().any(|file| is_json(&file)));
+    until_true("the keys are kept", is_kept).await;
     serving.abort();
+    drop(serving.await);
+    let mut player = player.restart_with(with_endpoint).await;
+    player.daemon.clock.set(minute(25));
+    let body = player
+        .with_bundle(
+            uniqueness("fetched", json!([{}])),
+            json!({"version": 1, "timestamp": 1500, "token": {"lifetime": 1800}}),
+        )
+        .await;
+    let (status, answer) = player.ask("both", &body).await;
+    assert_eq!((status, &answer["integrity"], fetches()), (200, &json!("verified"), 6), "{answer}");
+    let status = player.status().await;
+    assert_eq!((&of_staging(&status)["keys"], &of_staging(&status)["age_seconds"]), (&json!(1), &json!(1200)));
+    let is_failing = async || of_staging(&player.status().await)["failing_since"].is_u64();
+    until_true("the failed read is shown", is_failing).await;
+    // Without them no bundle is judged: the keys came from the file.
+    std::fs::remove_dir_all(&kept).expect("removed");
+    let player = player.restart_with(with_endpoint).await;
+    player.daemon.clock.set(minute(25));
+    assert_eq!(player.ask("both", &body).await.0, 503);
+    player.daemon.stop().await;
+}
+
+fn is_json(file: &std::fs::DirEntry) -> bool {
+    file.path().extension().is_some_and(|extension| extension == "json")
 }

@@ -142,9 +142,19 @@ impl CasePlayer {
 
     /// Stops the daemon and starts it again on the same data.
     pub async fn restart(self) -> Self {
+        self.restart_with(|_| {}).await
+    }
+
+    /// The same with changed settings.
+    pub async fn restart_with(self, change: impl FnOnce(&mut Config)) -> Self {
         let Self { daemon, folder, counter, .. } = self;
         daemon.stop().await;
-        Self { counter, ..Self::start_in(folder, |_| {}).await }
+        Self { counter, ..Self::start_in(folder, change).await }
+    }
+
+    /// The data folder.
+    pub fn data(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Sends a body to the relying party of an application; status and body of the answer.

@@ -3,7 +3,8 @@
 //! The keys of an issuer are read again when they are old, and at most once a minute for a token
 //! with a key that is not among them: the sender of a request chooses the key's id. Requests that
 //! need a read wait for the one that is under way. When a read fails, the keys stay as they are,
-//! and the status shows their age.
+//! and the status shows their age. A source may keep what was read, so that a start during an
+//! outage of the issuer has keys.
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,10 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// How long a read of an issuer's keys may take.
 const READ_LIMIT: Duration = Duration::from_secs(4);
 
+/// The greatest age at which keys count that a source has kept for a start. An issuer that is away
+/// for longer may have withdrawn a key meanwhile.
+const OLDEST_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// Where the key set of an attestation issuer is read.
 pub trait KeySetSource: Send + Sync + 'static {
     /// Its name in the status and the log, such as a URL or a path.
@@ -47,6 +52,22 @@ pub trait KeySetSource: Send + Sync + 'static {
     /// [`LONGEST_KEY_SET`](selfsame_protocol::verification::integrity::keys::LONGEST_KEY_SET) bytes
     /// is refused. The error is a sentence for the operator.
     fn read(&self) -> BoxFuture<'static, Result<Vec<u8>, String>>;
+
+    /// Keeps the text of a good key set for the next start, which names it as [`FirstKeys`]. Called
+    /// within a runtime, and must not wait. A source that can be read at every start keeps nothing.
+    fn keep(&self, text: Vec<u8>, read_at: UnixSeconds) {
+        let _ = (text, read_at);
+    }
+}
+
+/// Keys that were read from a source before the service started.
+#[derive(Clone)]
+pub struct FirstKeys {
+    /// The keys.
+    pub keys: KeySet,
+    /// When they were read; `None` for keys that were read just now. Keys of more than seven days
+    /// are not used.
+    pub read_at: Option<UnixSeconds>,
 }
 
 /// The keys of an attestation issuer.
@@ -58,8 +79,8 @@ pub enum IssuerKeys {
     Read {
         /// The source.
         source: Arc<dyn KeySetSource>,
-        /// Keys that were read from it already.
-        first: Option<KeySet>,
+        /// Keys that were read from it already. A reload prefers those that the service has read.
+        first: Option<FirstKeys>,
         /// From which age on they are read again.
         refresh: Duration,
     },
@@ -152,13 +173,19 @@ impl IssuerState {
         let kept = before.iter().find(is_same).map(|other| other.lock().clone_keys()).unwrap_or_default();
         let progress = match &settings.keys {
             IssuerKeys::Fixed(keys) => Progress { keys: Some(Arc::new(keys.clone())), ..Progress::default() },
-            IssuerKeys::Read { first: Some(keys), .. } => Progress {
+            IssuerKeys::Read { first: Some(FirstKeys { keys, read_at: None }), .. } => Progress {
                 keys: Some(Arc::new(keys.clone())),
                 read_at: Some(now),
                 attempted_at: Some(now),
                 ..Progress::default()
             },
-            IssuerKeys::Read { first: None, .. } => kept,
+            IssuerKeys::Read { first: Some(FirstKeys { keys, read_at: Some(read_at) }), .. }
+                if kept.keys.is_none() && is_fresh(*read_at, now) =>
+            {
+                let read_at = Some(Duration::from_secs(read_at.0));
+                Progress { keys: Some(Arc::new(keys.clone())), read_at, ..kept }
+            }
+            IssuerKeys::Read { .. } => kept,
         };
         Self { settings, progress: Mutex::new(progress), read: Counter::default(), failed: Counter::default() }
     }
@@ -231,7 +258,10 @@ impl IssuerState {
         let reads = async move {
             let text = timeout(READ_LIMIT, text).await;
             let text = text.unwrap_or_else(|_| Err(format!("no answer within {} s", READ_LIMIT.as_secs())));
-            let keys = text.and_then(|text| KeySet::read(&text).map_err(|error| error.to_string()));
+            let keys = text.and_then(|text| match KeySet::read(&text) {
+                Ok(keys) => Ok((keys, text)),
+                Err(error) => Err(error.to_string()),
+            });
             state.take_over(keys, clock.as_ref());
             drop(ended);
         };
@@ -240,12 +270,16 @@ impl IssuerState {
         Some(reading)
     }
 
-    fn take_over(&self, keys: Result<KeySet, String>, clock: &dyn Clock) {
+    /// Takes over the keys of a read, with their text.
+    fn take_over(&self, keys: Result<(KeySet, Vec<u8>), String>, clock: &dyn Clock) {
         let (issuer, source) = (&self.settings.issuer, self.settings.keys.source_name());
         let mut progress = self.lock();
         progress.under_way = None;
         match keys {
-            Ok(keys) => {
+            Ok((keys, text)) => {
+                if let IssuerKeys::Read { source, .. } = &self.settings.keys {
+                    source.keep(text, clock.unix_seconds());
+                }
                 self.read.inc();
                 if progress.failure.take().is_some() || progress.keys.is_none() {
                     tracing::info!(issuer, source, "the keys of the attestation issuer were read");
@@ -275,6 +309,12 @@ impl IssuerState {
             failing_since: progress.failure.as_ref().map(|(since, _)| *since),
         }
     }
+}
+
+/// Whether keys that were read then are used by a start now. A clock that was set back is no reason
+/// to have none.
+fn is_fresh(read_at: UnixSeconds, now: Duration) -> bool {
+    now.saturating_sub(Duration::from_secs(read_at.0)) <= OLDEST_KEPT
 }
 
 impl Progress {
@@ -393,11 +433,16 @@ impl VerificationHandle {
         self.inner.integrity.load().iter().map(|issuer| issuer.status(now)).collect()
     }
 
-    /// Begins to read keys that were not read yet, so that the status shows early what cannot be
-    /// read. Called within a runtime.
+    /// Begins to read keys that were not read yet, or are old, so that the status shows early what
+    /// cannot be read. Called within a runtime.
     pub fn begin_to_read_keys(&self) {
+        let now = self.inner.clock.now();
         for issuer in self.inner.integrity.load().iter() {
-            if issuer.lock().keys.is_none() {
+            let is_needed = {
+                let progress = issuer.lock();
+                progress.keys.is_none() || progress.is_old(&issuer.settings.keys, now)
+            };
+            if is_needed {
                 drop(issuer.read_again(&self.inner.clock));
             }
         }

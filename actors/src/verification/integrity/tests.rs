@@ -17,6 +17,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 struct Endpoint {
     answer: Mutex<Result<Vec<u8>, String>>,
     asked: AtomicUsize,
+    /// What the source has kept.
+    kept: Mutex<Option<(Vec<u8>, UnixSeconds)>>,
     /// A permit lets one answer go.
     permits: Semaphore,
 }
@@ -48,6 +50,10 @@ impl KeySetSource for Source {
         }
         .boxed()
     }
+
+    fn keep(&self, text: Vec<u8>, read_at: UnixSeconds) {
+        *self.0.kept.lock().unwrap() = Some((text, read_at));
+    }
 }
 
 /// A key set with one key of this id.
@@ -72,7 +78,12 @@ impl Fixture {
     /// An issuer with this answer of its endpoint, at which `permits` answers are let go.
     fn new(answer: Vec<u8>, permits: usize) -> Self {
         let permits = Semaphore::new(permits);
-        let endpoint = Arc::new(Endpoint { answer: Mutex::new(Ok(answer)), asked: AtomicUsize::new(0), permits });
+        let endpoint = Arc::new(Endpoint {
+            answer: Mutex::new(Ok(answer)),
+            asked: AtomicUsize::new(0),
+            kept: Mutex::default(),
+            permits,
+        });
         let manual = Arc::new(ManualClock::at(START));
         let settings = AttestationIssuer {
             issuer: "attestation.example".to_owned(),
@@ -226,6 +237,48 @@ async fn an_endpoint_that_hangs_is_given_up() {
     fixture.endpoint.permits.add_permits(1);
     fixture.settle().await;
     assert_eq!(fixture.keys().await, ["one"]);
+}
+
+#[tokio::test]
+async fn a_start_during_an_outage_has_the_keys_that_the_source_kept() {
+    let fixture = Fixture::new(key_set("one"), 100);
+    assert_eq!(fixture.keys().await, ["one"]);
+    let (text, read_at) = fixture.endpoint.kept.lock().unwrap().clone().unwrap();
+    assert_eq!((&text, read_at.0), (&key_set("one"), START.as_secs()));
+    fixture.endpoint.answers(Err("connection refused"));
+    let started = |later: Duration, before: &[Arc<IssuerState>]| {
+        let first = FirstKeys { keys: KeySet::read(&text).unwrap(), read_at: Some(read_at) };
+        let source: Arc<dyn KeySetSource> = Arc::new(Source(Arc::clone(&fixture.endpoint)));
+        let keys = IssuerKeys::Read { source, first: Some(first), refresh: HOUR };
+        fixture.manual.set(START + later);
+        let settings = AttestationIssuer { keys, ..fixture.state.settings.clone() };
+        IssuerState::of(vec![settings], before, START + later).remove(0)
+    };
+    let deadline = || Instant::now() + 2 * READ_LIMIT;
+    // Old keys serve while the endpoint is asked, and their age is that of their read.
+    let state = started(DAY, &[]);
+    assert_eq!(ids(state.keys(&fixture.clock, deadline()).await), ["one"]);
+    assert_eq!(fixture.endpoint.asked(), 2);
+    let under_way = state.lock().under_way.clone();
+    drop(under_way.unwrap().changed().await);
+    let status = state.status(fixture.clock.now());
+    assert_eq!((status.keys, status.age_seconds), (Some(1), Some(DAY.as_secs())));
+    assert_eq!(status.failure.as_deref(), Some("connection refused"));
+    assert_eq!(*fixture.endpoint.kept.lock().unwrap(), Some((text.clone(), read_at)), "a failed read keeps nothing");
+    // Seven days are the limit, inclusive; younger ones need no read.
+    assert!(started(7 * DAY, &[]).lock().keys.is_some());
+    assert!(started(7 * DAY + Duration::from_secs(1), &[]).lock().keys.is_none());
+    let young = started(HOUR - Duration::from_secs(1), &[]);
+    let asked = fixture.endpoint.asked();
+    assert_eq!(ids(young.keys(&fixture.clock, deadline()).await), ["one"]);
+    assert_eq!(fixture.endpoint.asked(), asked);
+    // What the service has read itself is newer.
+    fixture.manual.set(START + DAY);
+    fixture.endpoint.answers(Ok(key_set("two")));
+    fixture.keys().await;
+    fixture.settle().await;
+    let reloaded = started(DAY, &[Arc::clone(&fixture.state)]);
+    assert_eq!(ids(reloaded.lock().keys.clone()), ["two"]);
 }
 
 #[tokio::test]
