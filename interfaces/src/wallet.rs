@@ -173,9 +173,13 @@ impl InterfaceError for WalletEndpointError {
             Self::Group(GroupError::Enrolment(error)) => error.code(),
             Self::Group(GroupError::Sealed(error)) | Self::Sealed(error) => error.code(),
             // Only the operator invites, takes rolls and changes settings.
-            Self::Group(GroupError::Invitations(_) | GroupError::Roll(_) | GroupError::Restart) => {
-                GroupErrorCode::BadRequest
-            }
+            Self::Group(
+                GroupError::Invitations(_)
+                | GroupError::InvitedInPart { .. }
+                | GroupError::Roll(_)
+                | GroupError::Restart
+                | GroupError::TooLarge { .. },
+            ) => GroupErrorCode::BadRequest,
             Self::Group(GroupError::TooMany(too_many)) => {
                 let retry_after = too_many.retry_after;
                 return ErrorCodes::WALLET.respond(&Rejection::TooManyRequests { retry_after });

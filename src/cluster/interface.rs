@@ -23,6 +23,7 @@ use selfsame_interfaces::http::{
 };
 use selfsame_protocol::net::network_text;
 use selfsame_protocol::time::RetryAfter;
+use selfsame_storage::LARGEST_ENTRY;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -40,8 +41,10 @@ pub const BRIDGE_PATH: &str = "/bridge";
 /// Where copies are made.
 pub const COPIES_PATH: &str = "/copies";
 
-/// The longest message, in bytes: an operation, or a write of one client, with its names.
-const LONGEST_MESSAGE: usize = 256 << 10;
+/// The longest message, in bytes: a write as large as an entry of the journal may be, with as many
+/// bytes of conditions ([`selfsame_storage::GroupCommit`] checks both before it sends one), and its
+/// names.
+const LONGEST_MESSAGE: usize = 2 * LARGEST_ENTRY + (64 << 10);
 
 /// The longest question to the message bridge, or answer of it, in bytes: a message of the longest
 /// body in Base64, with its id.

@@ -29,8 +29,8 @@ use crate::error::StoreError;
 use crate::histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 use crate::journal::{Position, ReplicaError, Term};
 use crate::metrics::Metrics;
-use crate::replica::{Appending, AppliedEntry, LARGEST_ENTRY, Pending, Replica};
-use crate::schema::journal::{JournalItem, SealedBlock};
+use crate::replica::{Appending, AppliedEntry, Pending, Replica};
+use crate::schema::journal::{JournalItem, SealedBlock, begin_entry};
 use crate::store::{Store, StoreClaim};
 use group::{Group, Job, Outcome, Parent, decode_write, encode_write};
 use queue::{Intake, Queue};
@@ -249,17 +249,37 @@ impl GroupCommit {
     /// does not see a change that [`GroupCommit::commit`] added to the same group.
     ///
     /// Every replica gets the changes. One that does not lead has the leader decide.
+    ///
+    /// Changes that are too large for an entry of the journal are refused with
+    /// [`ReplicaError::TooLarge`] before anything is asked of the leader, so that the caller learns
+    /// the reason at every replica, and can divide them.
     pub(crate) fn commit_if(&self, conditions: Conditions, changes: Changes, decided: OnDecided) {
-        match self.forwarding() {
-            Some(forward) => forward.forward(encode_write(&conditions, &changes), decided),
-            None => self.decide(conditions, changes, decided),
+        let Some(forward) = self.forwarding() else { return self.decide(conditions, changes, decided) };
+        let item = self.item(|| JournalItem::written(changes.items()));
+        let write = encode_write(&conditions, &changes);
+        // The conditions travel to the leader, too.
+        let checked = self.check_length(&item).and_then(|()| self.check_length(&write[write.len() / 2..]));
+        match checked {
+            Ok(()) => forward.forward(write, decided),
+            Err(error) => decided(Err(error)),
         }
     }
 
     /// The same, decided by this store or refused.
     fn decide(&self, conditions: Conditions, changes: Changes, decided: OnDecided) {
         let item = self.item(|| JournalItem::written(changes.items()));
-        self.enqueue(Job::CommitIf { conditions, write: Write { changes, item }, decided });
+        match self.check_length(&item) {
+            Ok(()) => self.enqueue(Job::CommitIf { conditions, write: Write { changes, item }, decided }),
+            Err(error) => decided(Err(error)),
+        }
+    }
+
+    /// Checks that the journal can have an entry with this item alone.
+    fn check_length(&self, item: &[u8]) -> Result<(), StoreError> {
+        match &self.replica {
+            Some(replica) => Ok(replica.check_length(begin_entry().len() + item.len())?),
+            None => Ok(()),
+        }
     }
 
     /// Decides about a write that another replica forwarded. This one leads, or refuses it.
@@ -383,10 +403,11 @@ impl Committer {
         // it makes the append fail.
         let place = self.replica.as_ref().and_then(|replica| replica.place());
         let leading = place.map(|(_, term)| term);
+        let largest = self.replica.as_ref().map_or(usize::MAX, |replica| replica.largest_entry());
         let mut group = Group::new(first.store.clone());
         let mut next = Some(first);
         while let Some(handed_in) = next.take() {
-            if group.len() > 0 && group.entry.len() + handed_in.job.length() > LARGEST_ENTRY {
+            if group.len() > 0 && group.entry.len() + handed_in.job.length() > largest {
                 queue.hold_back(handed_in);
                 break;
             }

@@ -4,7 +4,7 @@
 //! that have read the same revision one writes and the other reads again. A sealed copy is written
 //! under conditions of its own records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selfsame_protocol::B256;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
@@ -276,6 +276,50 @@ impl GroupRecords {
             changes.put(&family::GROUP_AWAITED_ROLLS, &key, awaited);
         }
         self.group_commit.commit_if(conditions, changes, decided);
+    }
+
+    /// Writes pages of a roll that is to be taken, if the group is as it was read: those of a large
+    /// roll are too many for one write of a cluster.
+    pub fn write_roll_pages(
+        &self,
+        group: &GroupId,
+        (before, after): (&GroupRecord, &GroupRecord),
+        pages: &[(FieldNumber, RollPageRecord)],
+        decided: OnDecided,
+    ) {
+        let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
+        conditions.expect(&family::GROUPS, group, Some(before));
+        changes.put(&family::GROUPS, group, after);
+        for (root, page) in pages {
+            changes.put(&family::GROUP_ROLL_PAGES, &RollPageKey { group: *group, root: *root }, page);
+        }
+        self.group_commit.commit_if(conditions, changes, decided);
+    }
+
+    /// Removes pages of rolls, if the group is as it was read.
+    pub fn remove_roll_pages(
+        &self,
+        group: &GroupId,
+        (before, after): (&GroupRecord, &GroupRecord),
+        pages: &BTreeSet<FieldNumber>,
+        decided: OnDecided,
+    ) {
+        let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
+        conditions.expect(&family::GROUPS, group, Some(before));
+        changes.put(&family::GROUPS, group, after);
+        for root in pages {
+            changes.delete(&family::GROUP_ROLL_PAGES, &RollPageKey { group: *group, root: *root });
+        }
+        self.group_commit.commit_if(conditions, changes, decided);
+    }
+
+    /// The roots of all pages of rolls that the store has of a group.
+    pub fn roll_page_roots(&self, group: &GroupId) -> Result<BTreeSet<FieldNumber>, StoreError> {
+        let first = RollPageKey { group: *group, root: FieldNumber::ZERO };
+        let pages = self.store.database().records_from(&family::GROUP_ROLL_PAGES, &first)?;
+        let roots = pages.map(|page| page.map(|(key, _)| key));
+        let own = roots.take_while(|key| key.as_ref().map_or(true, |key| key.group == *group));
+        own.map(|key| key.map(|key| key.root)).collect()
     }
 
     /// Notes the time of a roll of the configuration, if the earlier note is as it was read.

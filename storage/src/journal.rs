@@ -23,6 +23,10 @@ use futures_util::stream::BoxStream;
 #[cfg(feature = "fault-injection")]
 pub use memory::{JournalCall, JournalFault, MemoryJournal};
 
+/// The most bytes of an entry of a [`Journal`] that does not say otherwise. Engines take values of one
+/// to one and a half megabytes.
+pub const LARGEST_ENTRY: usize = 1 << 20;
+
 /// The place of an entry in a journal, counted from 1; 0 is before the first entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
@@ -304,4 +308,9 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Removes the entries below a position.
     fn truncate(&self, below: Position) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// The most bytes of an entry. All replicas of a journal have the same number.
+    fn largest_entry(&self) -> usize {
+        LARGEST_ENTRY
+    }
 }

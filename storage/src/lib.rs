@@ -85,7 +85,7 @@ pub use group_commit::{
 pub use groups::{GroupReader, GroupRecords, RollWrite};
 pub use healing::Healing;
 pub use histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
-pub use journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term};
+pub use journal::{AppendError, Journal, JournalEntry, JournalError, LARGEST_ENTRY, Position, ReplicaError, Term};
 #[cfg(feature = "fault-injection")]
 pub use journal::{JournalCall, JournalFault, MemoryJournal};
 pub use ledger::{EmbeddedLedger, Ledger, LedgerReader};

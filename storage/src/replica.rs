@@ -41,9 +41,6 @@ use crate::schema::journal::{Admitted, JournalItem, SealedBlock, SealedEntries, 
 use crate::schema::records::{AppliedTip, RecordKey};
 use crate::store::Store;
 
-/// The most bytes of an entry. Engines take values of one to one and a half megabytes.
-pub(crate) const LARGEST_ENTRY: usize = 1 << 20;
-
 /// A store's place in a journal. The [`crate::GroupCommit`] and the task that follows the journal
 /// share it.
 pub struct Replica {
@@ -354,15 +351,29 @@ impl Replica {
         state.leading.map(|term| (state.position().next(), term))
     }
 
+    /// The most bytes of an entry.
+    pub(crate) fn largest_entry(&self) -> usize {
+        self.journal.largest_entry()
+    }
+
+    /// Checks that an entry of so many bytes can be appended.
+    ///
+    /// # Errors
+    /// [`ReplicaError::TooLarge`].
+    pub(crate) fn check_length(&self, length: usize) -> Result<(), ReplicaError> {
+        let most = self.largest_entry();
+        if length > most { Err(ReplicaError::TooLarge { length, most }) } else { Ok(()) }
+    }
+
     /// Attempts to append an entry.
     pub(crate) async fn attempt(&self, pending: &mut Pending) -> Appending {
         let Pending { at, term, bytes, is_uncertain } = pending;
         if let (Some(reason), false) = (self.held(), *is_uncertain) {
             return Appending::Refused(ReplicaError::Held { reason });
         }
-        if bytes.len() > LARGEST_ENTRY {
+        if let Err(error) = self.check_length(bytes.len()) {
             // A single write: a group of several is bounded.
-            return Appending::Refused(ReplicaError::TooLarge { length: bytes.len(), most: LARGEST_ENTRY });
+            return Appending::Refused(error);
         }
         let error = match self.journal.append(*at, *term, bytes.clone()).await {
             Ok(()) => return Appending::Done,

@@ -12,6 +12,7 @@
 //! | `reading.rs` | a client that goes from one replica to another one |
 //! | `accounts.rs` | accounts of sign-in, and what leads to them, from one replica to another one |
 //! | `bridge.rs` | the message bridge at several replicas |
+//! | `groups.rs` | groups: what an entry of etcd cannot hold at once |
 //! | `upgrading.rs` | one replica after the other is restarted while clients write |
 //! | `disturbances.rs` | what is done to a cluster under load |
 //! | `torture.rs` | clients of all four interfaces at work while a cluster is disturbed |
@@ -19,6 +20,7 @@
 mod accounts;
 mod bridge;
 mod disturbances;
+mod groups;
 mod joining;
 #[expect(dead_code, reason = "unit tests use the rest")]
 #[path = "../../cluster/src/tests/members.rs"]

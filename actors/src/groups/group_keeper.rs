@@ -13,22 +13,20 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use selfsame_protocol::events::record::{MemberEvent, RecordedEvent};
 use selfsame_protocol::groups::codes::Code;
-use selfsame_protocol::groups::enrolment::{Enrolled, EnrolmentRequest, GroupChanges, LoadedGroup, MemberChange, Step};
+use selfsame_protocol::groups::enrolment::EnrolmentRequest;
 use selfsame_protocol::groups::names::{Day, GroupId, GroupKey, MemberNumber, RollName};
 use selfsame_protocol::groups::records::{GroupRecord, RollRecord};
 use selfsame_protocol::groups::sealed::SealedWrite;
-use selfsame_protocol::groups::wire::{EnrolledResponse, InvitedMembers, MOST_INVITATIONS};
-use selfsame_protocol::time::{UnixMillis, UnixSeconds};
-use selfsame_storage::{Decision, GroupReader, OnDecided, StoreError, UnloggedKey};
+use selfsame_protocol::groups::wire::{InvitedMembers, MOST_INVITATIONS};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::{Decision, OnDecided, StoreError};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::handle::{EnrolmentAnswer, GroupError, Invited};
 use super::kept::{GroupsState, KeptGroup};
-use crate::support::notify::ServiceEvent;
+use super::steps::StepAct;
 use crate::support::slot::{OpenedMessage, Ping, TracedMessage};
 
 /// Time between two looks at what is due.
@@ -36,7 +34,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long leaves of members who have left are gathered: each time that one goes, every root that
 /// had it ends.
-const GATHERING_SECONDS: u64 = 1800;
+pub(super) const GATHERING_SECONDS: u64 = 1800;
 
 /// Time between two looks for sealed copies that no joining has named.
 const SWEEP_SECONDS: u64 = 600;
@@ -53,7 +51,7 @@ const SWEPT_COPIES: usize = 1000;
 /// How often a step is read again when another replica has written in between.
 pub(super) const ATTEMPTS: usize = 50;
 
-type Reply<T> = RpcReplyPort<Result<T, GroupError>>;
+pub(super) type Reply<T> = RpcReplyPort<Result<T, GroupError>>;
 
 /// What is asked of a group.
 pub(crate) enum GroupAct {
@@ -258,47 +256,6 @@ impl Work {
     }
 }
 
-/// An act of a step, whose decision can be made again.
-enum StepAct {
-    Enrol(Box<EnrolmentRequest>, Reply<EnrolmentAnswer>),
-    Invite(Vec<(MemberNumber, Code)>, InvitedMembers, Reply<Invited>),
-    Remove(MemberNumber, Reply<bool>),
-}
-
-/// What an act of a step gave.
-enum Decided {
-    Enrolled(Result<Enrolled, GroupError>),
-    Invited(Invited),
-    Removed(bool),
-}
-
-impl StepAct {
-    /// Answers when the step is durable and readers see it. An error of `send` means that the
-    /// caller no longer waits.
-    fn answer(self, decided: Decided, version: u64) {
-        match (self, decided) {
-            (Self::Enrol(_, reply), Decided::Enrolled(result)) => {
-                drop(reply.send(result.map(|enrolled| match enrolled {
-                    Enrolled::At(position) => EnrolmentAnswer::At(EnrolledResponse { position, version }),
-                    Enrolled::Left => EnrolmentAnswer::Left,
-                })))
-            }
-            (Self::Invite(_, _, reply), Decided::Invited(invited)) => drop(reply.send(Ok(invited))),
-            (Self::Remove(_, reply), Decided::Removed(is_removed)) => drop(reply.send(Ok(is_removed))),
-            // Each act has the decision of its kind.
-            (act, _) => act.fail(&StoreError::Panicked.into()),
-        }
-    }
-
-    fn fail(self, error: &GroupError) {
-        match self {
-            Self::Enrol(_, reply) => drop(reply.send(Err(error.clone()))),
-            Self::Invite(_, _, reply) => drop(reply.send(Err(error.clone()))),
-            Self::Remove(_, reply) => drop(reply.send(Err(error.clone()))),
-        }
-    }
-}
-
 /// How many acts are one step: with all their member numbers no more than one list can have, so
 /// that what is written at once is bounded.
 fn acts_together(acts: &VecDeque<GroupAct>) -> usize {
@@ -333,6 +290,7 @@ impl GroupsState {
         }
         if work.clears {
             self.clear_left().await;
+            self.sweep_roll_pages().await;
         }
         if work.sweeps {
             self.sweep_copies().await;
@@ -409,7 +367,7 @@ impl GroupsState {
             if leaving.is_empty() {
                 continue;
             }
-            if let Err(error) = self.step(kept, &Arc::new(LeftMembers(leaving))).await {
+            if let Err(error) = self.clear(kept, leaving).await {
                 tracing::error!(group = %kept.id, %error, "the leaves of members who have left cannot be removed");
             }
         }
@@ -475,165 +433,6 @@ impl GroupsState {
         bytes.copy_from_slice(&random[..17]);
         Code::from_random_bytes(bytes)
     }
-
-    async fn act_together(self: &Arc<Self>, kept: &Arc<KeptGroup>, acts: Vec<StepAct>, link_days: u32) {
-        if acts.is_empty() {
-            return;
-        }
-        let acts = Arc::new(Acts { acts, link_days });
-        let decided = self.step(kept, &acts).await;
-        // The decision is over, so nothing else holds the acts.
-        let acts = Arc::into_inner(acts).map(|acts| acts.acts).unwrap_or_default();
-        match decided {
-            Ok((decided, version)) => {
-                for (act, decided) in acts.into_iter().zip(decided) {
-                    act.answer(decided, version);
-                }
-            }
-            Err(error) => acts.into_iter().for_each(|act| act.fail(&error)),
-        }
-    }
-
-    /// Makes a step: decides on what the store has, writes, and publishes. Decides again when
-    /// another replica has written in between. After a failure readers see what the store has: it
-    /// is unknown whether the step was written.
-    async fn step<D: Decide>(
-        self: &Arc<Self>,
-        kept: &Arc<KeptGroup>,
-        decide: &Arc<D>,
-    ) -> Result<(D::Value, u64), GroupError> {
-        let begun = Instant::now();
-        for _ in 0..ATTEMPTS {
-            let (shared, own, decide) = (Arc::clone(self), Arc::clone(kept), Arc::clone(decide));
-            let now = self.clock().unix_seconds();
-            let deciding = move || {
-                // The lock keeps no reader out while the step is decided.
-                let loaded = own.read().as_ref().map(|state| Arc::clone(&state.loaded));
-                let loaded = loaded.ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
-                decide_step(&shared, &own.id, &loaded, now, &*decide)
-            };
-            let (value, changes) = self.blocking().run(deciding).await.unwrap_or(Err(StoreError::Panicked.into()))?;
-            let Some(changes) = changes else {
-                let version = kept.read().as_ref().map_or(0, |state| state.loaded.record.version);
-                return Ok((value, version));
-            };
-            match self.write(kept, &changes).await {
-                Ok(Decision::Written) => {
-                    self.step_seconds.observe(begun.elapsed().as_secs_f64());
-                    return Ok((value, changes.after.version));
-                }
-                Ok(Decision::Changed) => self.read_if_changed(kept).await?,
-                Err(error) => {
-                    drop(self.read_again(kept).await);
-                    return Err(error.into());
-                }
-            }
-        }
-        Err(GroupError::unavailable("other replicas write the group all the time"))
-    }
-
-    /// Writes a step and publishes it.
-    async fn write(&self, kept: &KeptGroup, changes: &GroupChanges) -> Result<Decision, StoreError> {
-        let scope = self.surroundings.fault_scope();
-        fault_point!(scope, GroupStepBefore);
-        let today = Day::of(self.clock().unix_seconds());
-        let told = |change: &MemberChange| self.member_event(&kept.id, change, today);
-        let events: Vec<_> = changes.told.iter().filter_map(told).collect();
-        let decision = decided(|decided| self.records.write(&kept.id, changes, &events, decided)).await?;
-        if decision == Decision::Written {
-            fault_point!(scope, GroupStepAfter);
-            if let Some(state) = kept.write().as_mut() {
-                Arc::make_mut(&mut state.loaded).apply(changes);
-            }
-            if !events.is_empty() {
-                self.events.written();
-            }
-            for MemberChange { member, change } in &changes.told {
-                self.announcer().announce(|| ServiceEvent::MemberChanged {
-                    group: kept.id,
-                    member: member.clone(),
-                    change: *change,
-                });
-            }
-        }
-        Ok(decision)
-    }
-
-    /// The record of an event. Its time is the beginning of the day.
-    fn member_event(
-        &self,
-        group: &GroupId,
-        MemberChange { member, change }: &MemberChange,
-        day: Day,
-    ) -> Option<(UnloggedKey, RecordedEvent)> {
-        let event = MemberEvent { group: *group, member: member.clone(), change: *change, day };
-        let time = UnixMillis(day.begins_at().0.saturating_mul(1000));
-        self.events.record(event.kind(), None, time, || RecordedEvent::Member(event.clone()))
-    }
-}
-
-/// What a step decides. It can be decided again.
-trait Decide: Send + Sync + 'static {
-    /// What it gives.
-    type Value: Send + 'static;
-    fn decide(&self, step: &mut Step<'_, GroupReader<'_>>) -> Result<Self::Value, StoreError>;
-}
-
-/// Acts, of which each is decided on what those before it left.
-struct Acts {
-    acts: Vec<StepAct>,
-    link_days: u32,
-}
-
-impl Decide for Acts {
-    type Value = Vec<Decided>;
-
-    fn decide(&self, step: &mut Step<'_, GroupReader<'_>>) -> Result<Vec<Decided>, StoreError> {
-        self.acts.iter().map(|act| decide_act(step, act, self.link_days)).collect()
-    }
-}
-
-/// Members who have left, whose leaves go.
-struct LeftMembers(Vec<MemberNumber>);
-
-impl Decide for LeftMembers {
-    type Value = ();
-
-    fn decide(&self, step: &mut Step<'_, GroupReader<'_>>) -> Result<(), StoreError> {
-        self.0.iter().try_for_each(|member| step.clear_left(member))
-    }
-}
-
-/// Decides about a step on what the store has.
-fn decide_step<D: Decide>(
-    shared: &GroupsState,
-    group: &GroupId,
-    loaded: &LoadedGroup,
-    now: UnixSeconds,
-    decide: &D,
-) -> Result<(D::Value, Option<GroupChanges>), GroupError> {
-    let reader = shared.records.reader(group);
-    let mut step = Step::new(group, loaded, &reader, Day::of(now));
-    let value = decide.decide(&mut step)?;
-    Ok((value, step.finish(now)))
-}
-
-fn decide_act(step: &mut Step<'_, GroupReader<'_>>, act: &StepAct, link_days: u32) -> Result<Decided, StoreError> {
-    Ok(match act {
-        StepAct::Enrol(request, _) => Decided::Enrolled(step.enrol(request)?.map_err(GroupError::Enrolment)),
-        StepAct::Remove(member, _) => Decided::Removed(step.remove(member)?),
-        StepAct::Invite(members, of, _) => {
-            let mut invited = Invited { invitations: Vec::new(), unchanged: 0 };
-            let expires_on = step.today().plus(link_days);
-            for (member, code) in members {
-                match step.invite(member, *of, expires_on, || code.clone())? {
-                    Some(invitation) => invited.invitations.push((member.clone(), invitation, expires_on)),
-                    None => invited.unchanged += 1,
-                }
-            }
-            Decided::Invited(invited)
-        }
-    })
 }
 
 /// Makes a conditional write, and waits for its decision.

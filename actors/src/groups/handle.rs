@@ -20,7 +20,7 @@ use selfsame_protocol::groups::wire::{
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::roots::RootAge;
-use selfsame_storage::{Metrics, Samples, StoreError};
+use selfsame_storage::{Metrics, ReplicaError, Samples, StoreError};
 use tokio::time::Instant;
 
 use super::group_keeper::{GroupAct, GroupKeeperMessage};
@@ -32,6 +32,9 @@ use crate::support::source_limits::{TooManyRequests, register_refusals};
 
 /// How long an act may wait for the keeper and the disk.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many member numbers of a list lengthen that by a second.
+const INVITED_IN_A_SECOND: usize = 4000;
 
 // Why a call is refused.
 
@@ -53,6 +56,29 @@ pub enum GroupError {
     /// A roll cannot be taken or removed.
     #[error(transparent)]
     Roll(#[from] RollError),
+    /// One change is larger than what the journal of the cluster takes at once. Nothing was written.
+    #[error(
+        "the change takes {length} bytes of the cluster's journal, which takes {most} at once; nothing was changed, and \
+         the same will be refused again"
+    )]
+    TooLarge {
+        /// Bytes that it takes.
+        length: usize,
+        /// The most bytes.
+        most: usize,
+    },
+    /// A list of member numbers was written in parts, and a later part failed. The codes of the
+    /// parts before it are not in any answer.
+    #[error(
+        "links for at least {invited} of {listed} numbers were made and cannot be shown, and then the group could not be \
+         written; send the list again with \"for\": \"not_joined\" (--again), which makes a link for each number"
+    )]
+    InvitedInPart {
+        /// How many links were made.
+        invited: usize,
+        /// How many numbers the list has.
+        listed: usize,
+    },
     /// The service was started without groups, and has no keeper for them.
     #[error("the first group needs a restart; restart the service")]
     Restart,
@@ -77,7 +103,10 @@ impl GroupError {
 
 impl From<StoreError> for GroupError {
     fn from(error: StoreError) -> Self {
-        Self::unavailable(error.to_string())
+        match error {
+            StoreError::Replica(ReplicaError::TooLarge { length, most }) => Self::TooLarge { length, most },
+            error => Self::unavailable(error.to_string()),
+        }
     }
 }
 
@@ -392,7 +421,9 @@ impl GroupsHandle {
         self.state.blocking().run(check).await.unwrap_or(Err(StoreError::Panicked.into()))
     }
 
-    /// Invites member numbers: all of them or none. The codes are in the answer and nowhere else.
+    /// Invites member numbers. The codes are in the answer and nowhere else. All are written at once
+    /// or none, but for a list that is too large for the journal of a cluster: that is written in
+    /// parts, in its order, and the answer comes after the last one.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -403,7 +434,10 @@ impl GroupsHandle {
         of: InvitedMembers,
     ) -> Result<Invited, GroupError> {
         check_list(&members)?;
-        self.act(id, |reply| GroupAct::Invite { members, of, reply }).await
+        self.kept(id)?;
+        let patience = PATIENCE + Duration::from_secs(1) * (members.len() / INVITED_IN_A_SECOND) as u32;
+        let message = |reply| GroupKeeperMessage::Act(*id, GroupAct::Invite { members, of, reply });
+        self.state.slot.call(message, Instant::now() + patience).await?
     }
 
     /// Removes a member. From the answer on no proof with the leaf counts, but for a roll that has

@@ -5,6 +5,7 @@
 //! | [`settings`] | settings of groups |
 //! | [`kept`] | the groups as readers see them, and what the keeper and the handle share |
 //! | [`group_keeper`] | the actor: the single writer of the groups' members, trees and rolls |
+//! | [`steps`] | acts that are decided together, written in parts where a cluster needs it |
 //! | [`rolls`] | taking and removing rolls, also when their time comes |
 //! | [`handle`] | the handle: enrolment, invitations, rolls, reads |
 //! | [`sealed_copies`] | its calls about sealed copies |
@@ -16,6 +17,7 @@ pub(crate) mod kept;
 pub(crate) mod rolls;
 mod sealed_copies;
 pub(crate) mod settings;
+mod steps;
 pub(crate) mod wallet_origin;
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //!
 //! They are steps of the group keeper, whose lock the callers hold.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use selfsame_protocol::groups::enrolment::LoadedGroup;
-use selfsame_protocol::groups::names::{Day, GroupId, RollName};
+use selfsame_protocol::groups::names::{Day, FieldNumber, GroupId, RollName};
 use selfsame_protocol::groups::records::{AwaitedRollRecord, GroupRecord, RollPageRecord, RollRecord};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RollWrite, StoreError};
@@ -15,6 +16,7 @@ use super::group_keeper::{ATTEMPTS, decided};
 use super::handle::{GroupError, RollError};
 use super::kept::{GroupState, Groups, GroupsState, KeptGroup};
 use super::settings::{AwaitedRoll, GroupDefinition};
+use super::steps::divide;
 
 impl GroupsState {
     pub fn has_due_rolls(&self, now: UnixSeconds) -> bool {
@@ -95,9 +97,11 @@ impl GroupsState {
     ) -> Result<RollRecord, GroupError> {
         // One that is taken before its time is not taken again, also after it was removed.
         let awaited = at.or_else(|| self.awaited_time(kept, &name));
+        // The pages that were written before the roll, all of one revision of the group.
+        let mut stored = BTreeSet::new();
         for _ in 0..ATTEMPTS {
             let now = self.clock().unix_seconds();
-            let (write, roll) = {
+            let (mut write, roll) = {
                 let state = kept.read();
                 let state = state.as_ref().ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
                 if state.rolls.contains_key(&name) {
@@ -122,11 +126,97 @@ impl GroupsState {
                 };
                 (write, roll)
             };
-            if self.write_roll(kept, &write).await? == Decision::Written {
-                return Ok(roll);
+            write.pages.retain(|root, _| !stored.contains(root));
+            match self.write_roll(kept, &write).await {
+                Ok(Decision::Written) => return Ok(roll),
+                // Another replica may have removed a roll with the same pages.
+                Ok(Decision::Changed) => stored.clear(),
+                Err(GroupError::TooLarge { length, most }) if !write.pages.is_empty() => {
+                    let pages = write.pages.into_iter().filter_map(|(root, page)| Some((root, page?))).collect();
+                    stored = self.write_roll_pages(kept, pages, (length, most)).await?;
+                }
+                Err(error) => return Err(error),
             }
         }
         Err(GroupError::unavailable("other replicas write the group all the time"))
+    }
+
+    /// Writes the pages of a roll that is too large for one write of a cluster, in parts. Returns
+    /// those that the store has; none when another replica has written the group in between. Pages
+    /// that no roll comes to have are removed at a later look.
+    async fn write_roll_pages(
+        self: &Arc<Self>,
+        kept: &Arc<KeptGroup>,
+        pages: Vec<(FieldNumber, RollPageRecord)>,
+        (length, most): (usize, usize),
+    ) -> Result<BTreeSet<FieldNumber>, GroupError> {
+        let mut stored = BTreeSet::new();
+        let mut parts = VecDeque::from(divide(pages, length, most));
+        while let Some(part) = parts.pop_front() {
+            let before = kept.read().as_ref().map(|state| state.loaded.record);
+            let before = before.ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+            let after = GroupRecord { revision: before.revision + 1, ..before };
+            let (id, records) = (&kept.id, &self.records);
+            let written = decided(|decided| records.write_roll_pages(id, (&before, &after), &part, decided)).await;
+            match written {
+                Ok(Decision::Written) => {
+                    if let Some(state) = kept.write().as_mut() {
+                        Arc::make_mut(&mut state.loaded).record = after;
+                    }
+                    stored.extend(part.into_iter().map(|(root, _)| root));
+                }
+                Ok(Decision::Changed) => {
+                    self.read_again(kept).await?;
+                    return Ok(BTreeSet::new());
+                }
+                Err(error) => match GroupError::from(error) {
+                    GroupError::TooLarge { length, most } if part.len() > 1 => {
+                        divide(part, length, most).into_iter().rev().for_each(|part| parts.push_front(part));
+                    }
+                    error @ GroupError::TooLarge { .. } => return Err(error),
+                    error => {
+                        drop(self.read_again(kept).await);
+                        return Err(error);
+                    }
+                },
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Removes pages of rolls that no roll has: a replica that writes a large roll may die, or be
+    /// refused, before it has written the roll itself.
+    pub async fn sweep_roll_pages(self: &Arc<Self>) {
+        if !self.catching_up.is_replica() {
+            return;
+        }
+        let groups = self.groups.load_full();
+        for (_, kept) in groups.iter() {
+            let id = kept.id;
+            let Ok(stored) = self.read_records(move |records| records.roll_page_roots(&id)).await else { continue };
+            let write = kept.read().as_ref().and_then(|state| {
+                let record = state.loaded.record;
+                let is_of_roll = |root: &FieldNumber| state.rolls.values().any(|roll| roll.page_roots.contains(root));
+                let unused: BTreeSet<_> = stored.into_iter().filter(|root| !is_of_roll(root)).collect();
+                let after = GroupRecord { revision: record.revision + 1, ..record };
+                (!unused.is_empty()).then_some((record, after, unused))
+            });
+            let Some((before, after, unused)) = write else { continue };
+            let removed = decided(|decided| self.records.remove_roll_pages(&id, (&before, &after), &unused, decided));
+            match removed.await {
+                Ok(Decision::Written) => {
+                    if let Some(state) = kept.write().as_mut() {
+                        Arc::make_mut(&mut state.loaded).record = after;
+                    }
+                }
+                // They are removed at a later look.
+                Ok(Decision::Changed) => {}
+                Err(error) => {
+                    tracing::error!(group = %kept.id, %error, "pages that no roll has cannot be removed");
+                    drop(self.read_again(kept).await);
+                }
+            }
+        }
     }
 
     /// The time of a roll in the configuration.
@@ -184,10 +274,14 @@ impl GroupsState {
                 self.read_again(kept).await?;
                 Ok(Decision::Changed)
             }
-            Err(error) => {
-                drop(self.read_again(kept).await);
-                Err(error.into())
-            }
+            Err(error) => match GroupError::from(error) {
+                // Nothing was written.
+                error @ GroupError::TooLarge { .. } => Err(error),
+                error => {
+                    drop(self.read_again(kept).await);
+                    Err(error)
+                }
+            },
         }
     }
 }

@@ -35,8 +35,8 @@ const INVITATIONS_LIMIT: usize = 24 << 20;
 /// The most values of such a body: the numbers, and what is around them.
 const INVITATIONS_VALUES: usize = MOST_INVITATIONS + 64;
 
-/// How long invitations may take, in place of the request timeout: their body is long, and all of
-/// them are one write.
+/// How long invitations may take, in place of the request timeout: their body is long, and so is
+/// what they write.
 pub(super) const INVITATIONS_TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// The bytes after which a piece of a list is sent.
@@ -64,8 +64,8 @@ fn person(group: &GroupId, member: &MemberNumber) -> [u8; 32] {
 
 /// Invite members
 ///
-/// Makes a link for each member number that is to have one; all in one write. By default only
-/// numbers that were never invited get one, so the same list again changes nothing.
+/// Makes a link for each member number that is to have one. By default only numbers that were never
+/// invited get one, so the same list again changes nothing.
 #[utoipa::path(
     post, path = "/groups/{id}/invitations", tag = "operator", operation_id = "invite_members",
     security(("operatorToken" = []), ("invitationToken" = [])),

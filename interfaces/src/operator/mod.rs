@@ -340,9 +340,14 @@ impl InterfaceError for OperatorError {
                     answer(StatusCode::CONFLICT, "conflict")
                 }
                 // Only wallets enrol and keep sealed copies, and only a reload changes settings.
-                GroupError::Invitations(_) | GroupError::Enrolment(_) | GroupError::Sealed(_) | GroupError::Restart => {
-                    answer(StatusCode::BAD_REQUEST, "bad_request")
-                }
+                GroupError::Invitations(_)
+                | GroupError::Enrolment(_)
+                | GroupError::Sealed(_)
+                | GroupError::Restart
+                | GroupError::TooLarge { .. } => answer(StatusCode::BAD_REQUEST, "bad_request"),
+                // The message says what to send in place of the same again, so there is no time to
+                // wait for.
+                GroupError::InvitedInPart { .. } => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
                 GroupError::TooMany(too_many) => {
                     let retry_after = too_many.retry_after;
                     ErrorCodes::OPERATOR.respond(&Rejection::TooManyRequests { retry_after })

@@ -137,6 +137,27 @@ impl LiveRoots {
         changes
     }
 
+    /// What changes when live roots end without a new one. The newest stays. A root may end before
+    /// its time: wallets prove against the newest then.
+    pub fn ended(&self, versions: &BTreeSet<u64>) -> LiveRootChanges {
+        let newest = self.versions.keys().next_back().copied();
+        let is_ending = |version: &&u64| Some(**version) != newest && self.versions.contains_key(*version);
+        let mut changes = LiveRootChanges::default();
+        changes.versions.extend(versions.iter().filter(is_ending).map(|version| (*version, None)));
+        let (Some(first), Some(last)) = (versions.first(), versions.last()) else { return changes };
+        for (page, roots) in &self.pages {
+            // The last one from before the first version may have live versions from there on only.
+            let across = roots.range(..*first).next_back();
+            for (since, _) in across.into_iter().chain(roots.range(*first..=*last)) {
+                let end = after(roots, *since).unwrap_or(u64::MAX);
+                if self.versions.range(*since..end).all(|(version, _)| changes.versions.contains_key(version)) {
+                    changes.pages.insert((*page, *since), None);
+                }
+            }
+        }
+        changes
+    }
+
     /// Applies changes that were written.
     pub fn apply(&mut self, changes: &LiveRootChanges) {
         for (version, record) in &changes.versions {

@@ -1,6 +1,6 @@
 //! A group as it is loaded, and what a step of enrolment changes of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::live_roots::{LiveRootChanges, LiveRoots};
 use super::names::{FieldNumber, MemberNumber, SecretHash};
@@ -46,6 +46,23 @@ impl LoadedGroup {
             .zip(since)
             .map(|(leaf, since)| StoredLeaf { leaf: *leaf, since: *since })
             .collect()
+    }
+
+    /// A step that ends live roots, and changes nothing else. The newest stays.
+    pub fn without_roots(&self, versions: &BTreeSet<u64>) -> GroupChanges {
+        let live = self.live.ended(versions);
+        let tree = TreeChanges { tree: self.tree.clone(), leaves: BTreeMap::new(), pages: BTreeMap::new(), live };
+        GroupChanges {
+            before: Some(self.record),
+            after: GroupRecord { revision: self.record.revision + 1, ..self.record },
+            members: BTreeMap::new(),
+            codes: BTreeMap::new(),
+            permits: BTreeMap::new(),
+            enrolments: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            tree: Some(tree),
+            told: Vec::new(),
+        }
     }
 
     /// Applies a step that was written.

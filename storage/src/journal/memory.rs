@@ -9,12 +9,14 @@ use futures_util::future::{BoxFuture, poll_fn, ready};
 use futures_util::stream::{BoxStream, unfold};
 use futures_util::{FutureExt, StreamExt};
 
-use super::{AppendError, Journal, JournalEntry, JournalError, Position, Term};
+use super::{AppendError, Journal, JournalEntry, JournalError, LARGEST_ENTRY, Position, Term};
 
 /// A journal that lasts as long as its clones. Replicas reach it through [`MemoryJournal::client`].
 #[derive(Clone, Default)]
 pub struct MemoryJournal {
     state: Arc<Mutex<State>>,
+    /// The most bytes of an entry, if it is another number than usual.
+    largest_entry: Option<usize>,
 }
 
 #[derive(Default)]
@@ -85,6 +87,11 @@ type Faults = Arc<dyn Fn(JournalCall) -> JournalFault + Send + Sync>;
 impl MemoryJournal {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A journal that takes entries of at most so many bytes.
+    pub fn of_entries_up_to(largest_entry: usize) -> Self {
+        Self { largest_entry: Some(largest_entry), ..Self::default() }
     }
 
     /// Ends the term before, and begins the next one.
@@ -193,5 +200,9 @@ impl Journal for Client {
             }
         });
         ready(truncated).boxed()
+    }
+
+    fn largest_entry(&self) -> usize {
+        self.journal.largest_entry.unwrap_or(LARGEST_ENTRY)
     }
 }

@@ -17,6 +17,7 @@ use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::time::UnixSeconds;
 
 use super::*;
+use crate::journal::LARGEST_ENTRY;
 use crate::schema::family::{ALL, META};
 use crate::tests::{DOMAIN, commit, create};
 use crate::{

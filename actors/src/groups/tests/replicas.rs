@@ -15,7 +15,7 @@ use selfsame_protocol::groups::sealed::SealedError;
 use selfsame_protocol::groups::wire::{
     HexText, InvitedMembers, NewSealed, SealedContent, SealedPermit, SealedSlot, SlotKind,
 };
-use selfsame_storage::{JournalFault, MemoryJournal, OpenOptions, Store};
+use selfsame_storage::{JournalCall, JournalFault, MemoryJournal, OpenOptions, Store};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -26,15 +26,19 @@ use super::community::{
 use crate::clock::{Clock, ManualClock, SystemRandom};
 use crate::{ClusterParts, LeaderConnection, LeaderError, Service, ServiceParts};
 
-const REPLICAS: usize = 3;
+pub const REPLICAS: usize = 3;
 const PERSONS: u64 = 18;
 
+type Faults = Arc<dyn Fn(JournalCall) -> JournalFault + Send + Sync>;
+
 /// The replicas of a cluster, and which of them leads.
-struct Cluster {
-    journal: MemoryJournal,
+pub struct Cluster {
+    pub journal: MemoryJournal,
+    faults: Faults,
+    name: &'static str,
     running: Mutex<Vec<Option<Arc<Service>>>>,
     leader: AtomicUsize,
-    clock: Arc<ManualClock>,
+    pub clock: Arc<ManualClock>,
     folders: Vec<TempDir>,
 }
 
@@ -54,8 +58,14 @@ impl LeaderConnection for ToLeader {
 
 impl Cluster {
     async fn start() -> Arc<Self> {
+        Self::start_on(MemoryJournal::default(), "group-replica", Arc::new(|_| JournalFault::None)).await
+    }
+
+    pub async fn start_on(journal: MemoryJournal, name: &'static str, faults: Faults) -> Arc<Self> {
         let cluster = Arc::new(Self {
-            journal: MemoryJournal::default(),
+            journal,
+            faults,
+            name,
             running: Mutex::default(),
             leader: AtomicUsize::new(0),
             clock: Arc::new(ManualClock::at(Duration::from_secs(START))),
@@ -70,14 +80,16 @@ impl Cluster {
 
     async fn start_replica(self: &Arc<Self>, replica: usize) -> Arc<Service> {
         let store = Store::open(self.folders[replica].path(), &OpenOptions::new(DOMAIN)).expect("the store opens");
+        let faults = Arc::clone(&self.faults);
+        let faults = move |call| faults(call);
         let parts = ClusterParts {
-            journal: self.journal.client(|_| JournalFault::None),
+            journal: self.journal.client(faults),
             election: None,
             leader: Some(Arc::new(ToLeader(Arc::clone(self)))),
             staleness: Duration::from_secs(2),
             bridge_peers: None,
         };
-        let parts = ServiceParts::new(settings(&format!("group-replica-{replica}")), store).replica_of(parts);
+        let parts = ServiceParts::new(settings(&format!("{}-{replica}", self.name)), store).replica_of(parts);
         let service = Service::start(parts.clock(self.clock.clone()).random(Arc::new(SystemRandom)));
         Arc::new(service.await.expect("the service starts"))
     }
@@ -97,12 +109,12 @@ impl Cluster {
         service.expect("a replica runs")
     }
 
-    fn groups(&self, replica: usize) -> GroupsHandle {
+    pub fn groups(&self, replica: usize) -> GroupsHandle {
         with_marked_proofs(&self.running(replica).groups())
     }
 
     /// Makes a replica the leader. The one before learns it when it writes.
-    async fn lead(&self, replica: usize) {
+    pub async fn lead(&self, replica: usize) {
         let service = self.service(replica).expect("it runs");
         let leading = async {
             while service.lead(self.journal.begin_term()).await.is_err() {
@@ -113,7 +125,7 @@ impl Cluster {
         self.leader.store(replica, Ordering::SeqCst);
     }
 
-    async fn stop(&self, replica: usize) {
+    pub async fn stop(&self, replica: usize) {
         let service = self.lock()[replica].take();
         let Some(mut service) = service else { return };
         let alone = async {
@@ -132,7 +144,7 @@ impl Cluster {
 
 /// Calls replicas, one after the other, until the outcome is known. Returns whether an earlier call
 /// may have done it, and the groups that answered.
-async fn certain<T, F: Future<Output = Result<T, GroupError>>>(
+pub async fn certain<T, F: Future<Output = Result<T, GroupError>>>(
     cluster: &Cluster,
     first: usize,
     call: impl Fn(GroupsHandle) -> F,
@@ -233,7 +245,7 @@ async fn live(cluster: Arc<Cluster>, person: u64) -> (MemberNumber, Option<u64>)
 }
 
 /// Waits until every replica shows the same, and returns it.
-async fn agreed(cluster: &Cluster) -> selfsame_protocol::groups::wire::GroupResponse {
+pub async fn agreed(cluster: &Cluster) -> selfsame_protocol::groups::wire::GroupResponse {
     let agreeing = async {
         loop {
             let shown: Vec<_> = (0..REPLICAS).map(|replica| cluster.groups(replica).describe(&group())).collect();

@@ -222,6 +222,12 @@ impl Community {
         let Ok(()) = self.step(|step| step.clear_left(&number));
     }
 
+    /// Ends live roots, and changes nothing else.
+    pub fn end_roots(&mut self, versions: &BTreeSet<u64>) {
+        let changes = self.loaded.without_roots(versions);
+        self.write(changes);
+    }
+
     /// A member with a leaf, whose replacement secret is `secret(1)`.
     pub fn enrolled(&mut self, number: &str, of: u64) -> u32 {
         let code = self.code(number);

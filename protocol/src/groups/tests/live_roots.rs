@@ -112,6 +112,36 @@ fn a_page_is_of_the_root_that_has_it() {
     assert_eq!(second.map(|(page, _)| page), Some(1), "the other page stays as it is");
 }
 
+#[test]
+fn roots_that_end_early_take_the_pages_that_no_other_root_has() {
+    let mut community = Community::with_removed(PAGE_LEAVES - 2);
+    let mut pages = Vec::new();
+    for (of, number) in (1..).zip(["A", "B", "C", "D"]) {
+        community.enrolled(number, of);
+        pages.push(community.loaded.tree.page_roots());
+    }
+    let versions: Vec<_> = community.loaded.live.versions().map(|(version, _)| version).collect();
+    let newest = versions[versions.len() - 1];
+    // A and B are on the first page, C and D on the second.
+    let has = |community: &Community, root| community.loaded.live.page_with(root).is_some();
+    let of = |of: usize| versions[versions.len() - 5 + of];
+    // Only A's root has its first page; B's has that of the later roots.
+    community.end_roots(&BTreeSet::from([of(1), of(2)]));
+    assert_eq!((has(&community, pages[0][0]), has(&community, pages[1][0])), (false, true));
+    assert!(has(&community, pages[2][1]) && has(&community, pages[3][1]));
+    // The newest root does not end, nor what never was.
+    community.end_roots(&BTreeSet::from([of(3), newest, newest + 9]));
+    assert_eq!((has(&community, pages[2][1]), has(&community, pages[3][1])), (false, true));
+    assert_eq!(age(&community, community.root()), Some(RootAge::Newest));
+    let live: Vec<_> = community.loaded.live.versions().map(|(version, _)| version).collect();
+    assert!(live.contains(&newest) && !live.contains(&of(1)) && !live.contains(&of(3)), "{live:?}");
+    // The group goes on.
+    community.enrolled("E", 5);
+    community.remove("A");
+    let live: Vec<_> = community.loaded.live.versions().map(|(version, _)| version).collect();
+    assert_eq!(live, [1, newest + 2], "the one without A, and the newest");
+}
+
 /// What a person does, or what is done to the person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
