@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ractor::RpcReplyPort;
 use selfsame_protocol::groth16::EncodedClaim;
-use selfsame_protocol::groups::enrolment::{EnrolmentError, EnrolmentRequest, NewInvitation, Step};
-use selfsame_protocol::groups::live_roots::leaves_at;
+use selfsame_protocol::groups::enrolment::{EnrolmentError, EnrolmentRequest, LoadedGroup, NewInvitation, Step};
+use selfsame_protocol::groups::live_roots::{LiveRoots, leaves_at};
 use selfsame_protocol::groups::names::{Day, FieldNumber, GroupId, MemberNumber, RollName};
 use selfsame_protocol::groups::records::{MemberRecord, RollRecord};
 use selfsame_protocol::groups::sealed::SealedError;
@@ -411,12 +411,16 @@ impl GroupsHandle {
         let (kept, request) = (self.kept(id)?, request.clone());
         let (shared, today) = (Arc::clone(&self.state), Day::of(self.state.clock().unix_seconds()));
         let check = move || {
-            let loaded = kept.read().as_ref().map(|state| Arc::clone(&state.loaded));
-            let loaded = loaded.ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+            let record = kept.read().as_ref().map(|state| state.loaded.record);
+            let record = record.ok_or_else(|| GroupError::unavailable("the group was not read yet"))?;
+            // These checks look at codes and members alone. A handle of the loaded group, held here
+            // while the keeper publishes a step, would make it copy all leaves before it changes
+            // them, and readers wait.
+            let without_leaves = LoadedGroup::new(record, Vec::new(), LiveRoots::default());
             let reader = shared.records.reader(&kept.id);
-            let step = Step::new(&kept.id, &loaded, &reader, today);
+            let step = Step::new(&kept.id, &without_leaves, &reader, today);
             step.check_before_proof(&request)??;
-            Ok::<_, GroupError>(request.claim(&loaded.record.group_key)?)
+            Ok::<_, GroupError>(request.claim(&record.group_key)?)
         };
         self.state.blocking().run(check).await.unwrap_or(Err(StoreError::Panicked.into()))
     }
