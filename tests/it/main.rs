@@ -43,6 +43,8 @@ mod faults;
 mod gateway_errors;
 mod gateway_rules;
 mod group_commands;
+#[cfg(feature = "fault-injection")]
+mod group_pairs;
 mod groups;
 mod harness;
 mod hostile_http;
