@@ -151,6 +151,10 @@ test("a replacement goes on after each request whose answer was lost, and ends t
   assert.equal(await service.standing("F-3"), "member");
   await assert.rejects(new Device(service).start().restore(passkey(), userHandle), isRefusal("no_copy"));
   assert.equal((await new Device(service).start().restore(next(), newHandle)).groups[0].joined, true);
+  // The owner's other device, which was not stolen, opens with the new code.
+  const other = stolen.start();
+  await other.unlock({ kind: "code", code });
+  assert.equal(await signsIn(other), before);
   // A second one on the same day is refused, and goes on later.
   const { code: third } = await later.beginReplacement();
   await assert.rejects(later.replace([{ kind: "code", code: third }]), isRefusal("replaced_today"));
@@ -181,7 +185,7 @@ test("of two who replace with the same copy the first wins, and the organization
 });
 
 test("two devices that write the same copy lose nothing of each other", async () => {
-  const { wallet: first, passkey, userHandle } = await joined(service, "F-5");
+  const { device, wallet: first, passkey, userHandle } = await joined(service, "F-5");
   const second = new Device(service).start();
   await second.restore(passkey(), userHandle);
   await second.enrol(await service.invite("F-S", "staff"));
@@ -196,6 +200,12 @@ test("two devices that write the same copy lose nothing of each other", async ()
   const last = await third.newCode();
   assert.equal((await new Device(service).start().restore(more(), userHandle)).groups.length, 2);
   assert.equal((await new Device(service).start().restore({ kind: "code", code: last })).groups.length, 2);
+  // The code that another device has drawn opens this one, which has not heard of it.
+  const again = device.start();
+  await again.unlock({ kind: "code", code: last });
+  await assert.rejects(device.start().unlock({ kind: "code", code }), isRefusal("wrong_key"));
+  await again.newCode();
+  assert.equal((await new Device(service).start().restore(more(), userHandle)).groups.length, 2);
 });
 
 test("a copy that the service has put back is older, and the device goes on with what it has", async () => {
@@ -288,4 +298,88 @@ test("a wallet that is locked in the middle of an act has sealed nothing with an
   const zero = { kind: "passkey", credential: new Uint8Array(1), output: new Uint8Array(32) };
   assert.equal(await core.openSlots(zero, record.content.slots, []), null);
   assert.equal(await core.openPlain(new Uint8Array(32), record.content), null);
+});
+
+test("of two persons with one link the first to join is the member, also when the other has taken the place of the copy", async () => {
+  const link = await service.invite("F-10");
+  const [first, second] = [new Device(service), new Device(service)].map((device) => device.start());
+  const [passkey, other] = [newPasskey(), newPasskey()];
+  const { userHandle } = await first.create();
+  await first.seal([passkey()], link);
+  await second.create();
+  await second.seal([other()], link);
+  // The code has one copy that is not kept, so the first one's has gone by now.
+  await assert.rejects(new Device(service).start().restore(passkey(), userHandle), isRefusal("no_copy"));
+  await first.enrol(link);
+  assert.equal((await new Device(service).start().restore(passkey(), userHandle)).groups[0].joined, true);
+  await assert.rejects(second.enrol(link), isRefusal("code_used"));
+  assert.deepEqual([(await second.status()).groups, (await second.status()).pending], [[], null]);
+  // The second one has a wallet without a group, which another link fills.
+  await second.enrol(await service.invite("F-11"));
+  assert.deepEqual([(await second.status()).groups.length, (await second.status()).copied], [1, true]);
+});
+
+test("a sign-in whose connection breaks is answered by the proof that was made, once", async () => {
+  const { device, wallet } = await joined(service, "F-12");
+  const begun = await service.beginSignIn();
+  const { id } = await wallet.read(begun.link("#here"));
+  const sent = [];
+  device.before = async ({ url, body }) => {
+    if (!url.endsWith("/proof")) return;
+    sent.push(JSON.parse(body).responses[0].proof);
+    if (sent.length === 1) throw CUT;
+  };
+  await assert.rejects(wallet.answerSignIn(id), isRefusal("offline"));
+  assert.ok(await begun.completeAt((await wallet.answerSignIn(id)).url));
+  assert.equal(sent[0], sent[1]);
+  // An answer that was lost has arrived; where it leads to is lost with it.
+  const again = await service.beginSignIn();
+  const { id: lost } = await wallet.read(again.link("#here"));
+  device.after = async (request, response) => {
+    if (request.url.endsWith("/proof") && response.ok) throw CUT;
+    return response;
+  };
+  await assert.rejects(wallet.answerSignIn(lost), isRefusal("offline"));
+  await assert.rejects(wallet.answerSignIn(lost), isRefusal("answered"));
+});
+
+test("a service that contradicts itself is believed nothing", async () => {
+  const { device, wallet } = await joined(service, "F-13");
+  const isGroup = ({ url }) => url.endsWith("/groups/members");
+  const changed = (change) => async (request, response) => (isGroup(request) ? Response.json(change(await response.json())) : response);
+  const refuses = async (code) => {
+    const begun = await service.beginSignIn();
+    await assert.rejects(wallet.answerSignIn((await wallet.read(begun.link("#here"))).id), isRefusal(code));
+  };
+  for (const [change, code] of [
+    [(group) => ({ ...group, group_key: "11".repeat(32) }), "other_group"],
+    [(group) => ({ ...group, root: `0x${"1".repeat(64)}` }), "unavailable"],
+    [(group) => ({ ...group, size: group.size + 1024 }), "unavailable"],
+    [(group) => ({ ...group, root: `0x${"f".repeat(64)}` }), "unavailable"],
+    [(group) => ({ ...group, id: "staff" }), "unavailable"],
+    [(group) => ({ ...group, rolls: [{ ...group, name: "r", actions: [], root: `0x${"1".repeat(64)}` }] }), "unavailable"],
+  ]) {
+    device.after = changed(change);
+    await refuses(code);
+  }
+  // Another page than the one that was asked for, and one that has ended between two requests.
+  device.after = async (request, response) => (request.url.includes("/pages/") ? new Response(new Uint8Array(core.PAGE_BYTES)) : response);
+  await refuses("unavailable");
+  device.after = async (_, response) => response;
+  let asked = 0;
+  device.before = async ({ url }) => (url.includes("/pages/") && asked++ === 0 ? Response.json({ code: "unknown_page", message: "" }, { status: 404 }) : undefined);
+  assert.ok(await signsIn(wallet));
+  assert.equal(asked, 2);
+});
+
+test("a wallet that only a passphrase opens has no copy, joins all the same, and says so", async () => {
+  const device = new Device(service);
+  const wallet = device.start();
+  const link = await service.invite("F-14");
+  await wallet.create();
+  await wallet.seal([{ kind: "passphrase", passphrase: "a long passphrase" }], link);
+  await wallet.enrol(link);
+  assert.equal(device.requests.filter(({ url }) => url.includes("/sealed/")).length, 0);
+  const { groups, copied, pending } = await wallet.status();
+  assert.deepEqual([groups[0].joined, copied, pending], [true, false, null]);
 });
