@@ -27,7 +27,6 @@ use crate::interface::{Interface, PublicUrls};
 pub const IS_BUILT_IN: bool = cfg!(feature = "web-wallet");
 
 /// A file of the web wallet.
-#[cfg_attr(not(feature = "web-wallet"), expect(dead_code, reason = "without the feature there is no file"))]
 struct File {
     path: &'static str,
     content_type: &'static str,
