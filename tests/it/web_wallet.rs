@@ -10,7 +10,7 @@ use reqwest::header::{
     IF_NONE_MATCH, ORIGIN, VARY,
 };
 use reqwest::{Method, Response};
-use selfsame::config::{App, Config, Environment, SignInProof};
+use selfsame::config::{Config, Environment, SignInProof};
 use selfsame_interfaces::interface::Interface;
 use selfsame_interfaces::web_wallet::digests;
 use serde_json::{Value, json};
@@ -271,18 +271,16 @@ async fn the_page_may_call_the_issuer_and_the_bridge() {
 /// An application that accepts a group alone, one with a link of its own, one that accepts no group.
 fn three_applications(config: &mut Config) {
     two_groups(config);
-    let member = App {
-        proof: SignInProof::Legacy,
-        accepted_identifiers: Some(vec!["members".to_owned()]),
-        ..config.apps[0].clone()
-    };
+    let mut member = config.apps[0].clone();
+    member.proof = SignInProof::Legacy;
+    member.accepted_identifiers = Some(vec!["members".to_owned()]);
     assert_eq!(member.sign_in_environment(), Environment::Staging);
-    let linked = App {
-        id: "app_staging_linked".to_owned(),
-        wallet_link: Some("other://open?request={request}".parse().expect("a link")),
-        ..member.clone()
-    };
-    let public = App { id: "app_staging_public".to_owned(), accepted_identifiers: None, ..member.clone() };
+    let mut linked = member.clone();
+    linked.id = "app_staging_linked".to_owned();
+    linked.wallet_link = Some("other://open?request={request}".parse().expect("a link"));
+    let mut public = member.clone();
+    public.id = "app_staging_public".to_owned();
+    public.accepted_identifiers = None;
     config.apps = vec![member, linked, public];
 }
 
@@ -352,8 +350,8 @@ async fn a_reload_gives_an_application_that_accepts_a_group_the_link() {
     assert!(!pages_of(&client, APP).await.1.contains(&wallet));
     let mut config = development_config(Path::new("unused"), three_applications);
     config.apps.retain(|app| app.id == APP);
-    let links = selfsame::setup::wallet_links::read(&config).ok().expect("links");
-    let appearance = selfsame::setup::sign_in::appearance(&config).ok().expect("an appearance");
+    let links = selfsame::setup::wallet_links::read(&config).expect("links");
+    let appearance = selfsame::setup::sign_in::appearance(&config).expect("an appearance");
     client.daemon.reloading.check(&config).expect("accepted");
     client.daemon.reloading.apply(&config).expect("applied");
     client.daemon.reloading.replace_logos_and_links(&appearance, &links);
