@@ -1,7 +1,7 @@
-//! Two organizations have the same people in groups of their own, with the same id. A reader of both
-//! data folders, after joinings, sign-ins and votes, looks for what joins the two: any 16 bytes that
-//! both have, and that a third organization with other people has not, which has the same
-//! configuration and the same acts.
+//! Two organizations have the same people in groups of their own, with the same id. A reader of
+//! both data folders, after joinings, sign-ins and votes, looks for what joins the two: any 16
+//! bytes that both have, and that a third organization with other people has not, which has the
+//! same configuration and the same acts.
 //!
 //! One person also votes at an application that both have, with the secret of both groups, so that
 //! there is something to find: the nullifier there is the same.
@@ -32,8 +32,9 @@ const SHARED_APP: &str = APP;
 /// Bytes that two stores do not have in common by chance.
 const JOINING: usize = 16;
 
-/// So many different bytes are in what joins: paddings and counters have fewer.
-const DIFFERENT: usize = 8;
+/// Bytes of a piece that the third store has by chance as rarely. A piece with so many of them is
+/// partly what all stores have, such as a length or a time, and says nothing by the rest.
+const OF_ALL: usize = 6;
 
 fn id() -> GroupId {
     "members".parse().expect("an id")
@@ -134,16 +135,15 @@ fn left_in(data: &Path) -> Vec<Vec<u8>> {
     left
 }
 
-/// All pieces of the length that joins.
-fn pieces(left: &[Vec<u8>]) -> HashSet<&[u8]> {
-    left.iter().flat_map(|bytes| bytes.windows(JOINING)).collect()
+/// All pieces of a length.
+fn pieces(left: &[Vec<u8>], length: usize) -> HashSet<&[u8]> {
+    left.iter().flat_map(|bytes| bytes.windows(length)).collect()
 }
 
 /// The records of one folder that have something in common with the other, and not with the third.
 fn joined<'a>(one: &'a [Vec<u8>], other: &[Vec<u8>], third: &[Vec<u8>]) -> Vec<&'a Vec<u8>> {
-    let (of_other, of_third) = (pieces(other), pieces(third));
-    let is_rich = |piece: &[u8]| piece.iter().collect::<HashSet<_>>().len() >= DIFFERENT;
-    let joins = |piece: &[u8]| is_rich(piece) && of_other.contains(piece) && !of_third.contains(piece);
+    let (of_other, of_all) = (pieces(other, JOINING), pieces(third, OF_ALL));
+    let joins = |piece: &[u8]| of_other.contains(piece) && !piece.windows(OF_ALL).any(|part| of_all.contains(part));
     one.iter().filter(|bytes| bytes.windows(JOINING).any(joins)).collect()
 }
 
