@@ -1,6 +1,6 @@
 //! Attestation issuers: from the configuration to the issuers by whose keys integrity bundles are
-//! judged, and how their key sets are read from files and over HTTP. What was read over HTTP is kept
-//! in the data folder, for a start while the issuer is away.
+//! judged, and how their key sets are read from files and over HTTP. What was read over HTTP is
+//! kept in the data folder, for a start while the issuer is away.
 
 use std::fs::File;
 use std::io::Read;
@@ -290,7 +290,7 @@ mod tests {
             "",
             "{}",
             &stored.replace("attestation.example\",", "attestation.other\","),
-            &stored.replace("ES256", "RS256"),
+            &stored.replace("P-256", "P-384"),
         ];
         for damaged in damaged {
             assert_ne!(damaged, stored);

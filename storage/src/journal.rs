@@ -23,8 +23,8 @@ use futures_util::stream::BoxStream;
 #[cfg(feature = "fault-injection")]
 pub use memory::{JournalCall, JournalFault, MemoryJournal};
 
-/// The most bytes of an entry of a [`Journal`] that does not say otherwise. Engines take values of one
-/// to one and a half megabytes.
+/// The most bytes of an entry of a [`Journal`] that does not say otherwise. Engines take values of
+/// one to one and a half megabytes.
 pub const LARGEST_ENTRY: usize = 1 << 20;
 
 /// The place of an entry in a journal, counted from 1; 0 is before the first entry.

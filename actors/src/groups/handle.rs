@@ -56,7 +56,8 @@ pub enum GroupError {
     /// A roll cannot be taken or removed.
     #[error(transparent)]
     Roll(#[from] RollError),
-    /// One change is larger than what the journal of the cluster takes at once. Nothing was written.
+    /// One change is larger than what the journal of the cluster takes at once. Nothing was
+    /// written.
     #[error(
         "the change takes {length} bytes of the cluster's journal, which takes {most} at once; nothing was changed, and \
          the same will be refused again"
@@ -425,9 +426,9 @@ impl GroupsHandle {
         self.state.blocking().run(check).await.unwrap_or(Err(StoreError::Panicked.into()))
     }
 
-    /// Invites member numbers. The codes are in the answer and nowhere else. All are written at once
-    /// or none, but for a list that is too large for the journal of a cluster: that is written in
-    /// parts, in its order, and the answer comes after the last one.
+    /// Invites member numbers. The codes are in the answer and nowhere else. All are written at
+    /// once or none, but for a list that is too large for the journal of a cluster: that is written
+    /// in parts, in its order, and the answer comes after the last one.
     ///
     /// # Errors
     /// [`GroupError`].

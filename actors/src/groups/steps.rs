@@ -133,8 +133,8 @@ impl GroupsState {
         self.step_in_parts(kept, vec![LeftMembers(left)], drop).await
     }
 
-    /// Makes steps one after the other, and divides one that is too large. What each part gives goes
-    /// to `taken`. After an error the parts before it are written, and those after it are not.
+    /// Makes steps one after the other, and divides one that is too large. What each part gives
+    /// goes to `taken`. After an error the parts before it are written, and those after it are not.
     async fn step_in_parts<D: Divide>(
         self: &Arc<Self>,
         kept: &Arc<KeptGroup>,

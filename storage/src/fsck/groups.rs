@@ -255,8 +255,8 @@ impl Known<'_> {
             }
             Ok(())
         })?;
-        // A replica writes the pages of a large roll before the roll, and removes them later when it
-        // dies in between.
+        // A replica writes the pages of a large roll before the roll, and removes them later when
+        // it dies in between.
         if reading.store.membership()?.is_some() {
             return Ok(());
         }
