@@ -246,3 +246,10 @@ export async function joined(service, member, group = "members") {
   await wallet.enrol(link);
   return { device, wallet, passkey, userHandle, link };
 }
+
+// Signs in to the forum in this browser. Returns whom the forum has got.
+export const signsIn = async (service, wallet) => {
+  const begun = await service.beginSignIn();
+  const { id } = await wallet.read(begun.link("#here"));
+  return (await begun.completeAt((await wallet.answerSignIn(id)).url)).sub;
+};
