@@ -165,9 +165,23 @@ export const queue = (): Exclusive => {
   };
 };
 
-/** The same for all tabs, where the browser has Web Locks. Without them the revision of the record decides. */
-export const exclusive = (locks: LockManager | undefined): Exclusive => {
+/** How long one tab waits for another, in milliseconds. */
+const PATIENCE = 60_000;
+
+/**
+ * The same for all tabs, where the browser has Web Locks. Without them the revision of the record decides. A tab that the
+ * system has put to sleep in the middle of an act keeps the lock, so the wait has an end.
+ */
+export const exclusive = (locks: LockManager | undefined, patience = PATIENCE): Exclusive => {
   const own = queue();
   if (!locks) return own;
-  return <T>(work: () => Promise<T>) => own(() => locks.request("selfsame-wallet", work) as Promise<T>);
+  const request = async <T>(work: () => Promise<T>): Promise<T> => {
+    const abort = new AbortController();
+    const timer = setTimeout(() => abort.abort(new VaultError("changed_elsewhere", "another tab is busy")), patience);
+    return (await locks.request("selfsame-wallet", { signal: abort.signal }, () => {
+      clearTimeout(timer);
+      return work();
+    })) as T;
+  };
+  return <T>(work: () => Promise<T>) => own(() => request(work));
 };

@@ -117,7 +117,7 @@ export class VaultError extends Error {
  * `no_credential` the wallet has nothing that is asked for · `sign_in_over_bridge` · `link_proof_asked` ·
  * `removed` the leaf is not in the group any more · `not_on_roll` · `another_account` ·
  * `proof_refused` with the service's code in `detail` · `storage` this browser refuses to store ·
- * `changed_elsewhere` another tab or device has changed the copy; asking again helps ·
+ * `changed_elsewhere` another tab or device has changed the copy, or another tab is busy; asking again helps ·
  * `cross_device_denied` the application takes sign-ins only from the screen where they begin ·
  * `replaced_elsewhere` the leaf was replaced by another device, whose passkey or code opens the new copy (`restore`) ·
  * `other_group` the organization has made the group anew under the same id; a new link joins it ·

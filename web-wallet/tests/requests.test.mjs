@@ -278,3 +278,48 @@ test("a page asks the worker over messages, and gets values, errors with codes, 
     port2.close();
   }
 });
+
+test("tabs take turns, and one that waits for a sleeping tab gives up", async () => {
+  // Web Locks, as far as the wallet uses them; Node.js has none.
+  const waiting = [];
+  let isHeld = false;
+  const next = () => {
+    isHeld = waiting.length > 0;
+    waiting.shift()?.();
+  };
+  const locks = {
+    async request(_, { signal }, work) {
+      if (isHeld) {
+        await new Promise((resolve, reject) => {
+          waiting.push(resolve);
+          signal.addEventListener("abort", () => {
+            waiting.splice(waiting.indexOf(resolve), 1);
+            reject(signal.reason);
+          });
+        });
+      }
+      isHeld = true;
+      try {
+        return await work();
+      } finally {
+        next();
+      }
+    },
+  };
+  const [first, second] = [core.exclusive(locks, 50), core.exclusive(locks, 50)];
+  const order = [];
+  let wake;
+  const sleeping = first(() => new Promise((resolve) => (wake = resolve)));
+  await assert.rejects(second(async () => order.push("never")), isRefusal("changed_elsewhere"));
+  wake();
+  await sleeping;
+  const turns = ["a", "b", "c"].map((mark, index) => [first, second][index % 2](async () => order.push(mark)));
+  await assert.rejects(first(() => Promise.reject(new core.VaultError("locked"))), isRefusal("locked"));
+  await Promise.all(turns);
+  assert.deepEqual(order.toSorted(), ["a", "b", "c"]);
+  // Without locks the acts of one worker take turns.
+  const alone = core.exclusive(undefined);
+  const done = [];
+  await Promise.all([alone(async () => { await null; done.push(1); }), alone(async () => done.push(2))]);
+  assert.deepEqual(done, [1, 2]);
+});
