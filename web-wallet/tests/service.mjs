@@ -104,7 +104,7 @@ export async function startService({ isDev = false, config = "" } = {}) {
   writeFileSync(file, `data_dir = ${JSON.stringify(data)}\n${CONFIG}${config}`);
   const ports = Object.fromEntries(await Promise.all(INTERFACES.map(async (name) => [name, await reservedPort()])));
   const at = (name) => `http://127.0.0.1:${ports[name]}`;
-  const urls = { issuer: at("SIGN_IN"), verify: at("VERIFY"), operator: at("OPERATOR"), bridge: at("BRIDGE"), wallet: at("WALLET"), indexer: at("INDEXER") };
+  const urls = { issuer: at("SIGN_IN"), verify: at("VERIFY"), operator: at("OPERATOR"), bridge: at("BRIDGE"), wallet: at("WALLET") };
   const environment = { ...process.env, ...Object.fromEntries(INTERFACES.map((name) => [`SELFSAME_LISTEN__${name}`, `127.0.0.1:${ports[name]}`])) };
   const log = () => readFileSync(join(folder, "log"), "utf8");
   const command = async (...words) => (await run(program, words, { env: environment, timeout: PATIENCE })).stdout.trim();
@@ -127,12 +127,8 @@ export async function startService({ isDev = false, config = "" } = {}) {
     }
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
-  const settings = async () => {
-    if (!isDev) return { issuer: urls.issuer, bridge: urls.bridge, verify: urls.verify, operator: null, simulator: null };
-    const simulation = await (await fetch(`${urls.operator}/simulator`)).json();
-    const { root } = await (await fetch(`${urls.indexer}/root`)).json();
-    return { issuer: urls.issuer, bridge: urls.bridge, verify: urls.verify, operator: null, simulator: { ...simulation, root } };
-  };
+  // What the wallet learns of its service.
+  const settings = async () => (await fetch(`${urls.wallet}/wallet.json`)).json();
   return {
     urls,
     log,
@@ -206,14 +202,12 @@ export class Device {
 
   // A worker begins: nothing is open.
   start(storage = this.storage) {
-    const { service } = this;
     return new core.Wallet({
       fetch: async (url, options) => {
         const request = { url, method: options.method, body: options.body };
         this.requests.push(request);
         const instead = await this.before(request);
         if (instead) return instead;
-        if (url === `${service.urls.wallet}/wallet.json`) return Response.json(await service.settings());
         const response = await fetch(url, options);
         if (options.method === "GET" && url.includes("/sealed/") && response.ok) this.copies.push(await response.clone().json());
         return this.after(request, response);
@@ -223,7 +217,7 @@ export class Device {
       // One for all workers: reading the key takes a second.
       prover: loader,
       simulator: async () => core,
-      url: service.urls.wallet,
+      url: this.service.urls.wallet,
       now: () => this.clock(),
     });
   }
