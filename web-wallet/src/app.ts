@@ -1,6 +1,7 @@
 /** The program of the pages: the worker, the pages, then the service worker. */
 import { openVault } from "./client.ts";
 import { offerUpdate, start } from "./start.ts";
+import { currentLanguage } from "./words.ts";
 
 interface ScriptPolicy {
   createScriptURL(address: string): unknown;
@@ -18,41 +19,38 @@ const policy = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes?.cre
 /** An address of a script, of which there are two. The types of the DOM do not know trusted ones. */
 const script = (address: "/worker.js" | "/sw.js"): string => (policy?.createScriptURL(address) ?? address) as string;
 
-/** Longest wait for a new version to take over before the first page is shown, in milliseconds. */
-const TAKE_OVER = 1500;
+const container = navigator.serviceWorker as ServiceWorkerContainer | undefined;
+/** Whether the person has done something on this page: then it is not loaded again without being asked. */
+let isUsed = false;
+const reload = (): void => location.reload();
 
-/** Whether a new version waits and takes over now, because this is the only page. The page is then loaded again. */
-async function takesOver(): Promise<boolean> {
-  const container = navigator.serviceWorker;
-  if (!container?.controller) return false;
-  const waiting = (await container.getRegistration())?.waiting;
-  if (!waiting) return false;
-  const changed = new Promise<boolean>((done) => {
-    container.addEventListener("controllerchange", () => done(true), { once: true });
-    setTimeout(() => done(false), TAKE_OVER);
+/** Listens to the service worker, which may speak while the page is being loaded. */
+function listen(): void {
+  if (!container) return;
+  for (const name of ["pointerdown", "keydown"]) addEventListener(name, () => (isUsed = true), { capture: true, once: true });
+  let isFirst = !container.controller;
+  container.addEventListener("controllerchange", () => {
+    // The language of this page was fetched before there was a service worker, which now keeps it.
+    if (isFirst) void fetch(`/words-${currentLanguage()}.json`);
+    else if (isUsed) offerUpdate(reload);
+    else reload();
+    isFirst = false;
   });
-  waiting.postMessage("take over when alone");
-  if (!(await changed)) return false;
-  location.reload();
-  return true;
+  container.addEventListener("message", (event) => {
+    // The service has other addresses now, and the policy of this page still has the old ones.
+    if (event.data === "service changed") offerUpdate(reload);
+  });
 }
 
 async function keepFiles(): Promise<void> {
-  const container = navigator.serviceWorker;
   if (!container) return;
-  const first = !container.controller;
-  let wanted = false;
-  container.addEventListener("controllerchange", () => {
-    if (wanted) location.reload();
-    else if (!first) offerUpdate(() => location.reload());
-  });
   const registration = await container.register(script("/sw.js"), { updateViaCache: "none" });
   const offer = (): void => {
     if (!registration.waiting || !container.controller) return;
     offerUpdate(() => {
-      wanted = true;
+      isUsed = false;
       if (registration.waiting) registration.waiting.postMessage("take over");
-      else location.reload();
+      else reload();
     });
   };
   offer();
@@ -62,11 +60,7 @@ async function keepFiles(): Promise<void> {
 }
 
 async function run(): Promise<void> {
-  navigator.serviceWorker?.addEventListener("message", (event) => {
-    // The service has other addresses now, and the policy of this page still has the old ones.
-    if (event.data === "service changed") offerUpdate(() => location.reload());
-  });
-  if (await takesOver()) return;
+  listen();
   const vault = openVault(new Worker(script("/worker.js"), { type: "module" }));
   await start(vault);
   // After what the person waits for: the service worker fetches the same files.

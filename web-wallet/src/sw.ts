@@ -2,7 +2,8 @@
  * Serves the wallet's own files without the network.
  *
  * A version is fetched whole, each file is compared with its hash, and nothing of it is used before all of it is there.
- * It takes over when the pages of the former version are closed, or when a page asks for it.
+ * It takes over when the pages of the former version are closed, or when the person asks for it: a page that takes it over
+ * while it is being loaded was seen to wait for ever in Chromium 156.
  */
 
 declare const VERSION: string;
@@ -34,8 +35,8 @@ const SETTINGS_FILE = "/wallet.json";
 const PAGES = new Set(["/", "/join", "/replace", "/sign-in", "/prove", "/restore", "/about"]);
 /** Large files that hold no policy: a former version's are as good when they have the hash. */
 const SHARED = ["key.bin", "prover.wasm"];
-/** What is fetched when it is first asked for: large pictures, and the program of a service in development. */
-const LATER = ["icon-192.png", "icon-512.png", "simulator.js"];
+/** What is fetched when it is first asked for: large pictures, languages, and the program of a service in development. */
+const LATER = /^icon-\d|^simulator|^words-(?!en)/;
 /** Longest wait for `wallet.json` where an older one is there, in milliseconds. */
 const PATIENCE = 4000;
 
@@ -57,9 +58,9 @@ async function install(): Promise<void> {
   const cache = await caches.open(FILES);
   try {
     for (const name of Object.keys(HASHES)) {
-      if (LATER.includes(name)) continue;
-      const former = SHARED.includes(name) ? await caches.match(addressOf(name)) : undefined;
-      await cache.put(addressOf(name), former && (await hasHash(former, HASHES[name])) ? former : await fetchFile(name));
+      const former = await caches.match(addressOf(name));
+      if (!former && LATER.test(name)) continue;
+      await cache.put(addressOf(name), former && SHARED.includes(name) && (await hasHash(former, HASHES[name])) ? former : await fetchFile(name));
     }
     const settings = await fetch(SETTINGS_FILE, { cache: "no-cache", credentials: "omit" });
     if (settings.ok) await (await caches.open(SETTINGS)).put(SETTINGS_FILE, settings);
@@ -112,10 +113,6 @@ scope.addEventListener("install", (event) => event.waitUntil(install()));
 scope.addEventListener("activate", (event) => event.waitUntil(activate()));
 scope.addEventListener("message", (event) => {
   if (event.data === "take over") event.waitUntil(scope.skipWaiting());
-  if (event.data === "take over when alone") {
-    const pages = scope.clients.matchAll({ type: "window", includeUncontrolled: true });
-    event.waitUntil(pages.then((all) => (all.length > 1 ? undefined : scope.skipWaiting())));
-  }
 });
 scope.addEventListener("fetch", (event) => {
   const { method, url, mode } = event.request;

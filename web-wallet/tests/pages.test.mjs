@@ -257,9 +257,14 @@ describe("the pages", () => {
       assert.equal(await heading(page), words("en")["problem-other_service-title"]);
     }));
 
-  test("say that a request has expired while it is looked at", () =>
-    with_({ ...stateCalled("sign-in-here"), state: "problem", scenario: { exists: true, signIn: { expiresAt: Math.floor(Date.now() / 1000) - 1 } } }, async (page) => {
-      assert.equal(await heading(page), words("en")["problem-expired-title"]);
+  test("ask the service whether a request has expired, and not the clock of the device", () =>
+    with_({ ...stateCalled("sign-in-here"), state: "sign-in", scenario: { exists: true, signIn: { expiresAt: 1 } } }, async (page) => {
+      await page.locator("#approve").waitFor();
+    }));
+
+  test("open with what was chosen in this browser before a passkey of another device", () =>
+    with_({ ...stateCalled("sign-in-here"), scenario: { exists: true, slots: ["passkey", "passphrase"] } }, async (page) => {
+      await page.locator("#passphrase").waitFor();
     }));
 
   test("go on after a failure that was one of a moment", () =>
@@ -505,14 +510,16 @@ describe("the service worker", { timeout: 120_000 }, () => {
 
   test("starts the pages without a network, at each address", () =>
     visit(async ({ host, page }) => {
+      await page.locator("#language").selectOption("de");
+      await page.getByText(words("de")["home-empty"]).waitFor();
       host.close();
       await page.reload();
       await page.locator("main[data-state=empty]").waitFor();
       assert.equal(await page.locator("#app-name").innerText(), "Green Valley Cooperative");
       await page.goto(`${host.origin}/about`);
-      await page.locator("main[data-state=about]").waitFor();
-      await page.locator("#language").selectOption("de");
       await page.getByText(words("de")["about-what"]).waitFor();
+      await page.locator("#language").selectOption("fr");
+      await page.getByText(words("en")["about-what"]).waitFor();
     }));
 
   test("fetches nothing again but the service's addresses, and keeps no answer of the service", () =>
@@ -553,14 +560,16 @@ describe("the service worker", { timeout: 120_000 }, () => {
       assert.equal(await page.locator("#update").count(), 0);
     }));
 
-  test("takes a version that waits at the next visit, when no other page is open", () =>
+  test("takes a version that waits when the page was left", () =>
     visit(async ({ host, page }) => {
       for (const [name, bytes] of await nextVersion("/* the third */")) host.set(name, bytes);
       await page.reload();
       await page.locator("#update").waitFor();
-      await page.reload();
+      await page.goto("about:blank");
+      await page.goto(host.origin);
       await page.waitForFunction(async () => (await (await fetch("/style.css")).text()).includes("the third"));
       await page.locator("main[data-state=empty]").waitFor();
+      assert.equal(await page.locator("#update").count(), 0);
     }));
 
   test("takes nothing of a version of which a file is another one's", () =>

@@ -34,17 +34,14 @@ export async function requestPage(text: string): Promise<void> {
   }
 }
 
-/** Times of requests are in seconds. */
-const millisecondsTo = (time: number): number => time * 1000 - Date.now();
-
 async function signInPage(id: number, asked: SignInAsked, again: () => Promise<void>): Promise<void> {
   if (asked.answered) throw new VaultError("answered");
-  if (asked.expiresAt > 0 && millisecondsTo(asked.expiresAt) <= 0) throw new VaultError("expired");
+  // Whether it has expired, the service says: the clock of a device may be wrong by days.
   const { application, host, initiator } = asked;
   const way = opener(await vault().status());
   const standIns = asked.scopes.some((scope) => scope === "profile" || scope === "email");
   const there = asked.place === "there";
-  const signal = show(
+  show(
     "sign-in",
     t("sign-in-title", { application }),
     there ? h("p", { class: "warning" }, t("sign-in-there-warning")) : null,
@@ -70,17 +67,10 @@ async function signInPage(id: number, asked: SignInAsked, again: () => Promise<v
       button(t("not-now"), () => refuse(id, application, !there), { plain: true, id: "refuse" }),
     ),
   );
-  const left = asked.expiresAt > 0 ? millisecondsTo(asked.expiresAt) : Infinity;
-  // A timer holds no longer time.
-  const timer = setTimeout(() => left < 2 ** 31 && showProblem(new VaultError("expired")), Math.min(left, 2 ** 31 - 1));
-  signal.addEventListener("abort", () => clearTimeout(timer));
-
   const act = async (): Promise<void> => {
     try {
       if (!(await way.open())) return;
       busy(t("proving"));
-      // The time of the request is over when the service says so, once the person has said yes.
-      clearTimeout(timer);
       const answered = await vault().answerSignIn(id);
       if (answered.next === "digits") showDigits(answered.digits, application);
       else if (answered.next === "nothing") {

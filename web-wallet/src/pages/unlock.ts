@@ -52,11 +52,15 @@ export interface Opener {
 export function opener(status: Status): Opener {
   const element = h("div", { class: "opener" });
   if (status.open) return { element, open: async () => true };
-  const kinds = (["passkey", "passphrase", "code"] as const).filter(
-    (kind) => status.slots.some((slot) => slot.kind === kind) && (kind !== "passkey" || passkeysExist()),
-  );
-  // The copy may have slots that nobody has told this browser of: the code is always worth a try.
-  if (!kinds.includes("code")) kinds.push("code");
+  const has = (kind: Sealing["kind"]): boolean => status.slots.some((slot) => slot.kind === kind);
+  const known = status.slots.flatMap((slot) => (slot.kind === "passkey" && slot.credential ? [slot.credential] : []));
+  // A passkey that was used in this browser, what was chosen for it, a passkey of another device. The copy may have
+  // slots of which this browser does not know: the code is always worth a try.
+  const kinds: Sealing["kind"][] = [];
+  if (known.length > 0 && passkeysExist()) kinds.push("passkey");
+  if (has("passphrase")) kinds.push("passphrase");
+  if (known.length === 0 && has("passkey") && passkeysExist()) kinds.push("passkey");
+  kinds.push("code");
   let kind: Sealing["kind"] = kinds[0] ?? "code";
   let fields: ReturnType<typeof codeField> | null = null;
 
@@ -77,8 +81,7 @@ export function opener(status: Status): Opener {
   const sealing = async (): Promise<Sealing | null> => {
     if (kind === "passkey") {
       busy(t("passkey-asked"));
-      const ids = status.slots.flatMap((slot) => (slot.kind === "passkey" && slot.credential ? [slot.credential] : []));
-      const { credential, output } = ids.length > 0 ? await usePasskey(ids) : await findPasskey();
+      const { credential, output } = known.length > 0 ? await usePasskey(known) : await findPasskey();
       return { kind, credential, output };
     }
     const typed = fields?.take() ?? null;
