@@ -61,7 +61,6 @@ export function icon(name: Icon): SVGSVGElement {
 /** The element with an id of `index.html`. */
 export const byId = (id: string): HTMLElement => document.getElementById(id) as HTMLElement;
 
-let shown = 0;
 let cleanup: AbortController | null = null;
 
 /**
@@ -71,7 +70,6 @@ let cleanup: AbortController | null = null;
 export function show(state: string, title: string, ...content: Child[]): AbortSignal {
   cleanup?.abort();
   cleanup = new AbortController();
-  shown += 1;
   const main = byId("main");
   const heading = h("h1", { tabindex: -1 }, title);
   main.dataset["state"] = state;
@@ -85,9 +83,6 @@ export function show(state: string, title: string, ...content: Child[]): AbortSi
   heading.focus({ preventScroll: true });
   return cleanup.signal;
 }
-
-/** Counts the pages shown: an answer that comes for a page that is no longer there is dropped. */
-export const shownPages = (): number => shown;
 
 /** Says a sentence to screen readers. */
 export function announce(text: string): void {
