@@ -61,6 +61,7 @@ export function icon(name: Icon): SVGSVGElement {
 /** The element with an id of `index.html`. */
 export const byId = (id: string): HTMLElement => document.getElementById(id) as HTMLElement;
 
+let shown = 0;
 let cleanup: AbortController | null = null;
 
 /**
@@ -70,6 +71,7 @@ let cleanup: AbortController | null = null;
 export function show(state: string, title: string, ...content: Child[]): AbortSignal {
   cleanup?.abort();
   cleanup = new AbortController();
+  shown += 1;
   const main = byId("main");
   const heading = h("h1", { tabindex: -1 }, title);
   main.dataset["state"] = state;
@@ -83,6 +85,9 @@ export function show(state: string, title: string, ...content: Child[]): AbortSi
   heading.focus({ preventScroll: true });
   return cleanup.signal;
 }
+
+/** Counts the pages shown. */
+export const shownPages = (): number => shown;
 
 /** Says a sentence to screen readers. */
 export function announce(text: string): void {

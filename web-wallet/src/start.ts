@@ -1,5 +1,5 @@
 /** Starts the pages: words, frame, addresses, notes about the connection and about new versions. */
-import { announce, byId, h, link as pageLink, show } from "./dom.ts";
+import { announce, byId, h, link as pageLink, show, shownPages } from "./dom.ts";
 import { go, operator, setContext, vault } from "./context.ts";
 import { VaultError, type Vault } from "./vault.ts";
 import { LANGUAGES, currentLanguage, remember, speak, t } from "./words.ts";
@@ -7,13 +7,20 @@ import { aboutPage } from "./pages/about.ts";
 import { requestPage } from "./pages/ask.ts";
 import { forgetPage, homePage, leavePage } from "./pages/home.ts";
 import { invitationPage } from "./pages/join.ts";
+import { loading } from "./pages/parts.ts";
 import { attempt, showNotFound, showProblem } from "./pages/problem.ts";
 import { codePage, devicePage, goOnPage, lostPage, restorePage } from "./pages/restore.ts";
 import { scanPage } from "./pages/scanning.ts";
 
+/** Wait for a page after which it is said that it comes, in milliseconds. */
+const LONG = 200;
+
 /** The page of the present address. */
 function route(): Promise<void> {
   const part = location.hash.slice(1);
+  const before = shownPages();
+  // The worker answers nothing while it loads the prover's key.
+  setTimeout(() => shownPages() === before && loading(), LONG);
   return attempt(() => {
     switch (location.pathname) {
       case "/":

@@ -277,10 +277,14 @@ describe("the pages", () => {
 
   test("take one press while something goes on", () =>
     with_("join-busy", async (page) => {
-      await page.locator("#join").click();
-      await page.locator("#join").click();
+      for (const press of [1, 2]) await page.locator("#join").evaluate((button) => button.click(), press);
       assert.equal(await page.evaluate(() => globalThis.played.calls.filter((call) => call === "seal").length), 1);
       assert.equal(await page.locator("#announce").innerText(), words("en").sealing, "and say what");
+    }));
+
+  test("say that a page comes, when it takes a moment", () =>
+    with_({ ...stateCalled("home"), state: "loading", scenario: { exists: true, hang: ["status"] } }, async (page) => {
+      await page.getByRole("heading", { name: words("en").loading }).waitFor();
     }));
 
   test("make a person without a group for a service in development, and answer with it", () =>
