@@ -18,7 +18,7 @@ export async function startFront(port, { target, files, settings, policy }) {
   const replaced = new Map();
   let lost = [];
   let held = [];
-  let isDown = false;
+  let isDown = () => false;
 
   function answer(request, response, status, headers, body) {
     passed.push({ method: request.method, path: request.url, status, bytes: body.length, worker: request.headers["sec-fetch-dest"] === "serviceworker" });
@@ -31,6 +31,12 @@ export async function startFront(port, { target, files, settings, policy }) {
     const name = path === "/" || /^\/(join|replace|sign-in|prove|restore|about)$/.test(path) ? "index.html" : path.slice(1);
     const file = join(files, name);
     return /^[\w.-]+$/.test(name) && existsSync(file) && statSync(file).isFile() ? file : null;
+  }
+
+  function serveBytes(request, response, headers, body) {
+    const etag = `"${createHash("sha256").update(body).digest("hex").slice(0, 32)}"`;
+    const isKnown = request.headers["if-none-match"] === etag;
+    answer(request, response, isKnown ? 304 : 200, { ...headers, etag }, isKnown ? Buffer.alloc(0) : body);
   }
 
   async function serveFile(request, response, file) {
@@ -47,15 +53,12 @@ export async function startFront(port, { target, files, settings, policy }) {
       "cache-control": "no-cache",
     };
     if (isCompressed) headers["content-encoding"] = "br";
-    const body = Buffer.concat(chunks);
-    headers.etag = `"${createHash("sha256").update(body).digest("hex").slice(0, 32)}"`;
-    const isKnown = request.headers["if-none-match"] === headers.etag;
-    answer(request, response, isKnown ? 304 : 200, headers, isKnown ? Buffer.alloc(0) : body);
+    serveBytes(request, response, headers, Buffer.concat(chunks));
   }
 
   const server = createServer(async (request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");
-    if (isDown) return request.socket.destroy();
+    if (isDown(pathname)) return request.socket.destroy();
     const holding = held.find(({ matches }) => matches(request.method, pathname));
     if (holding) {
       held = held.filter((other) => other !== holding);
@@ -68,7 +71,9 @@ export async function startFront(port, { target, files, settings, policy }) {
     }
     const losing = lost.find((matches) => matches(request.method, pathname));
     if (losing) lost = lost.filter((other) => other !== losing);
-    if (!losing && files && pathname === "/wallet.json") return answer(request, response, 200, { "content-type": "application/json", "cache-control": "no-cache" }, Buffer.from(JSON.stringify(settings)));
+    if (!losing && files && pathname === "/wallet.json") {
+      return serveBytes(request, response, { "content-type": "application/json", "cache-control": "no-cache" }, Buffer.from(JSON.stringify(settings)));
+    }
     const file = fileOf(pathname);
     if (file && !losing) return serveFile(request, response, file);
     const { hostname, port } = new URL(target);
@@ -109,8 +114,8 @@ export async function startFront(port, { target, files, settings, policy }) {
     // Answers a path itself from now on; `body` is a function of the request that gives status, headers and body.
     replace: (path, body) => replaced.set(path, body),
     restore: (path) => replaced.delete(path),
-    // From now on connections are closed without an answer.
-    setDown: (value) => (isDown = value),
+    // From now on requests for the paths of which `isDown` is true get no answer.
+    setDown: (which) => (isDown = which),
     stop() {
       server.closeAllConnections();
       server.close();

@@ -22,6 +22,9 @@ export function word(name, values = {}) {
 
 export { wordsOf };
 
+// A page about a problem that is shown for so long, in milliseconds, is what became of an act.
+const LASTING = 15_000;
+
 // Waits until the wallet shows one of these states, and gives it. A page about a problem that is not awaited
 // ends the test, with what it says.
 export async function at(page, ...states) {
@@ -31,11 +34,14 @@ export async function at(page, ...states) {
   };
   const limit = Date.now() + PATIENCE;
   let now;
+  let since = null;
   do {
     // Between two pages there is no document.
     now = await page.evaluate(read).catch(() => ({}));
     if (states.includes(now.state) && !now.isBusy) return now.state;
-    if (now.state === "problem") {
+    // A page that was about a problem before may be on its way to another one.
+    since = now.state === "problem" ? (since ?? Date.now()) : null;
+    if (since !== null && Date.now() - since > LASTING) {
       await page.locator("#main details").evaluateAll((all) => all.forEach((each) => (each.open = true))).catch(() => {});
       throw new Error(`the page shows a problem in place of ${states}: ${(await page.evaluate(read)).text}`);
     }
@@ -60,7 +66,7 @@ export const says = (page, name, values) => page.getByText(word(name, values)).f
 // A page about a problem, with these words.
 export async function hasProblem(page, code) {
   await at(page, "problem");
-  await page.getByRole("heading", { name: word(`problem-${code}-title`) }).waitFor();
+  assert.equal((await page.locator("#main").innerText()).split("\n")[0], word(`problem-${code}-title`));
   await says(page, `problem-${code}`);
 }
 
