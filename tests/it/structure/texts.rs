@@ -42,7 +42,7 @@ fn comments_wrap_at_a_hundred_characters() {
 
 /// The test code that pauses or measures time, each file with its reason. Everywhere else a test
 /// waits for what has to happen, with the harness's functions for it.
-const TIMED_TESTS: [(&str, &str); 36] = [
+const TIMED_TESTS: [(&str, &str); 39] = [
     ("actors/src/simulation/tests/cluster.rs", "simulated time"),
     ("actors/src/simulation/tests/mod.rs", "simulated time"),
     ("actors/src/simulation/tests/public.rs", "simulated time"),
@@ -79,6 +79,9 @@ const TIMED_TESTS: [(&str, &str); 36] = [
     ("tests/proxies/proxies.mjs", "polls a proxy that starts"),
     ("tests/proxies/proxies.test.mjs", "an answer that takes longer than a proxy's time limit"),
     ("tests/relying_parties/node/browser.mjs", "ends the wait for a context that Chromium does not dispose of"),
+    ("tests/web-wallet/drivers.mjs", "polls browsers that start, and pages in them, through a driver without signals"),
+    ("tests/web-wallet/service.mjs", "polls a daemon that starts"),
+    ("tests/web-wallet/walks.mjs", "polls a page across navigations, and tells a lasting problem from one on its way out"),
 ];
 
 /// A test that pauses for something, or says how long something may take, fails on a busy machine.
