@@ -81,7 +81,7 @@ const TIMED_TESTS: [(&str, &str); 39] = [
     ("tests/relying_parties/node/browser.mjs", "ends the wait for a context that Chromium does not dispose of"),
     ("tests/web-wallet/drivers.mjs", "polls browsers that start, and pages in them, through a driver without signals"),
     ("tests/web-wallet/service.mjs", "polls a daemon that starts"),
-    ("tests/web-wallet/walks.mjs", "polls a page across navigations, and tells a lasting problem from one on its way out"),
+    ("tests/web-wallet/walks.mjs", "polls a page across navigations"),
 ];
 
 /// A test that pauses for something, or says how long something may take, fails on a busy machine.
