@@ -36,7 +36,7 @@ struct File {
 }
 
 /// The addresses of the page beside that of its file. The page itself reads which one it has.
-const PAGES: [&str; 7] = ["/", "/join", "/replace", "/sign-in", "/prove", "/restore", "/about"];
+pub const PAGES: [&str; 7] = ["/", "/join", "/replace", "/sign-in", "/prove", "/restore", "/about"];
 
 /// The path of the page's file.
 const PAGE_FILE: &str = "/index.html";

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use selfsame_interfaces::interface::Interface;
+use selfsame_interfaces::web_wallet;
 use serde_json::Value;
 
 use crate::registry_client::RegistryClient;
@@ -142,9 +143,17 @@ fn settings() -> BTreeMap<String, Value> {
 fn settings_that_texts_name_exist() {
     let known: BTreeSet<String> = settings().into_keys().map(|key| key.replace("[0]", "")).collect();
     let is_section = |name: &str| known.contains(name.split('.').next().unwrap_or_default());
-    // Files of the data folder and steps of plans of faults have names of the same form.
-    let others =
-        ["operator.token", "backup.manifest", "batcher.start", "batcher.handle", "batcher.seal", "batcher.sealed"];
+    // Files, steps of plans of faults and hosts have names of the same form.
+    let others = [
+        "operator.token",
+        "backup.manifest",
+        "batcher.start",
+        "batcher.handle",
+        "batcher.seal",
+        "batcher.sealed",
+        "wallet.json",
+        "wallet.example.org",
+    ];
     let (mut unknown, mut named) = (Vec::new(), 0);
     for (file, text) in pages().into_iter().chain(sources()) {
         let words: Vec<_> = text.split('`').skip(1).step_by(2).collect();
@@ -490,6 +499,10 @@ async fn routes_that_pages_name_are_served() {
             routes.entry(plain_path(path)).or_default().extend(methods);
         }
     }
+    // The page of the web wallet is for people, and in no description.
+    for page in web_wallet::PAGES {
+        routes.entry(page.to_owned()).or_default().insert("GET".to_owned());
+    }
     let (mut unknown, mut named) = (Vec::new(), 0);
     // Between replicas, of a collector of traces, and of a program that mounts the service.
     let of_others = ["GET /alive", "/v1/traces", "/identity"];
@@ -523,6 +536,7 @@ async fn routes_that_pages_name_are_served() {
             });
             // The beginning of paths, and their ends.
             let plain = plain_path(path);
+            let is_served = is_served || web_wallet::PAGES.iter().any(|page| path.starts_with(&format!("{page}?")));
             let is_part = routes.keys().any(|route| route.starts_with(&format!("{plain}/")) || route.ends_with(&plain));
             if !is_served && !is_part {
                 unknown.push(format!("{page}: {word}"));

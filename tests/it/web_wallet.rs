@@ -268,7 +268,8 @@ async fn the_page_may_call_the_issuer_and_the_bridge() {
 
 // Links of sign-in.
 
-/// An application that accepts a group alone, one with a link of its own, one that accepts no group.
+/// An application that accepts a group alone, one with a link of its own, and one that accepts no
+/// group.
 fn three_applications(config: &mut Config) {
     two_groups(config);
     let mut member = config.apps[0].clone();
@@ -403,12 +404,12 @@ async fn the_origin_of_the_page_is_for_life_unless_the_configuration_says_that_i
     let (status, text) = run_for_status(&["registry", "fsck", "--data", data], &[]);
     assert!(status.success(), "{text}");
     // A backup of the store has the origin, and so has what is restored from it.
-    let backup = folder.path().join("backup");
-    let restored = folder.path().join("restored");
+    let elsewhere = crate::harness::folder();
+    let (backup, restored) = (elsewhere.path().join("backup"), elsewhere.path().join("restored"));
     let (backup, restored) = (backup.to_str().expect("text"), restored.to_str().expect("text"));
     let daemon = TestDaemon::start_with(folder.path(), at(second)).await;
     let operator = daemon.operator("");
-    let arguments = ["backup", "--operator", &operator, "--data", data, "--to", backup];
+    let arguments = ["backup", backup, "--operator", &operator, "--data", data];
     let arguments: Vec<String> = arguments.map(str::to_owned).into();
     let made = tokio::task::spawn_blocking(move || {
         run_for_status(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), &[])
@@ -416,7 +417,7 @@ async fn the_origin_of_the_page_is_for_life_unless_the_configuration_says_that_i
     let (status, text) = made.await.expect("no panic");
     assert!(status.success(), "{text}");
     daemon.stop().await;
-    let (status, text) = run_for_status(&["restore", "--from", backup, "--data", restored, "--accept-loss"], &[]);
+    let (status, text) = run_for_status(&["restore", backup, "--data", restored, "--clients-have-seen", "0"], &[]);
     assert!(status.success(), "{text}");
     let refused = TestDaemon::start_error(Path::new(restored), at(first)).await;
     assert!(refused.contains("is at https://members.example, "), "{refused}");
