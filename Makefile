@@ -163,13 +163,14 @@ test-relying-parties: $(SUITE_NEEDS)
 	$(STEP) relying-parties -- node --test tests/relying_parties/node/*.test.mjs
 	$(STEP) authlib -- $(PYTHON) tests/relying_parties/python/test_authlib.py
 
-# Makes a picture of every page that end users see at sign-in, in each of its states, on two phones
-# and on a desktop, light and dark, in the folder PICTURES=… (PICTURE_LANGUAGE=en).
+# Makes a picture of every page that end users see at sign-in and in the web wallet, in each of its states, on
+# two phones and on a desktop, light and dark, in the folder PICTURES=… (PICTURE_LANGUAGE=en).
 PICTURES ?= $(BUILD_OUTPUT)/pictures
 PICTURE_LANGUAGE ?= en
 pictures: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	node tests/relying_parties/node/pictures.mjs $(PICTURES) $(PICTURE_LANGUAGE)
+	node tests/web-wallet/pictures.mjs $(PICTURES)/web-wallet $(PICTURE_LANGUAGE)
 
 # Runs pages' client kits with the wallet behind the message bridge. LONG=1 has the whole table of what they ask for.
 test-bridge: $(SUITE_NEEDS)
@@ -227,6 +228,7 @@ WEB_WALLET := env CARGO_TARGET_DIR=$(BUILD_OUTPUT)/web-wallet $(CARGO) test --re
 test-web-wallet: $(SUITE_NEEDS)
 	scripts/prerequisites.sh web-wallet
 	scripts/prerequisites.sh browser
+	[ -z "$(LONG)" ] || scripts/prerequisites.sh browsers
 	$(STEP) prover --inputs web-wallet --variables TEST_PROVER_WITNESSES TEST_PROVER_ARITHMETIC -- $(WEB_WALLET)
 	$(STEP) prover-wasm --inputs web-wallet -- web-wallet/prover/build.sh --check
 	$(STEP) prover-node --inputs web-wallet -- node --test web-wallet/prover/prover.test.mjs
