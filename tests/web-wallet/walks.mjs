@@ -83,7 +83,12 @@ export async function join(device, link, page = device.page) {
 
 // Gets a code on the page after joining, or at home, and keeps it.
 export async function keepCode(device, page = device.page) {
+  const isAtHome = (await page.locator('#main[data-state="home"]').count()) > 0;
   await press(device, "make-code", { page });
+  // From home the page of the code comes before.
+  if (isAtHome && (await at(page, "code", "new-code")) === "new-code") {
+    await press(device, "make-code", { page });
+  }
   await at(page, "code");
   const code = await codeOnScreen(page);
   await press(device, "code-kept", { page });
