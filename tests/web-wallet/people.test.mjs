@@ -132,6 +132,8 @@ for (const language of LANGUAGES) {
             // Addresses, codes and Japanese break anywhere.
             if (parentElement.closest("svg, dd, code, .address, .paper-code, .print-only, :lang(ja)") || !parentElement.checkVisibility()) continue;
             for (const { index, 0: each } of textContent.matchAll(/[^\s-]+/g)) {
+              // Hosts and addresses are no words.
+              if (/[:/]/.test(each)) continue;
               const range = document.createRange();
               range.setStart(texts.currentNode, index);
               range.setEnd(texts.currentNode, index + each.length);
