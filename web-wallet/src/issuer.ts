@@ -182,10 +182,15 @@ export const openSignIn = async (fetch: Fetch, issuer: string, link: SignInLink)
   try {
     const address = ensureOwn(link.address);
     const url = link.isShort ? ensureOwn((await sendJson(fetch, address))["request_url"]) : address;
-    const [forms, jwks] = await Promise.all([sendJson(fetch, url), sendJson(fetch, `${issuer}/jwks`, { cache: "default" })]);
+    const readKeys = async (cache: RequestCache) => (await sendJson(fetch, `${issuer}/jwks`, { cache }))["keys"];
+    const [forms, keys] = await Promise.all([sendJson(fetch, url), readKeys("default")]);
     const jws = forms["request"];
     if (typeof jws !== "string") throw notSigned("there is no signed form");
-    const claims = await verifyRequest(jws, issuer, jwks["keys"]);
+    const claims = await verifyRequest(jws, issuer, keys).catch(async (error: unknown) => {
+      // The list that the browser has kept may be older than the key.
+      if (!(error instanceof VaultError) || error.code !== "not_signed") throw error;
+      return verifyRequest(jws, issuer, await readKeys("reload"));
+    });
     const request = readClaims(claims);
     if (!request) throw notSigned("it is of a form that this wallet does not know");
     ensureOwn(request.answerUrl);

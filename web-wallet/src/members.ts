@@ -72,9 +72,10 @@ export const findLeaf = async (
   prover: Prover,
   entry: Entry,
   treeOf: (group: Group) => Tree,
+  lastKnown: "no" | "lastKnown" = "no",
 ): Promise<{ group: Group; tree: Tree; leaf: FoundLeaf | null }> => {
   for (let attempt = 1; ; attempt++) {
-    const group = await service.group(entry.group);
+    const group = await service.group(entry.group, lastKnown);
     checkGroup(prover, entry, group);
     const tree = treeOf(group);
     try {
@@ -98,7 +99,7 @@ export const proveAsMember = async (
   entry: Entry,
   { externalNullifier, signalHash }: { externalNullifier: Bytes; signalHash: Bytes },
 ): Promise<MemberProof> => {
-  const { group, tree, leaf } = await findLeaf(service, prover, entry, (group) => treeFor(group, externalNullifier));
+  const { group, tree, leaf } = await findLeaf(service, prover, entry, (group) => treeFor(group, externalNullifier), "lastKnown");
   if (!leaf) throw new VaultError(tree.roll === null ? "removed" : "not_on_roll", tree.roll ?? "");
   const identity = await identityOf(readHex(leaf.secret, 16)!, group.groupKey, leaf.n);
   try {

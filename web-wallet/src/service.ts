@@ -229,9 +229,18 @@ export class WalletService {
     };
   }
 
-  async group(id: string): Promise<Group> {
+  /**
+   * Reads a group. `lastKnown`: where the service cannot be reached, as the browser has last read it. Its root may count for
+   * as long as the issuer takes an older one, and the issuer can be somewhere else.
+   */
+  async group(id: string, lastKnown: "no" | "lastKnown" = "no"): Promise<Group> {
+    const url = `${this.url}/groups/${encodeURIComponent(id)}`;
+    const read = (cache: RequestCache) => sendJson(this.fetch, url, { cache, limit: 4 << 20 });
     // The answer has an ETag, with which the browser asks whether it has changed.
-    const body = await sendJson(this.fetch, `${this.url}/groups/${encodeURIComponent(id)}`, { cache: "no-cache", limit: 4 << 20 });
+    const body = await read("no-cache").catch((error: unknown) => {
+      if (lastKnown === "no" || !(error instanceof VaultError) || error.code !== "offline") throw error;
+      return read("force-cache");
+    });
     const group = readGroup(body);
     if (!group || group.id !== id) throw unreadable("the group");
     return group;

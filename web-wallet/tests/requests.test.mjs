@@ -57,6 +57,50 @@ test("other objects, other keys, other algorithms and changed texts are not sign
   for (const [name, jws, published] of table) await assert.rejects(core.verifyRequest(jws, ISSUER, published), isRefusal("not_signed"), name);
 });
 
+test("a key that the issuer has made since the list was read is found", async () => {
+  const claims = {
+    iss: ISSUER, app_id: "app_a", app_name: "A", action: "", signal: "0x00", nonce: "0x01", protocol_versions: ["3.0"], environment: "staging",
+    scopes: "openid", answer_url: `${ISSUER}/authorize/1/proof`, redirect_host: "a.example", expires_at: 1,
+  };
+  const address = `${ISSUER}/authorize/1/request`;
+  const asked = [];
+  const fetch = (signedForm, fresh) => async (url, { cache }) => {
+    if (url === address) return Response.json({ request: signedForm });
+    asked.push(cache);
+    return Response.json({ keys: cache === "reload" ? fresh : jwks.slice(0, 1) });
+  };
+  const link = core.readSignInLink(`${address}#here`);
+  const { request } = await core.openSignIn(fetch(signed(header("ES256"), claims), jwks), ISSUER, link);
+  assert.deepEqual([request.appId, asked], ["app_a", ["default", "reload"]]);
+  // One that no list has is asked for once more, and no oftener.
+  asked.length = 0;
+  await assert.rejects(core.openSignIn(fetch(signed(header("ES256"), claims), jwks.slice(0, 1)), ISSUER, link), isRefusal("not_signed"));
+  assert.deepEqual(asked, ["default", "reload"]);
+  asked.length = 0;
+  await core.openSignIn(fetch(signed(header("RS256"), claims), []), ISSUER, link);
+  assert.deepEqual(asked, ["default"]);
+});
+
+test("where the service cannot be reached, a proof takes the group as it was last read, and nothing else does", async () => {
+  const service = (known) => {
+    const asked = [];
+    const fetch = async (_, { cache }) => {
+      asked.push(cache);
+      if (cache !== "force-cache" || !known) throw new TypeError("fetch failed");
+      return Response.json({
+        id: "members", name: "Members", group_key: "00".repeat(32), environment: "staging", legacy_identifier: null, version: 1, size: 0, members: 0,
+        root: `0x${"00".repeat(32)}`, page_roots: [], rolls: [],
+      });
+    };
+    return { asked, wallet: new core.WalletService(fetch, "https://wallet.example") };
+  };
+  const known = service(true);
+  assert.equal((await known.wallet.group("members", "lastKnown")).name, "Members");
+  await assert.rejects(known.wallet.group("members"), isRefusal("offline"));
+  assert.deepEqual(known.asked, ["no-cache", "force-cache", "no-cache"]);
+  await assert.rejects(service(false).wallet.group("members", "lastKnown"), isRefusal("offline"));
+});
+
 const BRIDGE = "https://bridge.example";
 const KEY = Buffer.alloc(32, 0xfb).toString("base64");
 const uri = (changes = {}, base = "https://world.org/verify?") => {
