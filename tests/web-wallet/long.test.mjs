@@ -137,7 +137,7 @@ walk("a browser that stores nothing says so, and spends no link", async () => {
   const phone = await device();
   await phone.context.route("**/worker.js", async (route) => {
     const answer = await route.fetch();
-    const broken = "Object.defineProperty(globalThis,'indexedDB',{value:{open(){const r={};setTimeout(()=>{r.error=new DOMException('','SecurityError');r.onerror?.()});return r}}});";
+    const broken = "Object.defineProperty(globalThis,'indexedDB',{value:{open(){const r={};queueMicrotask(()=>{r.error=new DOMException('','SecurityError');r.onerror?.()});return r}}});";
     await route.fulfill({ response: answer, body: broken + (await answer.text()) });
   });
   const { page } = phone;

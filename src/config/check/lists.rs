@@ -115,9 +115,9 @@ fn check_initiation(app: &App) -> Option<String> {
 
 /// Why `cross_device = "deny"` is refused.
 const DENY_IN_VAIN: &str = "\"deny\" does not keep a relay out here: it holds only where each accepted wallet answers \
-                            the service's own signed request alone, as those of the simulator's credentials do \
-                            (proof = \"current\" with the simulator's key in verifier.keys.staging). Wallets of other \
-                            credentials answer the same statement when any page asks for it, and whoever gets the \
+                            the service's own signed request alone, as those of groups of [[groups]] and those of the \
+                            simulator's credentials do (proof = \"current\" with the simulator's key in \
+                            verifier.keys.staging). Wallets of other credentials answer the same statement when any page asks for it, and whoever gets the \
                             answer can post it as one of the browser's own device. Leave it out, or set \
                             cross_device_deny_despite_relays = true";
 
@@ -127,7 +127,9 @@ fn is_deny_in_vain(config: &Config, app: &App) -> bool {
     let is_simulated = app.proof.kind() == ProofKind::Current
         && app.sign_in_environment() == Environment::Staging
         && config.verifier.keys.staging.current == StagingKey::Simulator;
-    app.signs_in() && app.cross_device == CrossDevice::Deny && !app.cross_device_deny_despite_relays && !is_simulated
+    let is_of_members = app.proof.kind() == ProofKind::Legacy && !config.sign_in_sources(app).has_public;
+    let is_denied = app.signs_in() && app.cross_device == CrossDevice::Deny;
+    is_denied && !app.cross_device_deny_despite_relays && !is_simulated && !is_of_members
 }
 
 /// Checks a list of accepted credentials: not empty, and each one that a legacy proof, an issuer or

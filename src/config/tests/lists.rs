@@ -233,15 +233,22 @@ fn a_signal_is_compared_with_a_signed_nonce_only() {
     assert!(config("require_signal_nonce = true\nrequire_signed_requests = true").is_ok());
 }
 
-/// `deny` holds where wallets answer the service's own signed request alone: those of the
-/// simulator.
+/// `deny` holds where wallets answer the service's own signed request alone: those of groups and of
+/// the simulator.
 #[test]
 fn other_devices_are_denied_only_where_that_keeps_a_relay_out() {
     let app = |id: &str, more: &str| {
         format!("[[apps]]\nid = '{id}'\npublic = true\nredirect_uris = ['https://a/']\ncross_device = 'deny'\n{more}")
     };
     let simulator = "verifier.keys.staging.current = 'simulator'\n";
+    let group =
+        "[[groups]]\nid = 'members'\nname = 'Members'\nenvironment = 'production'\nlegacy_identifier = 'device'\n";
+    let of = |id: &str, accepted: &str| format!("{}\n{group}", app(id, &format!("accepted_identifiers = {accepted}")));
     for (text, is_refused) in [
+        (of("app_a", "['members']"), false),
+        (of("app_a", "['device']"), false),
+        (of("app_a", "['members', 'orb']\ncounts_sources_separately = true"), true),
+        (of("app_a", "['orb']"), true),
         (app("app_staging_a", ""), true),
         (app("app_a", "proof = 'current'"), true),
         (app("app_staging_a", "proof = 'current'"), true),

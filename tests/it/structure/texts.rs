@@ -170,8 +170,8 @@ fn commands_that_texts_name_exist() {
         let text = lines.collect::<Vec<_>>().join(" ");
         for (start, _) in text.match_indices("`selfsame ") {
             let words = text[start + "`selfsame ".len()..].split('`').next().unwrap_or_default();
-            // What signatures of heads, calls of the operator interface, and a simulated person's number are
-            // derived with.
+            // What signatures of heads and of calls of the operator interface begin with, and what
+            // the number of a simulated person is derived with.
             if ["registry head", "operator 1 call", "simulated person"].contains(&words) {
                 continue;
             }
