@@ -1,8 +1,8 @@
 //! `selfsame wallet-page check`: whether the web wallet at an address is the one that this program
 //! has.
 //!
-//! Members trust the page with their secrets, and whoever serves it can serve another one. Anybody
-//! who has the program of the same version can compare, from wherever they are.
+//! Members trust the page with their secrets, and its host can serve another page. A person who has
+//! the program of the same version can compare what the host sends to that person's machine.
 
 use std::process::ExitCode;
 use std::time::Duration;
