@@ -75,6 +75,9 @@ for (const [version, { kit, verifyCloudProof }] of Object.entries(KITS)) {
       }
       const verdict = await verify(daemon, legacyRequest(result, action, more.signal));
       assert.equal(verdict.success, true, JSON.stringify(verdict));
+      // As after a time-out.
+      const repeated = await verify(daemon, legacyRequest(result, action, more.signal));
+      assert.deepEqual(repeated, { ...verdict, message: "Proof verified successfully (nullifier reuse)" });
       const other = await verify(daemon, legacyRequest(result, action, "another signal"));
       assert.equal(other.code, "all_verifications_failed");
     }
