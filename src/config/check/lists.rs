@@ -117,9 +117,9 @@ fn check_initiation(app: &App) -> Option<String> {
 const DENY_IN_VAIN: &str = "\"deny\" does not keep a relay out here: it holds only where each accepted wallet answers \
                             the service's own signed request alone, as those of groups of [[groups]] and those of the \
                             simulator's credentials do (proof = \"current\" with the simulator's key in \
-                            verifier.keys.staging). Wallets of other credentials answer the same statement when any page asks for it, and whoever gets the \
-                            answer can post it as one of the browser's own device. Leave it out, or set \
-                            cross_device_deny_despite_relays = true";
+                            verifier.keys.staging). Wallets of other credentials answer the same statement when any \
+                            page asks for it, and that page can post the answer as one of the browser's own device. \
+                            Leave it out, or set cross_device_deny_despite_relays = true";
 
 /// Whether the sign-in of an application takes proofs that reach a relay, although it denies other
 /// devices.
