@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 use std::sync::{Arc, mpsc};
@@ -141,6 +141,7 @@ pub struct TestDaemon {
     pub sign_in: SignInHandle,
     pub groups: GroupsHandle,
     pub reloading: Reloading,
+    data: PathBuf,
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), DaemonError>>,
 }
@@ -189,6 +190,7 @@ impl TestDaemon {
             sign_in,
             groups,
             reloading,
+            data: data.to_owned(),
             stop,
             running,
         })
@@ -234,10 +236,21 @@ impl TestDaemon {
     /// Stops the daemon as SIGTERM does. When this returns, the store is closed.
     pub async fn stop(self) {
         // A stopping daemon waits until its handles are dropped.
-        drop((self.registry, self.sign_in, self.reloading));
+        drop((self.registry, self.sign_in, self.groups, self.reloading));
         let _ = self.stop.send(());
         self.running.await.expect("the daemon does not panic").expect("the daemon ends with success");
+        // A handle that is still held would have made it wait for its whole limit, and left the store open.
+        assert_eq!(open_files(&self.data.join("store")), Vec::<PathBuf>::new(), "the store is closed");
     }
+}
+
+/// The files below a folder that this process has open.
+fn open_files(folder: &Path) -> Vec<PathBuf> {
+    let descriptors = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    descriptors
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .filter(|file| file.starts_with(folder))
+        .collect()
 }
 
 /// The settings of `--dev` with changes, each interface at an address of its own.
