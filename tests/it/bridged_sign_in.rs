@@ -124,7 +124,7 @@ impl BridgedClient {
     /// The state of a page's sign-in, when it is another one than `seen`.
     async fn state_after(&self, page: &BridgedPage, seen: &Value) -> Value {
         until("another state of the sign-in", async || {
-            let answer = self.send(page, "/progress").await;
+            let answer = self.send(page, "/progress?wait=0").await;
             let mut state: Value = answer.json().await.expect("JSON");
             // When it ends is another matter.
             for name in ["expires_at", "extensions_left"] {
@@ -566,7 +566,7 @@ async fn a_refusal_is_not_lost_when_the_store_fails() {
         request.header("accept", "application/json").send().await.expect("an answer")
     };
     until("the refusal to be written again", async || {
-        let progress = get(&format!("{base}/progress")).await.text().await.expect("text");
+        let progress = get(&format!("{base}/progress?wait=0")).await.text().await.expect("text");
         if progress.contains("waiting") { Err(progress) } else { Ok(()) }
     })
     .await;
@@ -717,7 +717,7 @@ async fn the_wallet_signs_in_over_a_bridge_only_as_a_public_one() {
         };
         let base = path.strip_suffix("/complete").expect("the path of a sign-in");
         until("the answer from the bridge", async || {
-            let progress = get(&format!("{base}/progress")).await.text().await.expect("text");
+            let progress = get(&format!("{base}/progress?wait=0")).await.text().await.expect("text");
             if progress.contains("waiting") { Err(progress) } else { Ok(()) }
         })
         .await;

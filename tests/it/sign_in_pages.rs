@@ -63,7 +63,7 @@ impl BegunSignIn {
     }
 
     async fn progress(&self, client: &SignInTestClient) -> Value {
-        let request = client.http.get(format!("{}/progress", self.base)).header("Cookie", &self.cookie);
+        let request = client.http.get(format!("{}/progress?wait=0", self.base)).header("Cookie", &self.cookie);
         client.send(request).await.body["state"].clone()
     }
 }
