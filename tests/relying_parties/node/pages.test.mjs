@@ -2,8 +2,8 @@
 // the button comes first.
 //
 // With the variable LONG=1 every page is tested in every language, on each device and in both colour
-// schemes. Without it every page is tested once in English and once in another language, and has
-// axe's rules on a desktop in light colours and on a phone in dark ones.
+// schemes. Without it every page is tested once in English, with axe's rules, on a desktop in light
+// colours or on a phone in dark ones in turn, and whether it fits also in another language.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -28,13 +28,8 @@ let daemons;
 let browser;
 let pages;
 
-// The pages whose fit is tested in a language.
-const pagesIn = (language) => {
-  const others = LANGUAGES.filter((other) => other !== "en");
-  return Object.entries(pages).filter((_, index) => {
-    return IS_LONG || language === "en" || others[index % others.length] === language;
-  });
-};
+// The one of these whose turn a page is.
+const turn = (index, all) => all[index % all.length];
 
 before(async () => {
   daemons = { plain: await startPlain(), named: await startNamed(), limited: await startLimited() };
@@ -72,15 +67,34 @@ async function violations(page) {
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
 }
 
-for (const { device, options, short } of [
-  { device: "desktop", options: DESKTOP, short: ["light"] },
-  { device: "phone", options: PHONE, short: ["dark"] },
-]) {
-  const schemes = IS_LONG ? ["light", "dark"] : short;
-  test(`axe finds nothing on any page, ${schemes.join(" and ")}, on a ${device}`, async () => {
-    for (const [name, open] of Object.entries(pages)) {
-      await visit({ ...options, reducedMotion: "reduce" }, async (page) => {
+// Nothing of a page is out of sight to the right, on screens of each width.
+async function fits(page, name) {
+  for (const { viewport } of [NARROW, PHONE, DESKTOP]) {
+    await page.setViewportSize(viewport);
+    const { width, wide } = await page.evaluate(() => {
+      const wide = [...document.querySelectorAll("body *")].filter((element) => {
+        return !element.closest("svg") && element.getBoundingClientRect().right > innerWidth + 0.5;
+      });
+      const { scrollWidth: width } = document.documentElement;
+      return { width, wide: wide.map((element) => element.outerHTML.slice(0, 200)) };
+    });
+    assert.ok(width <= viewport.width, `${name}: ${width} in ${viewport.width}`);
+    assert.deepEqual(wide, [], `${name}, ${viewport.width}`);
+  }
+}
+
+const WAYS = [
+  { device: "desktop", options: DESKTOP, colour: "light" },
+  { device: "phone", options: PHONE, colour: "dark" },
+];
+for (const way of WAYS) {
+  const schemes = IS_LONG ? ["light", "dark"] : [way.colour];
+  test(`axe finds nothing, and pages fit, ${schemes.join(" and ")}, on a ${way.device}`, async () => {
+    for (const [index, [name, open]] of Object.entries(pages).entries()) {
+      if (!IS_LONG && turn(index, WAYS) !== way) continue;
+      await visit({ ...way.options, locale: "en", reducedMotion: "reduce" }, async (page) => {
         await open(page);
+        assert.equal(await page.locator("html").getAttribute("lang"), "en", name);
         for (const colorScheme of schemes) {
           await page.emulateMedia({ colorScheme });
           assert.deepEqual(await violations(page), [], `${name}, ${colorScheme}`);
@@ -88,44 +102,37 @@ for (const { device, options, short } of [
           const [red] = ground.match(/\d+/g);
           assert.equal(red < 128, colorScheme === "dark", `${name}: ${ground}`);
         }
+        await fits(page, name);
       });
     }
   });
 }
 
-for (const language of LANGUAGES) {
+const TRANSLATED = LANGUAGES.filter((language) => language !== "en");
+for (const language of TRANSLATED) {
   test(`pages fit and are in their language: ${language}`, async () => {
-    for (const [name, open] of pagesIn(language)) {
+    for (const [index, [name, open]] of Object.entries(pages).entries()) {
+      if (!IS_LONG && turn(index, TRANSLATED) !== language) continue;
       await visit({ ...NARROW, locale: language }, async (page) => {
         await open(page);
         assert.equal(await page.locator("html").getAttribute("lang"), language, name);
-        for (const { viewport } of [NARROW, PHONE, DESKTOP]) {
-          await page.setViewportSize(viewport);
-          const { width, wide } = await page.evaluate(() => {
-            const wide = [...document.querySelectorAll("body *")].filter((element) => {
-              return !element.closest("svg") && element.getBoundingClientRect().right > innerWidth + 0.5;
-            });
-            const { scrollWidth: width } = document.documentElement;
-            return { width, wide: wide.map((element) => element.outerHTML.slice(0, 200)) };
-          });
-          assert.ok(width <= viewport.width, `${name}: ${width} in ${viewport.width}`);
-          assert.deepEqual(wide, [], `${name}, ${viewport.width}`);
-        }
+        await fits(page, name);
       });
     }
   });
 }
 
-for (const options of [SMALL_PHONE, PHONE]) {
-  const { width, height } = options.viewport;
-  for (const locale of LANGUAGES) {
-    test(`on a phone of ${width}×${height} the button is on the first screen: ${locale}`, async () => {
-      for (const name of ["sign-in", "sign-in-named", "sign-in-same-device"]) {
-        await visit({ ...options, locale }, async (page) => {
-          await pages[name](page);
+for (const locale of LANGUAGES) {
+  test(`on a phone the button is on the first screen: ${locale}`, async () => {
+    for (const name of ["sign-in", "sign-in-named", "sign-in-same-device"]) {
+      await visit({ ...SMALL_PHONE, locale }, async (page) => {
+        await pages[name](page);
+        for (const { viewport } of [SMALL_PHONE, PHONE]) {
+          await page.setViewportSize(viewport);
           for (const selector of [".way a.button", "#progress", "#countdown"]) {
             const box = await page.locator(selector).boundingBox();
-            assert.ok(box.y >= 0 && box.y + box.height <= height, `${name}: ${selector} ends at ${box.y + box.height}`);
+            const end = box.y + box.height;
+            assert.ok(box.y >= 0 && end <= viewport.height, `${name}: ${selector} ends at ${end} of ${viewport.height}`);
           }
           // What the button covers would be there to see.
           const covered = await page.locator(".way a.button").evaluate((button) => {
@@ -134,10 +141,10 @@ for (const options of [SMALL_PHONE, PHONE]) {
           });
           assert.ok(!covered, name);
           assert.equal(await page.locator("figure svg:visible").count(), 0, name);
-        });
-      }
-    });
-  }
+        }
+      });
+    }
+  });
 }
 
 for (const javaScriptEnabled of [true, false]) {
