@@ -1,6 +1,7 @@
 //! What `fsck` finds in stores that were damaged on purpose.
 
 mod groups;
+mod progress;
 mod room;
 
 use alloy_primitives::{Address, B256, U256};
@@ -660,57 +661,4 @@ fn findings_have_the_order_of_the_keys_whichever_thread_is_first() {
     let missing: Vec<&String> = findings.iter().filter(|finding| finding.contains("is missing")).collect();
     assert_eq!(missing, [&account(2), &account(5), &account(7)], "{findings:?}");
     assert!(findings[0].starts_with("results: record 0000000000000004 does not decode"), "{findings:?}");
-}
-
-/// Stops a check when it has asked so many times.
-struct StopAt(std::sync::atomic::AtomicU64);
-
-impl Progress for StopAt {
-    fn report(&self, _: Phase, _: u64, _: u64) {}
-
-    fn is_stopped(&self) -> bool {
-        self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0
-    }
-}
-
-#[test]
-fn a_stopped_check_leaves_nothing_behind() {
-    let (_folder, store) = populated_store();
-    let scratch = folder();
-    let mut question = 1u64;
-    loop {
-        let checked = fsck(&store, scratch.path(), &StopAt(question.into()));
-        assert_eq!(std::fs::read_dir(scratch.path()).expect("a folder").count(), 0);
-        match checked {
-            Ok(report) => {
-                assert_eq!(report.findings, Vec::<String>::new());
-                break;
-            }
-            Err(error) => assert!(matches!(error, StoreError::Stopped), "{error}"),
-        }
-        question *= 2;
-    }
-    assert!(question > 16, "each record is counted");
-}
-
-#[test]
-fn a_check_reports_what_it_has_done() {
-    #[derive(Default)]
-    struct Last(std::sync::Mutex<std::collections::BTreeMap<&'static str, (u64, u64)>>);
-
-    impl Progress for Last {
-        fn report(&self, phase: Phase, done: u64, total: u64) {
-            self.0.lock().expect("no panic").insert(phase.name, (done, total));
-        }
-    }
-
-    let (_folder, store) = populated_store();
-    let (scratch, last) = (folder(), Last::default());
-    fsck(&store, scratch.path(), &last).expect("fsck runs");
-    let last = last.0.into_inner().expect("no panic");
-    assert_eq!(last["applying blocks"], (3, 3));
-    for phase in ["reading records", "comparing with the blocks"] {
-        let (done, total) = last[phase];
-        assert!(done > 10 && done == total, "{phase}: {done} of {total}");
-    }
 }

@@ -201,3 +201,75 @@ async fn a_bridged_page_takes_no_more_memory_than_is_counted() {
         "{each} bytes a page, of which 12 KiB are counted"
     );
 }
+
+/// What a stranger who has seen the code, with the id and the key, can do at the bridge.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_takes_no_answer_and_puts_no_other_request_behind_the_code() {
+    let client = BridgedClient::start(SignInProof::Current).await;
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    let id = wallet.connector().id.clone();
+    let response = format!("/response/{id}");
+    let strangers_attempts = async || {
+        for method in [reqwest::Method::GET, reqwest::Method::HEAD] {
+            for path in [response.clone(), format!("{response}?wait=5")] {
+                let taken = client.bridge(method.clone(), &path, None).await;
+                assert_eq!(taken, StatusCode::NOT_FOUND, "{method} {path}");
+            }
+        }
+        let mut forged = without_key();
+        forged["request_id"] = id.as_str().into();
+        assert_eq!(client.bridge(reqwest::Method::POST, "/request", Some(forged)).await, StatusCode::CONFLICT);
+    };
+    strangers_attempts().await;
+    let first = wallet.fetch().await.expect("a request");
+    strangers_attempts().await;
+    // An answer that is too long for a sign-in takes no memory.
+    let long = json!({"iv": "AAAAAAAAAAAAAAAA", "payload": "AAAA".repeat(30_000)});
+    let refused = client.bridge(reqwest::Method::PUT, &response, Some(long)).await;
+    assert_eq!(refused, StatusCode::PAYLOAD_TOO_LARGE);
+    // At each moment of an answer that the service judges.
+    for _ in 0..20 {
+        client.bridge(reqwest::Method::PUT, &response, Some(without_key())).await;
+        strangers_attempts().await;
+    }
+    client.fetch_when_there(&wallet).await;
+    let answer = client.prove(&first, "alice").await;
+    wallet.answer(&answer, &mut random()).await.expect("handed over");
+    strangers_attempts().await;
+    let opened = json!({"state": "waiting", "opened": true});
+    assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+    let code = client.complete(&page).await["code"].clone();
+    let alice = client.client.code("alice", &[]).await;
+    assert_eq!(client.subject(&code).await, client.subject(&alice).await);
+    strangers_attempts().await;
+    client.client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_who_fill_the_bridge_stop_no_sign_in() {
+    let client = BridgedClient::start_with(SignInProof::Current, |config| config.bridge.memory_mib = 32).await;
+    let url = format!("http://{}/request", client.client.daemon.addresses[Interface::Bridge]);
+    let large = json!({"iv": "AAAAAAAAAAAAAAAA", "payload": "AAAA".repeat(1 << 18)});
+    let mut statuses = Vec::new();
+    for source in [[127, 1, 0, 1], [127, 2, 0, 1], [127, 3, 0, 1], [127, 4, 0, 1], [127, 5, 0, 1]] {
+        let stranger = reqwest::Client::builder().no_proxy().local_address(Some(source.into())).build();
+        let stranger = stranger.expect("a client");
+        while statuses.last() != Some(&StatusCode::SERVICE_UNAVAILABLE) {
+            let answer = stranger.post(&url).json(&large).send().await.expect("an answer");
+            statuses.push(answer.status());
+            if answer.status() == StatusCode::TOO_MANY_REQUESTS {
+                break;
+            }
+        }
+    }
+    assert_eq!(statuses.last(), Some(&StatusCode::SERVICE_UNAVAILABLE), "there is no room: {statuses:?}");
+    let page = client.page().await;
+    let wallet = client.wallet(&page);
+    let answer = client.prove(&wallet.fetch().await.expect("a request"), "alice").await;
+    wallet.answer(&answer, &mut random()).await.expect("handed over");
+    let opened = json!({"state": "waiting", "opened": true});
+    assert_eq!(client.state_after(&page, &opened).await, json!({"state": "answered"}));
+    assert!(client.complete(&page).await.contains_key("code"));
+    client.client.stop().await;
+}
