@@ -532,7 +532,9 @@ impl Service {
         // the store holds such a handle.
         let committing = self.committing.into_inner().unwrap_or_else(PoisonError::into_inner);
         if !join(committing).await {
-            tracing::debug!("the committing thread did not end in time: a handle of the service is still held");
+            tracing::warn!(
+                "the store is still in use after the stop: the process holds a clone of a handle of the service"
+            );
         }
     }
 
