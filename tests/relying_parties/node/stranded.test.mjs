@@ -270,6 +270,33 @@ strandedTest("there is more time twice, then a new code in place", {}, async (pa
   assert.deepEqual([answer.get("error"), answer.get("state")], ["access_denied", "mine"]);
 });
 
+// A page without scripts stays as it is while the time passes.
+strandedTest("a Cancel that comes too late reaches the application", { javaScriptEnabled: false }, async (page) => {
+  await begin(page, authorizationUrl(brief, parameters()));
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  while (!(await other.getByRole("button", { name: "New code" }).isVisible())) await other.reload();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  const answer = await back(page);
+  assert.deepEqual([answer.get("error"), answer.get("state")], ["access_denied", "mine"]);
+});
+
+strandedTest("each address of a sign-in that is done says so, and offers no authenticator", {}, async (page) => {
+  await begin(page);
+  const [shown, short, request] = [page.url(), await shortLink(page), await requestUrl(page)];
+  const complete = new URL(`${await transactionOf(page)}/complete`, shown).href;
+  daemon.answer(request);
+  await hasCode(page);
+  for (const address of [shown, short, request]) {
+    await page.goto(address);
+    await says(page, "This sign-in is done.");
+    assert.equal(await page.getByRole("link", { name: "authenticator" }).count(), 0, address);
+  }
+  // The response is given again.
+  await page.goto(complete);
+  await hasCode(page);
+});
+
 const typed = (page) => page.getByRole("textbox", { name: "Type the three digits that it shows" });
 
 strandedTest("the digits of another device complete the sign-in", {}, async (page) => {
