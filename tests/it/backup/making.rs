@@ -300,11 +300,12 @@ async fn backups_are_made_one_at_a_time_and_end_with_the_daemon() {
     // The registry goes on meanwhile.
     client.assert_works().await;
     let address = client.daemon.addresses[Interface::Operator];
-    let stopping = tokio::spawn(client.daemon.stop());
-    // The backup is told before the listeners close.
-    until_true("the listener to close", async || TcpStream::connect(address).await.is_err()).await;
-    drop(stalled);
-    stopping.await.expect("the daemon stops");
+    let going_on = async {
+        // The backup is told before the listeners close.
+        until_true("the listener to close", async || TcpStream::connect(address).await.is_err()).await;
+        drop(stalled);
+    };
+    tokio::join!(client.daemon.stop(), going_on);
     let left = std::fs::read_dir(elsewhere.path()).expect("a folder").count();
     assert_eq!(left, 0, "nothing is left of the backup");
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 use selfsame::config::SignInProof;
+use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::bridge::request::BridgeRequest;
 use serde_json::{Value, json};
 
-use super::{BridgedClient, BridgedPage};
+use super::{BridgedClient, BridgedPage, without_key};
 use crate::harness::until;
 use crate::sign_in_client::{SignInAnswer, random};
 
