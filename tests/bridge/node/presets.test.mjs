@@ -177,6 +177,7 @@ test("what a request may say besides is verified as it is forwarded", async () =
     [{ require_user_presence: true }, ["--present"]],
     [{ return_to: "https://app.example/back" }, []],
     [{ action_description: "Grüße, 世界 \u{1f30d}" }, []],
+    [{ environment: "sandbox" }, []],
   ];
   for (const [more, words] of rows) {
     for (const bundle of BUNDLES) {
