@@ -14,11 +14,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use selfsame::config::Config;
 use selfsame_protocol::verification::Environment;
+use selfsame_protocol::verification::integrity::SELFIE_CHECK;
 use selfsame_protocol::verification::integrity::simulator::SimulatedKey;
+use selfsame_wallet::operator::Operator;
+use selfsame_wallet::prove::SimulatedParty;
+use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::harness::{START, until_true};
+use crate::sign_in_client::{SignInTestClient, accept_current_proofs, proof_of};
 use crate::verification_cases::CasePlayer;
 
 fn uniqueness(action: &str, items: Value) -> Value {
@@ -183,6 +188,36 @@ async fn an_action_takes_the_scores_within_its_bounds() {
     let other = player.make(&uniqueness("scored", json!([{}]))).await;
     assert_eq!(player.ask("both", &other).await.0, 200);
     player.daemon.stop().await;
+}
+
+/// A Selfie Check signs in without a bundle, and beside one that does not hold, where the
+/// application requires bundles for verification.
+#[tokio::test]
+async fn a_sign_in_reads_no_bundle() {
+    let client = SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
+        let mut issuer = config.issuers[0].clone();
+        issuer.id = SELFIE_CHECK;
+        config.issuers.push(issuer);
+        config.apps[0].require_integrity = true;
+    })
+    .await;
+    let operator = Operator::new(&client.daemon.operator("")).expect("an address");
+    for bundle in [None, Some(json!({"version": 1, "jwt": "a.b.c"})), Some(json!("a text"))] {
+        let session = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
+        let (root, simulation) = (client.daemon.client().root().await, operator.simulation().await);
+        let (root, simulation) = (root.expect("an answer").root, simulation.expect("an answer"));
+        let mut party = SimulatedParty::of(simulation, &session.request().app_id, root).expect("a known application");
+        (party.issuer_schema_id, party.identifier) = (SELFIE_CHECK, "selfie".to_owned());
+        let mut proof = proof_of(&session, "alice", &party);
+        assert!(proof["responses"][0].get("sybil_score").is_none(), "{proof}");
+        if let Some(bundle) = bundle {
+            proof["integrity_bundle"] = bundle;
+        }
+        session.answer_from(session.request(), &proof, Place::Unsaid).await.expect("accepted");
+        assert!(session.complete().await.expect("completed").is_some(), "{proof}");
+    }
+    client.stop().await;
 }
 
 #[tokio::test]

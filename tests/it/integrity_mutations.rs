@@ -1,9 +1,12 @@
 //! Integrity bundles with one change each: none is good, and none makes an error of the service.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::StreamExt;
+use futures_util::stream;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::integrity::keys::KeySet;
 use selfsame_protocol::verification::integrity::simulator::SimulatedKey;
@@ -18,8 +21,11 @@ use crate::verification_cases::CasePlayer;
 /// How many changed bundles are judged; `TEST_BUNDLES` sets another number.
 const BUNDLES: usize = 5_000;
 
-/// How many of them are sent to the daemon.
-const SENT: usize = 250;
+/// How many are sent to a daemon; `TEST_BUNDLES` sets another number here, too.
+const SENT: usize = 400;
+
+/// How many of them are on the way at a time.
+const OPEN: usize = 16;
 
 /// Choices that follow from a seed (SplitMix64).
 struct Choices(u64);
@@ -325,21 +331,48 @@ async fn no_changed_bundle_is_good() {
     let (mut dearest, mut spent) = (Duration::ZERO, Duration::ZERO);
     for seed in seeds("hostile", "no_changed_bundle_is_good") {
         let mut choices = Choices(seed);
-        for number in 0..bundles {
+        for _ in 0..bundles {
             let (what, body) = change(choices.one_of(&good), &mut choices);
             let began = Instant::now();
             let is_good = is_good(&body, &keys);
             let took = began.elapsed();
             (dearest, spent) = (dearest.max(took), spent + took);
             assert!(!is_good, "{what}: {body}");
-            if number % (bundles / SENT).max(1) == 0 {
-                let (status, answer) = player.ask("both", &body).await;
-                assert!([400, 403].contains(&status), "{what}: {status} {answer}");
-                assert_ne!(answer["code"], "internal_error");
-            }
         }
     }
     eprintln!("{bundles} bundles: {spent:?} together, the dearest {dearest:?}; a good one {:?}", of_good(&good, &keys));
+    player.daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_changed_bundle_is_taken_by_a_daemon() {
+    let mut player = CasePlayer::start().await;
+    let good = good_requests(&mut player).await;
+    let sent = variable("TEST_BUNDLES").unwrap_or(SENT);
+    for seed in seeds("hostile", "no_changed_bundle_is_taken_by_a_daemon") {
+        let mut choices = Choices(seed);
+        let changed = (0..sent).map(|_| change(choices.one_of(&good), &mut choices));
+        let began = Instant::now();
+        let mut answers = stream::iter(changed)
+            .map(async |(what, body)| {
+                let (status, answer) = player.ask("both", &body).await;
+                let code = answer["code"].as_str().unwrap_or_default().to_owned();
+                let refusals = [(400, "validation_error"), (403, "integrity_verification_failed")];
+                assert!(refusals.contains(&(status, &*code)), "{what}: {status} {answer}: {body}");
+                (status, code, what)
+            })
+            .buffer_unordered(OPEN);
+        let mut counts = BTreeMap::new();
+        while let Some(answer) = answers.next().await {
+            *counts.entry(answer).or_insert(0) += 1;
+        }
+        eprintln!("{sent} bundles were sent in {:?}: {counts:#?}", began.elapsed());
+    }
+    // The requests that they were made from are taken all the same.
+    for Good { body, .. } in &good {
+        let (status, answer) = player.ask("both", body).await;
+        assert_eq!((status, &answer["integrity"]), (200, &json!("verified")), "{answer}");
+    }
     player.daemon.stop().await;
 }
 
