@@ -1,5 +1,6 @@
 //! `docs/interfaces/differences.md`: each row that names a difference from the public interfaces is
-//! run against a daemon, whose answer has to be the one that the row says.
+//! run against a daemon, whose answer has to be the one that the row says. The rows of verification
+//! are made from the cases (`verification_tables.rs`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,23 +15,21 @@ use selfsame_protocol::ids::PubkeyId;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
-use crate::older_interface;
 use crate::registry_client::{RawHttpConnection, RegistryAnswer, RegistryClient};
 use crate::sign_in_client::{
     CALLBACK, SECRET, SignInAnswer, SignInTestClient, accept_current_proofs, fragment_or_query,
 };
 use crate::test_accounts::{creation, key};
-use crate::verification_client::{
-    DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationAnswer, VerificationClient, legacy, session, uniqueness, with,
-};
+use crate::verification_tables::coded;
 
 const PAGE: &str = "docs/interfaces/differences.md";
 
 /// The parts of the page with a table.
-const TABLES: [&str; 3] = [
-    "## From the public description",
-    "## From the public verification endpoint",
-    "## From the public gateway, indexer and bridge",
+const TABLES: [&str; 4] = [
+    "## From the public description\n",
+    "### Of verification\n",
+    "## From the public verification endpoint\n",
+    "## From the public gateway, indexer and bridge\n",
 ];
 
 /// What the daemon answered, by the place that a row names.
@@ -69,13 +68,15 @@ fn rows(page: &str) -> BTreeMap<String, Row> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_difference_that_the_page_names_is_one() {
-    let (sign_in, verification) = (sign_in_answers().await, verification_answers().await);
-    let registry = registry_answers().await;
     let mut answers = Answers::new();
-    for (place, answer) in [sign_in, verification, registry].into_iter().flatten() {
+    for (place, answer) in [sign_in_answers().await, registry_answers().await].into_iter().flatten() {
         assert!(answers.insert(place, answer).is_none(), "{place} is run twice");
     }
-    let rows = rows(&page());
+    let mut rows = rows(&page());
+    let page = page();
+    let of_cases: Vec<_> =
+        page.split("<!-- made from the cases: ").skip(1).filter_map(|part| part.split("<!-- end -->").next()).collect();
+    rows.retain(|place, _| !of_cases.iter().any(|part| part.contains(&format!("\n| {place} |"))));
     let mut wrong = Vec::new();
     for (place, row) in &rows {
         match answers.get(place.as_str()) {
@@ -118,18 +119,6 @@ fn linked(link: &str) -> String {
     };
     let parts = page.split("\n#").find(|part| anchor_of(part.lines().next().unwrap_or_default()) == anchor);
     parts.unwrap_or_else(|| panic!("{link} leads to no heading")).to_owned()
-}
-
-/// Status, code and attribute, as the page writes them.
-fn coded(status: u16, body: &Value) -> String {
-    let code = body["code"].as_str().map(|code| format!(" `{code}`")).unwrap_or_default();
-    let attribute = body["attribute"].as_str().map(|attribute| format!(", `{attribute}`")).unwrap_or_default();
-    let entry = body["results"][0]["code"].as_str().map(|code| format!(", entry `{code}`")).unwrap_or_default();
-    format!("{status}{code}{attribute}{entry}")
-}
-
-fn verified(answer: &VerificationAnswer) -> String {
-    coded(answer.status, &answer.body)
 }
 
 fn refused(answer: &RegistryAnswer) -> String {
@@ -200,84 +189,6 @@ async fn sign_in_answers() -> Answers {
     answers.insert("`name`", format!("`{}`", claims["name"].as_str().expect("text")));
     answers.insert("`email`", format!("`email_verified` `{}`", claims["email_verified"]));
     client.stop().await;
-    answers
-}
-
-async fn verification_answers() -> Answers {
-    let client = VerificationClient::start().await;
-    let mut answers = Answers::new();
-    let party = client.simulated().await;
-    let current = |action: &str| uniqueness("alice", action, &party);
-
-    // Of legacy requests, which the public description has.
-    let text = |length: usize| json!("x".repeat(length));
-    let entry = legacy()["responses"][0].clone();
-    let changed = |pointer: &str, value: Value| with(legacy(), pointer, value);
-    let hash = legacy()["responses"][0]["signal_hash"].as_str().expect("text").replace("0x", "").to_uppercase();
-    let of_legacy = [
-        ("default of `environment`", changed("/environment", Value::Null)),
-        ("`environment` `sandbox`", changed("/environment", json!("sandbox"))),
-        ("empty `action`", changed("/action", json!(""))),
-        ("`action` `sign-in`", changed("/action", json!("sign-in"))),
-        ("length of `action`", changed("/action", text(2049))),
-        ("length of `action_description`", changed("/action_description", text(2049))),
-        ("`responses`", changed("/responses", Value::Array(vec![entry; 17]))),
-        ("`identifier` of a legacy proof", changed("/responses/0/identifier", json!("passport"))),
-        ("`signal_hash` of a legacy proof", changed("/responses/0/signal_hash", json!(format!("0x{hash}")))),
-        ("`max_age`", changed("/responses/0/max_age", json!(3599))),
-        ("`proof` of a legacy entry", changed("/responses/0/proof", json!("0x00"))),
-    ];
-    for (place, request) in of_legacy {
-        answers.insert(place, verified(&client.ask(LEGACY_APP, &request).await));
-    }
-    let twice = legacy().to_string().replacen('{', "{\"nonce\":\"n\",", 1);
-    answers.insert("a JSON key twice", verified(&client.send(LEGACY_APP, twice).await));
-    // The recorded legacy proof is for another application, and admission is before the proof.
-    let answer = client.ask("app_session", &with(legacy(), "/environment", json!("production"))).await;
-    answers.insert("legacy proofs by default", verified(&answer));
-    answers.insert("current proofs by default", verified(&client.ask(LEGACY_APP, &current("no-key")).await));
-
-    // Of the public endpoint.
-    let answer = client.ask("rp_x", &legacy()).await;
-    answers.insert("malformed `rp_id`", verified(&answer));
-    let upper = SESSION_PARTY.replace("rp_", "").to_uppercase();
-    answers.insert("case of `rp_id`", verified(&client.ask(&format!("rp_{upper}"), &session()).await));
-    let answer = client.ask(LEGACY_APP, &changed("/environment", json!("production"))).await;
-    answers.insert("`environment` of another application", verified(&answer));
-    let of_current = [
-        ("unknown issuer", "/responses/0/issuer_schema_id", json!(77)),
-        ("`identifier` of another issuer", "/responses/0/identifier", json!("passport")),
-        ("`attribute` of an entry", "/responses/0/proof", json!(["0x1"])),
-        ("`nonce` of a current proof", "/nonce", json!("a text")),
-        ("null", "/action_description", Value::Null),
-        ("`proof_type`", "/proof_type", json!("session")),
-    ];
-    for (place, pointer, value) in of_current {
-        answers.insert(place, verified(&client.ask(DEV_APP, &with(current(place), pointer, value)).await));
-    }
-    // Production has no keys, unless they are configured.
-    let bundle = json!({
-        "version": 1, "signature_format": "android_keystore", "timestamp": 1, "signature": "00", "jwt": "a.b.c",
-    });
-    let answer = client.ask(SESSION_PARTY, &with(session(), "/integrity_bundle", bundle)).await;
-    assert_eq!(answer.body["integrity"], "not_checked", "{answer:?}");
-    answers.insert("`integrity_bundle` without keys", verified(&answer));
-    let malformed = with(session(), "/session_id", json!("session_x"));
-    answers.insert("malformed `session_id`", verified(&client.ask(SESSION_PARTY, &malformed).await));
-
-    // Beside the endpoint.
-    let context = json!({"environment": "sandbox"});
-    let request = client.http.post(client.daemon.verify(&format!("/api/v4/proof-context/{DEV_APP}"))).json(&context);
-    answers.insert("`proof-context` for `sandbox`", answered(request).await);
-    let request = client.http.post(client.daemon.verify(&format!("/api/v1/precheck/{DEV_APP}")));
-    answers.insert("`precheck`, `create-action`", answered(request).await);
-    let request = client.http.post(client.daemon.verify(&format!("/api/v4/verify/{LEGACY_APP}"))).json(&legacy());
-    let wrong = request.basic_auth(LEGACY_APP, Some("a wrong secret"));
-    answers.insert("`Authorization` with Basic", answered(wrong).await);
-    // The request of the environment `sandbox` was the first one.
-    let again = client.ask_version_2(LEGACY_APP, &older_interface::body()).await;
-    answers.insert("version 2, unknown actions", verified(&again));
-    client.daemon.stop().await;
     answers
 }
 

@@ -112,6 +112,7 @@ mod verification;
 mod verification_answers;
 mod verification_cases;
 mod verification_client;
+mod verification_tables;
 mod wallet_interface;
 mod wallet_vectors;
 #[cfg(feature = "web-wallet")]

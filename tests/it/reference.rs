@@ -1,6 +1,7 @@
 //! The tables of `docs/interfaces/` are made from the descriptions that the interfaces serve at
 //! `/openapi.json`. A page has a table between the marks `<!-- made from the description: gateway
 //! routes -->` and `<!-- end -->`; with the variable `UPDATE_DOCUMENTS=1` the test writes it there.
+//! `verification_tables.rs` makes others in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +13,6 @@ use serde_json::{Map, Value};
 
 use crate::registry_client::RegistryClient;
 
-const BEGIN: &str = "<!-- made from the description: ";
 const END: &str = "<!-- end -->";
 
 /// No cell of a table is longer, in characters: a page is also read in a terminal.
@@ -36,14 +36,11 @@ async fn tables_of_the_interfaces_are_those_of_the_descriptions() {
     let (mut stale, mut named) = (Vec::new(), BTreeSet::new());
     for entry in fs::read_dir(folder()).expect("the folder") {
         let path = entry.expect("an entry").path();
-        let page = fs::read_to_string(&path).expect("a page");
-        let made = remade(&page, |name| {
+        let is_current = make_tables(&path, "description", |name| {
             assert!(named.insert(name.to_owned()), "two tables are {name:?}");
             descriptions.table(name)
         });
-        if made != page && std::env::var_os("UPDATE_DOCUMENTS").is_some() {
-            fs::write(&path, made).expect("written");
-        } else if made != page {
+        if !is_current {
             stale.push(path.display().to_string());
         }
     }
@@ -80,14 +77,27 @@ fn cells_of_the_pages_are_short() {
     assert!(rows > 300, "only {rows} rows were found");
 }
 
-/// A page with the text of each block made again.
-fn remade(page: &str, mut table: impl FnMut(&str) -> String) -> String {
-    let mut parts = page.split(BEGIN);
+/// Makes the tables of a page that are made from this source again. Returns whether the page has
+/// them now: it is written with the variable `UPDATE_DOCUMENTS` alone.
+pub fn make_tables(path: &Path, source: &str, table: impl FnMut(&str) -> String) -> bool {
+    let page = fs::read_to_string(path).expect("a page");
+    let made = remade(&page, source, table);
+    if made != page && std::env::var_os("UPDATE_DOCUMENTS").is_some() {
+        fs::write(path, &made).expect("written");
+        return true;
+    }
+    made == page
+}
+
+/// A page with the text of each block of a source made again.
+pub fn remade(page: &str, source: &str, mut table: impl FnMut(&str) -> String) -> String {
+    let begin = format!("<!-- made from the {source}: ");
+    let mut parts = page.split(&begin);
     let mut made = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (name, rest) = part.split_once(" -->").expect("the end of a mark");
         let (_, rest) = rest.split_once(END).unwrap_or_else(|| panic!("{name:?} has no {END}"));
-        write!(made, "{BEGIN}{name} -->\n\n{}\n{END}{rest}", table(name)).expect("a text");
+        write!(made, "{begin}{name} -->\n\n{}\n{END}{rest}", table(name)).expect("a text");
     }
     made
 }
@@ -557,7 +567,7 @@ fn wrapped(entry: &str) -> String {
 }
 
 /// A table in Markdown. Columns that are empty in every row are left out.
-fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let rows: Vec<Vec<String>> = rows.into_iter().collect();
     assert!(!rows.is_empty(), "a table of {heads:?} has no rows");
     let kept: Vec<usize> = (0..heads.len()).filter(|column| rows.iter().any(|row| !row[*column].is_empty())).collect();

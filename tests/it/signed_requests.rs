@@ -34,7 +34,7 @@ pub fn signature(nonce: u64, created_at: u64, expires_at: u64, action: Option<&s
 }
 
 /// The same with the key of this name.
-fn signature_of(signer: &str, nonce: u64, created_at: u64, expires_at: u64, action: Option<&str>) -> Value {
+pub fn signature_of(signer: &str, nonce: u64, created_at: u64, expires_at: u64, action: Option<&str>) -> Value {
     let request = SignedRequest {
         nonce: U256::from(nonce),
         created_at: UnixSeconds(created_at),

@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use selfsame::config::Config;
+use reqwest::RequestBuilder;
+use selfsame::config::{Config, SecretHash};
 use selfsame_protocol::U256;
 use selfsame_protocol::groth16::key::CURRENT_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
@@ -27,10 +28,12 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::harness::{START, TestDaemon, folder, operator_token};
-use crate::sign_in_client::random;
+use crate::sign_in_client::{SECRET, random};
+use crate::signed_requests::{SIGNER, signature_of};
+use crate::test_accounts::key;
 
 /// The applications of `verification_cases.toml` by the names in the cases: id and relying party.
-const APPS: [(&str, &str, &str); 8] = [
+const APPS: [(&str, &str, &str); 10] = [
     ("both", "app_staging_5e1f5a3e000000000000000000000001", "rp_ae569966006aca98"),
     ("current", "app_staging_00000000000000000000000000000a02", "rp_e6e5b5eef4f31d03"),
     ("inactive_app", "app_staging_00000000000000000000000000000a03", "rp_ee764d43bf239392"),
@@ -39,6 +42,8 @@ const APPS: [(&str, &str, &str); 8] = [
     ("selfie_only", "app_staging_00000000000000000000000000000a06", "rp_74f7c578d581c51f"),
     ("production_only", "app_00000000000000000000000000000a07", "rp_4f88d3b5e92c154f"),
     ("custom_rp", "app_staging_00000000000000000000000000000a08", "rp_00000000000000c8"),
+    ("signing", "app_staging_00000000000000000000000000000a09", "rp_00000000000000c9"),
+    ("configured", "app_staging_00000000000000000000000000000a0a", "rp_00000000000000ca"),
 ];
 
 /// The attestation issuers by environment.
@@ -46,21 +51,6 @@ const ISSUERS: [(&str, &str); 3] = [
     ("production", "attestation.worldcoin.org"),
     ("staging", "attestation.worldcoin.dev"),
     ("sandbox", "attestation.sandbox.example"),
-];
-
-/// The rows that are answered otherwise, and the place of the difference in
-/// `docs/interfaces/differences.md`.
-const DIFFERENCES: [(&str, &str); 10] = [
-    ("admission-01", "malformed `rp_id`"),
-    ("admission-07", "case of `rp_id`"),
-    ("admission-09", "`environment` of another application"),
-    ("issuer-01", "unknown issuer"),
-    ("issuer-02", "`identifier` of another issuer"),
-    ("issuer-03", "`identifier` of another issuer"),
-    ("issuer-06", "unknown issuer"),
-    ("legacy-05", "`proof` of a legacy entry"),
-    ("session-08", "malformed `session_id`"),
-    ("side-10", "`proof-context` for `sandbox`"),
 ];
 
 fn app(name: &str) -> (&'static str, &'static str) {
@@ -100,6 +90,26 @@ fn configure(config: &mut Config, data: &Path) {
     config.actions = cases.actions;
     config.integrity = cases.integrity;
     config.verifier.simulator_seed = Some("cases".to_owned());
+    let (both, signing) = (app("both").0, app("signing").0);
+    let with_secret = config.apps.iter_mut().find(|app| app.id == both).expect("an application");
+    with_secret.client_secret_hash = Some(SecretHash::of([9; 16], SECRET));
+    let party = config.relying_parties.iter_mut().find(|party| party.app_id == signing).expect("a party");
+    party.signing_key = Some(key(SIGNER).address().into());
+    (party.require_signed_requests, party.require_signal_nonce) = (true, true);
+}
+
+/// What a step of a case was answered.
+#[derive(Debug)]
+pub struct Outcome {
+    pub status: u16,
+    pub answer: Value,
+    /// How it differs from the public answer; `None` also where the public endpoint has no such
+    /// setting.
+    pub of_public: Option<String>,
+    /// Whether it differs from the public answer in that `attribute` names a field of the entry.
+    pub is_deeper: bool,
+    /// How it differs from the other answer that is allowed.
+    pub of_allowed: Option<String>,
 }
 
 /// Plays the steps of the cases.
@@ -192,19 +202,22 @@ impl CasePlayer {
         made
     }
 
-    /// Plays a case. Returns how it differs from the answers that are wanted, per step: from the
-    /// public one, and from the allowed other one.
-    pub async fn play(&mut self, case: &Value) -> Vec<(Option<String>, Option<String>)> {
+    /// Plays the steps of a case.
+    pub async fn play(&mut self, case: &Value) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         for step in case["steps"].as_array().expect("steps") {
             let (body, status, answer) = self.step(step).await;
             assert_ne!(status, 500, "{}: {answer}", case["id"]);
             let differs = |want: &Value| self.differs(want, body.as_ref(), status, &answer);
-            let allowed = step.get("selfsame").and_then(&differs);
-            let allowed = if step.get("selfsame").is_some() { allowed } else { Some("none is allowed".to_owned()) };
-            outcomes.push((differs(&step["portal"]), allowed));
-            if let Some(name) = step["save"].as_str() {
-                self.saved.insert(name.to_owned(), answer);
+            let public = Some(&step["portal"]).filter(|public| !public.is_null());
+            let of_allowed = step.get("selfsame").map_or_else(|| Some("none is allowed".to_owned()), differs);
+            let is_deeper = public.is_some_and(|public| {
+                let of_entry = |attribute: &str| attribute.starts_with("responses[");
+                public["attribute"].as_str().is_some_and(of_entry) && public["attribute"] != answer["attribute"]
+            });
+            outcomes.push(Outcome { of_public: public.and_then(differs), is_deeper, of_allowed, status, answer });
+            if let (Some(name), Some(last)) = (step["save"].as_str(), outcomes.last()) {
+                self.saved.insert(name.to_owned(), last.answer.clone());
             }
         }
         outcomes
@@ -229,25 +242,38 @@ impl CasePlayer {
         if let Some(wanted) = step.get("bundle") {
             body["integrity_bundle"] = self.bundle(&body, wanted, app_id, rp_id);
         }
+        if let Some(wanted) = step.get("rp_signature") {
+            body["rp_signature"] = rp_signature(&body, wanted);
+        }
         patch(&mut body, &step["late"]);
         let id = match (step["path"].as_str(), step["by"].as_str()) {
-            (Some(path), _) => path.to_owned(),
+            (Some(path), _) => fill(path),
             (None, Some("app_id")) => app_id.to_owned(),
             (None, Some("rp_upper")) => format!("rp_{}", rp_id[3..].to_uppercase()),
             (None, _) => rp_id.to_owned(),
         };
-        let (status, answer) = self.send("POST", &format!("/api/v4/verify/{id}"), Some(body.to_string())).await;
+        let (sent, path) = match step["version"].as_u64() {
+            Some(2) => (of_version_2(&body), format!("/api/v2/verify/{app_id}")),
+            _ => (body.to_string(), format!("/api/v4/verify/{id}")),
+        };
+        let mut request = self.request("POST", &path, Some(sent));
+        if let [Value::String(name), Value::String(secret)] = step["basic"].as_array().map_or(&[][..], Vec::as_slice) {
+            request = request.basic_auth(app(name).0, Some(secret.replace("{secret}", SECRET)));
+        }
+        let (status, answer) = answered(request).await;
         (Some(body), status, answer)
     }
 
     pub async fn send(&self, method: &str, path: &str, body: Option<String>) -> (u16, Value) {
-        let method = method.parse().expect("a method");
-        let mut request = self.http.request(method, self.daemon.verify(path));
-        if let Some(body) = body {
-            request = request.header("content-type", "application/json").body(body);
+        answered(self.request(method, path, body)).await
+    }
+
+    fn request(&self, method: &str, path: &str, body: Option<String>) -> RequestBuilder {
+        let request = self.http.request(method.parse().expect("a method"), self.daemon.verify(path));
+        match body {
+            Some(body) => request.header("content-type", "application/json").body(body),
+            None => request,
         }
-        let answer = request.send().await.expect("an answer");
-        (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
 
     /// The body of a request that proves what a step asks for.
@@ -505,6 +531,30 @@ fn claims_only(body: &Value) -> [u8; 32] {
     Sha256::digest(&bytes).into()
 }
 
+async fn answered(request: RequestBuilder) -> (u16, Value) {
+    let answer = request.send().await.expect("an answer");
+    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+}
+
+/// The field `rp_signature` for a body: by the relying party's key or `signer`, from `created` to
+/// `expires` seconds from now.
+fn rp_signature(body: &Value, wanted: &Value) -> Value {
+    let at = |name: &str| START.as_secs().saturating_add_signed(wanted[name].as_i64().expect("seconds"));
+    let nonce = number(&body["nonce"]).to::<u64>();
+    let signer = wanted["signer"].as_str().unwrap_or(SIGNER);
+    signature_of(signer, nonce, at("created"), at("expires"), body["action"].as_str())
+}
+
+/// A legacy request in the form of version 2.
+fn of_version_2(body: &Value) -> String {
+    let entry = &body["responses"][0];
+    json!({
+        "action": body["action"], "verification_level": entry["identifier"], "merkle_root": entry["merkle_root"],
+        "nullifier_hash": entry["nullifier"], "proof": entry["proof"], "signal_hash": entry["signal_hash"],
+    })
+    .to_string()
+}
+
 fn hex(number: U256) -> String {
     format!("{number:#066x}")
 }
@@ -522,7 +572,8 @@ fn fill(text: &str) -> String {
     text
 }
 
-/// Changes a body: `set`, `del`, `append`, `prefix`, `upper` and `flip` at a pointer.
+/// Changes a body: `set`, `del`, `append`, `prefix`, `upper`, `fill` (a text of so many bytes),
+/// `repeat` (the first entry of a list, so many times) and `flip` at a pointer.
 fn patch(body: &mut Value, operations: &Value) {
     for operation in operations.as_array().into_iter().flatten() {
         let [name, pointer, rest @ ..] = operation.as_array().expect("an operation").as_slice() else {
@@ -556,6 +607,8 @@ fn patch(body: &mut Value, operations: &Value) {
             "set" => rest[0].clone(),
             "append" => format!("{old}{}", text()).into(),
             "prefix" => format!("{}{old}", text()).into(),
+            "fill" => "x".repeat(rest[0].as_u64().expect("a length") as usize).into(),
+            "repeat" => vec![place[0].clone(); rest[0].as_u64().expect("a number") as usize].into(),
             "upper" => format!("0x{}", old[2..].to_uppercase()).into(),
             "flip" => {
                 let index = at.parse().unwrap_or(old.len() - 1);
@@ -567,44 +620,10 @@ fn patch(body: &mut Value, operations: &Value) {
     }
 }
 
-/// Every row is answered as the public endpoint answers it, or in the other way that is allowed for
-/// a reason, which is to be kept.
-#[tokio::test]
-async fn what_client_kits_produce_is_answered_as_at_the_public_endpoint() {
-    let mut player = CasePlayer::start().await;
-    let (mut public, mut other, mut wrong) = (0, Vec::new(), Vec::new());
-    for case in cases() {
-        let outcomes = player.play(&case).await;
-        let id = case["id"].as_str().expect("an id").to_owned();
-        if outcomes.iter().all(|(of_public, _)| of_public.is_none()) {
-            public += 1;
-        } else if outcomes.iter().all(|(of_public, allowed)| of_public.is_none() || allowed.is_none())
-            && !case["advice"].as_str().is_some_and(|advice| advice.starts_with("follow"))
-        {
-            other.push(id);
-        } else {
-            wrong.push((id, case["title"].clone(), outcomes));
-        }
-    }
-    assert!(wrong.is_empty(), "{} rows differ: {wrong:#?}", wrong.len());
-    // Each difference is a row of the page.
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/interfaces/differences.md"));
-    let page = page.expect("the page");
-    for id in &other {
-        let (_, place) =
-            DIFFERENCES.into_iter().find(|(row, _)| row == id).unwrap_or_else(|| panic!("{id} has no place"));
-        assert!(page.lines().any(|line| line.starts_with(&format!("| {place} |"))), "{id}: {place}");
-    }
-    assert_eq!(other.len(), DIFFERENCES.len(), "no row of DIFFERENCES is answered as at the public endpoint");
-    eprintln!("{public} rows as at the public endpoint, {} otherwise for a reason: {other:?}", other.len());
-    assert_eq!(public + other.len(), cases().len());
-    player.daemon.stop().await;
-}
-
 /// The ids in the table are those that the service derives.
 #[test]
 fn derived_ids_of_the_cases_are_right() {
-    for (name, app_id, rp_id) in APPS.into_iter().filter(|(name, ..)| *name != "custom_rp") {
+    for (name, app_id, rp_id) in APPS.into_iter().filter(|(_, _, rp_id)| !rp_id.starts_with("rp_00000000")) {
         assert_eq!(RelyingPartyId::derived_from(app_id).to_string(), rp_id, "{name}");
     }
 }
