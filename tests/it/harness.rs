@@ -239,7 +239,8 @@ impl TestDaemon {
         drop((self.registry, self.sign_in, self.groups, self.reloading));
         let _ = self.stop.send(());
         self.running.await.expect("the daemon does not panic").expect("the daemon ends with success");
-        // A handle that this test still holds would make the daemon wait for its whole limit, and keep the store open.
+        // A handle that this test still holds would make the daemon wait for its whole limit, and
+        // keep the store open.
         until("the store is closed", async || match open_files(&self.data.join("store")) {
             files if files.is_empty() => Ok(()),
             files => Err(files),

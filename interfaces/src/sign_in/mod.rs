@@ -5,7 +5,8 @@
 //! | this one | the routes, what the handlers share, the description |
 //! | [`authorize`] | `GET` and `POST /authorize` |
 //! | [`transaction`] | `/authorize/{transaction}/…` for authenticators and those that wait: the proof request, its answer, progress, also as a stream |
-//! | [`person`] | what a person's browser does with a sign-in: its page, the short page, completion, cancelling, more time, a new code |
+//! | [`person`] | what a person's browser does with a sign-in: its page, completion, cancelling, more time, a new code |
+//! | [`short`] | `/s/{short_id}`: the short page, which a phone opens |
 //! | [`another_proof`] | `/authorize/{transaction}/go-on` and `…/older`: another proof for the same sign-in |
 //! | [`token`] | what applications call: discovery and keys, `POST /token`, `/introspect` and `/revoke`, `/userinfo`, `GET /application/events` |
 //! | [`logout`] | `GET` and `POST /logout`, `GET` and `POST /session` |
