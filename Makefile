@@ -94,7 +94,8 @@ test-all:
 	$(MAKE) torture torture-load torture-cluster
 HISTORIES := TEST_SIMULATION_HISTORIES=1000 TEST_SHARED_LEDGER_HISTORIES=400 TEST_CLUSTER_HISTORIES=500 \
 	TEST_VERIFICATION_HISTORIES=500 TEST_SIGN_IN_HISTORIES=500 TEST_FOREIGN_PROOFS=10000 TEST_DAILY_SIGN_INS=3 \
-	TEST_BUNDLES=100000 TEST_PROVER_WITNESSES=10000 TEST_PROVER_ARITHMETIC=100000
+	TEST_BUNDLES=100000 TEST_PROVER_WITNESSES=10000 TEST_PROVER_PROOFS=256 \
+	TEST_PROVER_WRONG=96 TEST_PROVER_ARITHMETIC=100000
 
 # The tests of the workspace. They leave a mark of each fault that strikes, and the faults of
 # tests/fault_coverage.txt must be among them.
@@ -222,14 +223,16 @@ test-wallets: $(SUITE_NEEDS)
 
 # Compares the prover of the web wallet with other libraries and with the daemon's verifier, and the checked-in
 # WebAssembly with a build of its sources and with the native prover. It has a workspace of its own.
-# TEST_PROVER_WITNESSES=… chooses how many random proofs (64). Then compares the checked-in pages with a build of their
-# sources, and runs their tests: the rules in Node.js, also against a daemon, and people's ways in browsers.
+# TEST_PROVER_WITNESSES=… chooses how many random witnesses (64), TEST_PROVER_PROOFS=… how many of the proofs that take a
+# second each (64). Then compares the checked-in pages with a build of their sources, and runs their tests: the rules in
+# Node.js, also against a daemon, and people's ways in browsers.
 WEB_WALLET := env CARGO_TARGET_DIR=$(BUILD_OUTPUT)/web-wallet $(CARGO) test --release --manifest-path web-wallet/Cargo.toml
 test-web-wallet: $(SUITE_NEEDS)
 	scripts/prerequisites.sh web-wallet
 	scripts/prerequisites.sh browser
 	[ -z "$(LONG)" ] || scripts/prerequisites.sh browsers
-	$(STEP) prover --inputs web-wallet --variables TEST_PROVER_WITNESSES TEST_PROVER_ARITHMETIC -- $(WEB_WALLET)
+	$(STEP) prover --inputs web-wallet --variables TEST_PROVER_WITNESSES TEST_PROVER_PROOFS TEST_PROVER_ARITHMETIC \
+		TEST_PROVER_WRONG -- $(WEB_WALLET)
 	$(STEP) prover-wasm --inputs web-wallet -- web-wallet/prover/build.sh --check
 	$(STEP) prover-node --inputs web-wallet -- node --test web-wallet/prover/prover.test.mjs
 	$(STEP) web-wallet-build --inputs web-wallet -- npm --prefix web-wallet run check --silent

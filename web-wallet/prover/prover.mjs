@@ -13,11 +13,25 @@ export class ProverError extends Error {
 
 const LEVELS = 30;
 const RANDOM_BYTES = 96;
+// Longest part of the work of reading the key, in milliseconds, and how many steps are done between looks at the clock.
+const PART = 10;
+const STEPS = 16;
 
 const checkBytes = (bytes, length, name) => {
   if (!(bytes instanceof Uint8Array) || bytes.length !== length) throw new TypeError(`${name} must have ${length} bytes`);
   return bytes;
 };
+
+/** Lets the thread do what waits for it. A message, because browsers make timers wait for 4 ms. */
+const otherWork = () =>
+  new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
 
 /** Loads the program. `wasm` is the content of `prover.wasm`, or a module compiled from it. */
 export const loadProver = async (wasm) => {
@@ -48,11 +62,19 @@ class Prover {
   }
 
   /**
-   * Reads the proving key (`key.bin`), once, in about a second. It is recognized by its hash.
+   * Reads the proving key (`key.bin`), once; it is recognized by its hash. That takes about a second of work, which is
+   * done in parts: between two of them the thread does what else waits for it.
    * @param {Uint8Array} file
    */
-  loadKey(file) {
-    this.#call("load_key", file);
+  async loadKey(file) {
+    this.#call("begin_key", file);
+    const count = new Uint8Array(4);
+    new DataView(count.buffer).setUint32(0, STEPS);
+    for (;;) {
+      const end = performance.now() + PART;
+      while (performance.now() < end) if (this.#call("read_key", count)[0] === 0) return;
+      await otherWork();
+    }
   }
 
   /**

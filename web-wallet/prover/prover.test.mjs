@@ -25,15 +25,31 @@ const prover = await loadProver(read("prover.wasm"));
 const key = read("key.bin");
 const refuses = (code, work) => assert.throws(work, (error) => error instanceof ProverError && error.code === code);
 
-test("a proof needs the key, which is refused when it is cut or damaged", () => {
+test("a proof needs the key, which is refused when it is cut or damaged", async () => {
+  const refusesKey = (code, file) => assert.rejects(prover.loadKey(file), (error) => error instanceof ProverError && error.code === code);
   refuses("key_missing", () => prover.prove(request));
-  refuses("key_length", () => prover.loadKey(key.slice(0, -1)));
-  refuses("key_length", () => prover.loadKey(new Uint8Array(0)));
+  await refusesKey("key_length", key.slice(0, -1));
+  await refusesKey("key_length", new Uint8Array(0));
   const damaged = key.slice();
   damaged[damaged.length / 2] ^= 1;
-  refuses("key_damaged", () => prover.loadKey(damaged));
+  await refusesKey("key_damaged", damaged);
   refuses("key_missing", () => prover.prove(request));
-  prover.loadKey(key);
+});
+
+test("while the key is read, the thread does other work, and there is no proof yet", async () => {
+  // Twice at once, and the second caller comes in the middle of the first one's reading.
+  const first = prover.loadKey(key);
+  refuses("key_missing", () => prover.prove(request));
+  const second = prover.loadKey(key);
+  let [isLoaded, turns] = [false, 0];
+  const loaded = Promise.all([first, second]).then(() => (isLoaded = true));
+  while (!isLoaded) {
+    await new Promise((resolve) => setImmediate(resolve));
+    turns += 1;
+    prover.hash(number(1n));
+  }
+  await loaded;
+  assert.ok(turns > 20, `${turns} turns`);
 });
 
 test("the proof is the one that was made natively", () => {

@@ -45,10 +45,10 @@ export class ProverLoader {
     return (await this.#program) as Prover;
   }
 
-  /** For proofs. Reading the key keeps the thread busy for about a second. */
+  /** For proofs. Reading the key takes about a second of work, between whose parts the worker answers its page. */
   async whole(): Promise<Prover> {
-    this.#key ??= Promise.all([this.program(), this.#read("key.bin")]).then(([program, key]) => {
-      (program as Loaded).loadKey(key);
+    this.#key ??= Promise.all([this.program(), this.#read("key.bin")]).then(async ([program, key]) => {
+      await (program as Loaded).loadKey(key);
       return program as Loaded;
     });
     this.#key.catch(() => {

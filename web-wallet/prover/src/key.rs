@@ -20,7 +20,7 @@
 
 use crate::curve::{Affine, G1, G2};
 use crate::field::{Base, Coordinate, Extension};
-use crate::sha256::sha256;
+use crate::sha256::Sha256;
 use crate::witness::{PUBLIC_WIRES, WIRES};
 use crate::Error;
 
@@ -36,17 +36,15 @@ pub const A_POINTS: usize = 7_953;
 /// Wires that have a point `B`.
 pub const B_POINTS: usize = 5_260;
 
+/// Points `H` and `L` together.
+const C_POINTS: usize = DOMAIN + WIRES - PUBLIC_WIRES;
+
 /// Bytes of a list that has a bit for each wire.
 pub const WIRE_BITS: usize = (WIRES + 7) / 8;
 
 /// Bytes of the file.
-pub const KEY_LENGTH: usize = MARK.len()
-    + 3 * 32
-    + 2 * 64
-    + 2 * WIRE_BITS
-    + A_POINTS * 32
-    + B_POINTS * (32 + 64)
-    + (DOMAIN + WIRES - PUBLIC_WIRES) * 32;
+pub const KEY_LENGTH: usize =
+    MARK.len() + 3 * 32 + 2 * 64 + 2 * WIRE_BITS + A_POINTS * 32 + B_POINTS * (32 + 64) + C_POINTS * 32;
 
 /// SHA-256 of the file. There is one key for the circuit.
 pub const KEY_HASH: [u8; 32] = [
@@ -84,34 +82,84 @@ pub struct ProvingKey {
 impl ProvingKey {
     /// Reads the file, and computes the second coordinates of its points.
     pub fn read(file: &[u8]) -> Result<Self, Error> {
-        if file.len() != KEY_LENGTH {
-            return Err(Error::KeyLength);
+        KeyReader::new(file)?.read_all()
+    }
+}
+
+/// Reads the file in parts: recognizing it and computing the second coordinates takes a second or
+/// more, and a worker answers its page between two parts.
+pub struct KeyReader<File> {
+    file: File,
+    /// Where the part of the file begins that is not hashed yet, and later that is not read yet.
+    place: usize,
+    /// The constants of both curves.
+    constants: (Base, Extension),
+    /// The hash of what was hashed; `None` when the file is known.
+    hash: Option<Sha256>,
+    /// The key without some of its points; `None` before the file is known.
+    key: Option<ProvingKey>,
+}
+
+/// Bytes that are hashed in about the time in which a point is read.
+const HASHED: usize = 16 * Sha256::BLOCK;
+
+impl<File: AsRef<[u8]>> KeyReader<File> {
+    /// Before the first part.
+    pub fn new(file: File) -> Result<Self, Error> {
+        if file.as_ref().len() == KEY_LENGTH {
+            Ok(Self::of(file, Some(Sha256::new())))
+        } else {
+            Err(Error::KeyLength)
         }
-        if sha256(file) != KEY_HASH {
-            return Err(Error::KeyDamaged);
-        }
-        Self::decode(file)
     }
 
-    /// Reads the parts of a file. That points are in the subgroup of prime order is known from the
-    /// hash.
-    fn decode(file: &[u8]) -> Result<Self, Error> {
-        let mut parts = Parts { rest: file, constants: (Base::curve_constant(), Extension::curve_constant()) };
-        parts.take(MARK.len())?;
-        let (alpha, beta, delta) = (parts.first()?, parts.first()?, parts.first()?);
-        let (beta_second, delta_second) = (parts.second()?, parts.second()?);
-        let (a_wires, b_wires) = (parts.wires()?, parts.wires()?);
-        Ok(Self {
-            alpha,
-            beta,
-            delta,
-            beta_second,
-            delta_second,
-            a: WirePoints { points: parts.many(a_wires.len(), Parts::first)?, wires: a_wires },
-            b: WirePoints { points: parts.many(b_wires.len(), Parts::first)?, wires: b_wires },
-            b_second: parts.many(B_POINTS, Parts::second)?,
-            c: parts.many(DOMAIN + WIRES - PUBLIC_WIRES, Parts::first)?,
-        })
+    fn of(file: File, hash: Option<Sha256>) -> Self {
+        let constants = (Base::curve_constant(), Extension::curve_constant());
+        Self { file, place: 0, constants, hash, key: None }
+    }
+
+    /// Does the next `count` steps, which are about as long as each other: hashes a kibibyte, or
+    /// reads a point. Returns whether there are more. After an error there is no key.
+    pub fn read_part(&mut self, count: usize) -> Result<bool, Error> {
+        let file = self.file.as_ref();
+        if let Some(mut hash) = self.hash.take() {
+            let rest = &file[self.place..];
+            let whole = rest.len() / Sha256::BLOCK * Sha256::BLOCK;
+            let now = whole.min(count.saturating_mul(HASHED));
+            hash.update(&rest[..now]);
+            self.place += now;
+            if now < whole {
+                self.hash = Some(hash);
+            } else if hash.finish(&rest[now..]) == KEY_HASH {
+                self.place = 0;
+            } else {
+                return Err(Error::KeyDamaged);
+            }
+            return Ok(true);
+        }
+        let mut parts = Parts { rest: &file[self.place..], constants: self.constants };
+        let key = match &mut self.key {
+            Some(key) => key,
+            // That points are in the subgroup of prime order is known from the hash.
+            None => self.key.insert(parts.without_points()?),
+        };
+        let mut count = count;
+        parts.push(&mut key.a.points, key.a.wires.len(), &mut count, Parts::first)?;
+        parts.push(&mut key.b.points, key.b.wires.len(), &mut count, Parts::first)?;
+        parts.push(&mut key.b_second, B_POINTS, &mut count, Parts::second)?;
+        parts.push(&mut key.c, C_POINTS, &mut count, Parts::first)?;
+        self.place = file.len() - parts.rest.len();
+        Ok(key.c.len() < C_POINTS)
+    }
+
+    /// The key, when all of it is read.
+    pub fn finish(self) -> Option<ProvingKey> {
+        self.key.filter(|key| key.c.len() == C_POINTS)
+    }
+
+    fn read_all(mut self) -> Result<ProvingKey, Error> {
+        while self.read_part(usize::MAX)? {}
+        self.finish().ok_or(Error::KeyLength)
     }
 }
 
@@ -131,8 +179,38 @@ impl<'a> Parts<'a> {
         Ok(part)
     }
 
-    fn many<T>(&mut self, count: usize, read: fn(&mut Self) -> Result<T, Error>) -> Result<Vec<T>, Error> {
-        (0..count).map(|_| read(self)).collect()
+    /// Adds points until the list has `length` of them, and at most `count`, which it counts down.
+    fn push<T>(
+        &mut self,
+        points: &mut Vec<T>,
+        length: usize,
+        count: &mut usize,
+        read: fn(&mut Self) -> Result<T, Error>,
+    ) -> Result<(), Error> {
+        while points.len() < length && *count > 0 {
+            points.push(read(self)?);
+            *count -= 1;
+        }
+        Ok(())
+    }
+
+    /// The key before its long lists of points.
+    fn without_points(&mut self) -> Result<ProvingKey, Error> {
+        self.take(MARK.len())?;
+        let (alpha, beta, delta) = (self.first()?, self.first()?, self.first()?);
+        let (beta_second, delta_second) = (self.second()?, self.second()?);
+        let (a_wires, b_wires) = (self.wires()?, self.wires()?);
+        Ok(ProvingKey {
+            alpha,
+            beta,
+            delta,
+            beta_second,
+            delta_second,
+            a: WirePoints { points: Vec::with_capacity(a_wires.len()), wires: a_wires },
+            b: WirePoints { points: Vec::with_capacity(b_wires.len()), wires: b_wires },
+            b_second: Vec::with_capacity(B_POINTS),
+            c: Vec::with_capacity(C_POINTS),
+        })
     }
 
     fn wires(&mut self) -> Result<Vec<usize>, Error> {
@@ -183,11 +261,16 @@ mod tests {
     const FIRST: usize = MARK.len();
     const SECOND: usize = FIRST + 3 * 32;
 
+    /// Reads a file without its length and hash.
+    fn decode_file(file: &[u8]) -> Result<(), Error> {
+        KeyReader::of(file, None).read_all().map(|_| ())
+    }
+
     /// Reads the file without its hash, with other bytes at this place.
     fn decode(place: usize, bytes: &[u8]) -> Result<(), Error> {
         let mut file = FILE.to_vec();
         file[place..place + bytes.len()].copy_from_slice(bytes);
-        ProvingKey::decode(&file).map(|_| ())
+        decode_file(&file)
     }
 
     #[test]
@@ -208,7 +291,7 @@ mod tests {
     #[test]
     fn a_file_that_ends_early_is_refused_wherever_it_ends() {
         for length in [0, FIRST, FIRST + 31, SECOND + 32, FILE.len() / 2, FILE.len() - 1] {
-            assert_eq!(ProvingKey::decode(&FILE[..length]).map(|_| ()), Err(Error::KeyLength), "{length} bytes");
+            assert_eq!(decode_file(&FILE[..length]), Err(Error::KeyLength), "{length} bytes");
         }
     }
 
@@ -216,6 +299,48 @@ mod tests {
     fn wires_with_a_point_are_as_many_as_there_are_points() {
         let key = ProvingKey::read(FILE);
         let counts = key.map(|key| [key.a.wires.len(), key.b.wires.len(), key.c.len()]);
-        assert_eq!(counts, Ok([A_POINTS, B_POINTS, DOMAIN + WIRES - PUBLIC_WIRES]));
+        assert_eq!(counts, Ok([A_POINTS, B_POINTS, C_POINTS]));
+    }
+
+    #[test]
+    fn a_key_that_is_read_in_parts_is_the_one_that_is_read_at_once() {
+        let whole = ProvingKey::read(FILE).unwrap();
+        let mut reader = KeyReader::new(FILE.to_vec()).unwrap();
+        // Parts that end inside of each list and at its end.
+        let mut parts = [0, 1, A_POINTS - 1, B_POINTS, 7, 2 * B_POINTS].iter().cycle();
+        let mut count = 0;
+        while reader.read_part(*parts.next().unwrap()).unwrap() {
+            count += 1;
+        }
+        assert!(count > 3, "{count}");
+        let key = reader.finish().unwrap();
+        assert!(key.a.points == whole.a.points && key.a.wires == whole.a.wires);
+        assert!(key.b.points == whole.b.points && key.b.wires == whole.b.wires);
+        assert!(key.b_second == whole.b_second && key.c == whole.c);
+    }
+
+    #[test]
+    fn a_key_is_finished_when_all_points_are_read() {
+        let points = A_POINTS + 2 * B_POINTS + C_POINTS;
+        for (count, is_whole) in [(0, false), (A_POINTS, false), (points - 1, false), (points, true)] {
+            let mut reader = KeyReader::of(FILE, None);
+            assert_eq!(reader.read_part(count), Ok(!is_whole), "{count} points");
+            assert_eq!(reader.finish().is_some(), is_whole, "{count} points");
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_gives_no_key_however_it_is_read() {
+        let mut file = FILE.to_vec();
+        *file.last_mut().unwrap() ^= 1;
+        let mut reader = KeyReader::new(file).unwrap();
+        let error = loop {
+            match reader.read_part(100) {
+                Ok(true) => {}
+                end => break end,
+            }
+        };
+        assert_eq!(error, Err(Error::KeyDamaged));
+        assert!(reader.finish().is_none());
     }
 }

@@ -46,15 +46,21 @@ pub struct Proof {
 /// Makes a proof. Uses one core for about a second in a browser.
 pub fn prove(key: &ProvingKey, poseidon: &Poseidon, request: &Request) -> Result<Proof, Error> {
     let inputs = read_inputs(request)?;
-    let (r, s) = read_randomness(&request.randomness)?;
+    // Before the work that a proof is.
+    read_randomness(&request.randomness)?;
     let witness = Witness::new(poseidon, &inputs);
-    let root = witness.root().to_bytes();
-    if request.root.map_or(false, |expected| expected != root) {
+    if request.root.map_or(false, |expected| expected != witness.root().to_bytes()) {
         return Err(Error::PathNotOfRoot);
     }
-    let (a, b, c) = points(key, &witness, r, s).ok_or(Error::Infinity)?;
+    prove_witness(key, &witness, &request.randomness)
+}
+
+/// Makes the proof of a witness, which is not checked: that of a wrong one is refused by verifiers.
+pub fn prove_witness(key: &ProvingKey, witness: &Witness, randomness: &[[u8; 48]; 2]) -> Result<Proof, Error> {
+    let (r, s) = read_randomness(randomness)?;
+    let (a, b, c) = points(key, witness, r, s).ok_or(Error::Infinity)?;
     Ok(Proof {
-        root,
+        root: witness.root().to_bytes(),
         nullifier: witness.nullifier().to_bytes(),
         words: [a.x, a.y, b.x.imaginary, b.x.real, b.y.imaginary, b.y.real, c.x, c.y].map(Base::to_bytes),
     })

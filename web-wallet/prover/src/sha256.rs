@@ -18,24 +18,58 @@ fn constants<const N: usize>(degree: u32) -> [u32; N] {
     })
 }
 
+/// A hash of a message that comes in parts.
+pub struct Sha256 {
+    rounds: [u32; 64],
+    state: [u32; 8],
+    /// Bytes that have come.
+    length: u64,
+}
+
+impl Sha256 {
+    /// The bytes of a block.
+    pub const BLOCK: usize = 64;
+
+    /// Before the first part.
+    pub fn new() -> Self {
+        Self { rounds: constants(3), state: constants(2), length: 0 }
+    }
+
+    /// Adds whole blocks; bytes beyond the last whole one are left out, and belong into
+    /// [`Self::finish`].
+    pub fn update(&mut self, blocks: &[u8]) {
+        for block in blocks.chunks_exact(Self::BLOCK) {
+            compress(&mut self.state, block, &self.rounds);
+            self.length += Self::BLOCK as u64;
+        }
+    }
+
+    /// The hash of the message that ends with these bytes.
+    pub fn finish(mut self, end: &[u8]) -> [u8; 32] {
+        let length = self.length + end.len() as u64;
+        // A one, zeros up to eight bytes below a whole block, and the length in bits.
+        let mut end = end.to_vec();
+        end.push(0x80);
+        end.resize((end.len() + 8 + 63) / 64 * 64 - 8, 0);
+        end.extend((8 * length).to_be_bytes());
+        self.update(&end);
+        let mut hash = [0; 32];
+        for (part, word) in hash.chunks_exact_mut(4).zip(self.state) {
+            part.copy_from_slice(&word.to_be_bytes());
+        }
+        hash
+    }
+}
+
+impl Default for Sha256 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The hash of a message.
 pub fn sha256(message: &[u8]) -> [u8; 32] {
-    let rounds: [u32; 64] = constants(3);
-    let mut state: [u32; 8] = constants(2);
-    // The message, a one, zeros up to eight bytes below a whole block, and the length in bits.
-    let blocks = message.chunks_exact(64);
-    let mut end = blocks.remainder().to_vec();
-    end.push(0x80);
-    end.resize((end.len() + 8 + 63) / 64 * 64 - 8, 0);
-    end.extend((8 * message.len() as u64).to_be_bytes());
-    for block in blocks.chain(end.chunks_exact(64)) {
-        compress(&mut state, block, &rounds);
-    }
-    let mut hash = [0; 32];
-    for (part, word) in hash.chunks_exact_mut(4).zip(state) {
-        part.copy_from_slice(&word.to_be_bytes());
-    }
-    hash
+    Sha256::new().finish(message)
 }
 
 fn compress(state: &mut [u32; 8], block: &[u8], rounds: &[u32; 64]) {
@@ -71,6 +105,17 @@ mod tests {
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn a_message_in_parts_has_the_hash_of_the_whole() {
+        let message: Vec<u8> = (0..1000).map(|i| i as u8).collect();
+        for blocks in [0, 1, 7, 15] {
+            let (start, rest) = message.split_at(Sha256::BLOCK * blocks);
+            let mut hash = Sha256::new();
+            start.chunks(3 * Sha256::BLOCK).for_each(|part| hash.update(part));
+            assert_eq!(hash.finish(rest), sha256(&message), "{blocks} blocks");
+        }
     }
 
     /// Examples of FIPS 180-4, and lengths around the end of a block.

@@ -6,25 +6,29 @@
 //!
 //! | function | what is in the buffer | result |
 //! |---|---|---|
-//! | `load_key` | the file of the key | nothing |
+//! | `begin_key` | the file of the key | nothing |
+//! | `read_key` | how many steps of reading it are done now (4 bytes) | one byte: 1 when there are more |
 //! | `prove` | a request: the fields of [`Request`] in the order of [`read_request`] | root, nullifier, eight words |
 //! | `poseidon` | one or two numbers | their hash |
 
 use std::cell::RefCell;
 
 use crate::field::Scalar;
+use crate::key::KeyReader;
 use crate::secret::overwrite;
 use crate::witness::DEPTH;
 use crate::{prove as make_proof, Error, Input, Poseidon, ProvingKey, Request};
 
 struct State {
     buffer: Vec<u8>,
+    /// The key that is not whole yet.
+    reader: Option<KeyReader<Vec<u8>>>,
     key: Option<ProvingKey>,
     poseidon: Option<Poseidon>,
 }
 
 thread_local! {
-    static STATE: RefCell<State> = const { RefCell::new(State { buffer: Vec::new(), key: None, poseidon: None }) };
+    static STATE: RefCell<State> = const { RefCell::new(State { buffer: Vec::new(), reader: None, key: None, poseidon: None }) };
 }
 
 /// Runs a function on the buffer, which is overwritten before it has the answer.
@@ -61,12 +65,33 @@ pub extern "C" fn answer_length() -> usize {
     STATE.with(|state| state.borrow().buffer.len())
 }
 
-/// Reads the key of the buffer, and keeps it.
+/// Keeps the file of the key for [`read_key`].
 #[no_mangle]
-pub extern "C" fn load_key() -> u32 {
+pub extern "C" fn begin_key() -> u32 {
     answer(|state| {
-        state.key = Some(ProvingKey::read(&state.buffer)?);
+        state.reader = Some(KeyReader::new(std::mem::take(&mut state.buffer))?);
         Ok(Vec::new())
+    })
+}
+
+/// Does further steps of reading the key. After the last one there is the key.
+#[no_mangle]
+pub extern "C" fn read_key() -> u32 {
+    answer(|state| {
+        let count = Fields(&state.buffer).bytes().ok_or(Error::RequestLength)?;
+        let mut reader = match state.reader.take() {
+            Some(reader) => reader,
+            // Another caller has done the last steps meanwhile.
+            None if state.key.is_some() => return Ok(vec![0]),
+            None => return Err(Error::KeyMissing),
+        };
+        let has_more = reader.read_part(u32::from_be_bytes(count) as usize)?;
+        if has_more {
+            state.reader = Some(reader);
+        } else {
+            state.key = reader.finish();
+        }
+        Ok(vec![u8::from(has_more)])
     })
 }
 

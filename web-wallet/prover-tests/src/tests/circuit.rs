@@ -17,7 +17,7 @@ fn the_key_is_made_from_the_artefacts() {
 }
 
 /// The prover's witness for a request.
-fn witness(request: &Request) -> Witness {
+pub(super) fn witness(request: &Request) -> Witness {
     let read = |bytes: &[u8; 32]| Scalar::from_bytes(bytes).expect("below the modulus");
     Witness::new(
         &Poseidon::new(),
@@ -33,36 +33,41 @@ fn witness(request: &Request) -> Witness {
 }
 
 /// All wires are those of the circuit's own program, and all factors of constraints are the linear
-/// combinations of the circuit's matrices.
+/// combinations of the circuit's matrices: what a proof is made of, without the second that making
+/// it takes. TEST_PROVER_WITNESSES chooses how many.
 #[test]
 fn witnesses_and_constraints_are_those_of_the_circuit() {
-    let mut random = random();
     let matrices = read_artefacts().expect("the package has the artefacts").matrices;
     assert!(matrices.iter().all(|matrix| matrix.len() == CONSTRAINTS));
-    let zeros = [Fr::zero(); DEPTH];
-    let mut statements = vec![
-        Statement::new([Fr::zero(); 4], 0, zeros),
-        Statement::new([-Fr::from(1); 4], (1 << DEPTH) - 1, [-Fr::from(1); DEPTH]),
-        Statement::new([Fr::from(1); 4], 1, zeros),
-        Statement::new([Fr::from(2); 4], 1 << (DEPTH - 1), zeros),
-    ];
-    statements.extend((0..cases("TEST_PROVER_WITNESSES", 64)).map(|_| Statement::at_random(&mut random)));
-    for statement in &statements {
+    let check = |statement: &Statement, case: &str| {
         let ours = witness(&statement.request);
         let (external_nullifier, signal_hash) = (statement.external_nullifier.into(), statement.signal_hash.into());
         let theirs = generate_witness(&statement.identity, &statement.path, external_nullifier, signal_hash);
         assert_eq!(theirs.len(), WIRES);
         for (wire, (ours, theirs)) in ours.wires.iter().zip(&theirs).enumerate() {
-            assert_eq!(ours.to_bytes(), bytes(*theirs), "wire {wire}");
+            assert_eq!(ours.to_bytes(), bytes(*theirs), "{case}: wire {wire}");
         }
         assert_eq!([ours.wires.len(), ours.a.len(), ours.b.len()], [WIRES, CONSTRAINTS, CONSTRAINTS]);
         for (matrix, factors) in matrices.iter().zip([&ours.a, &ours.b]) {
             for (row, (terms, factor)) in matrix.iter().zip(factors.iter()).enumerate() {
                 let combination: Fr = terms.iter().map(|(factor, wire)| *factor * theirs[*wire]).sum();
-                assert_eq!(factor.to_bytes(), bytes(combination), "constraint {row}");
+                assert_eq!(factor.to_bytes(), bytes(combination), "{case}: constraint {row}");
             }
         }
+    };
+    let zeros = [Fr::zero(); DEPTH];
+    for (case, statement) in [
+        ("zeros", Statement::new([Fr::zero(); 4], 0, zeros)),
+        ("highest", Statement::new([-Fr::from(1); 4], (1 << DEPTH) - 1, [-Fr::from(1); DEPTH])),
+        ("first bit", Statement::new([Fr::from(1); 4], 1, zeros)),
+        ("last bit", Statement::new([Fr::from(2); 4], 1 << (DEPTH - 1), zeros)),
+    ] {
+        check(&statement, case);
     }
+    check_seeds(cases("TEST_PROVER_WITNESSES", 64), |seed| {
+        let statement = Statement::at_random(&mut ChaCha20Rng::seed_from_u64(seed));
+        check(&statement, &format!("seed {seed}"));
+    });
 }
 
 /// The constants that the prover computes are those that `semaphore-rs` has in its sources.

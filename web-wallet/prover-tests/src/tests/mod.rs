@@ -5,6 +5,8 @@ mod circuit;
 mod proofs;
 mod vectors;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use ark_bn254::Fr;
 use ark_ff::{BigInteger, PrimeField, UniformRand};
 use rand::{Rng, SeedableRng};
@@ -35,6 +37,23 @@ fn random() -> ChaCha20Rng {
 /// How many random cases a test tries: as many as the variable says, or `usual`.
 fn cases(variable: &str, usual: usize) -> usize {
     std::env::var(variable).map_or(usual, |cases| cases.parse().expect("a number of cases"))
+}
+
+/// Runs a check for so many random seeds, on all cores. The seed of one that fails is in its message.
+fn check_seeds(count: usize, check: impl Fn(u64) + Sync) {
+    let mut random = random();
+    let seeds: Vec<u64> = (0..count).map(|_| random.r#gen()).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    check(*seed);
+                }
+            });
+        }
+    });
+    assert!(next.into_inner() >= count);
 }
 
 /// An element of arkworks as 32 bytes, the highest first.
