@@ -12,7 +12,7 @@ const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript", css: "t
 
 // `target` is the daemon's wallet interface. With `files` (a folder), `settings` (wallet.json) and `policy`
 // (the content security policy) the pages come from that folder, as another host would serve them, and the
-// rest from the daemon.
+// rest from the daemon; wallet.json too, without `settings`.
 export async function startFront(port, { target, files, settings, policy }) {
   const passed = [];
   const replaced = new Map();
@@ -71,7 +71,7 @@ export async function startFront(port, { target, files, settings, policy }) {
     }
     const losing = lost.find((matches) => matches(request.method, pathname));
     if (losing) lost = lost.filter((other) => other !== losing);
-    if (!losing && files && pathname === "/wallet.json") {
+    if (!losing && files && settings && pathname === "/wallet.json") {
       return serveBytes(request, response, { "content-type": "application/json", "cache-control": "no-cache" }, Buffer.from(JSON.stringify(settings)));
     }
     const file = fileOf(pathname);

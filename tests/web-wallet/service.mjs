@@ -31,6 +31,8 @@ export const QUESTION = "Shall the cooperative buy the orchard?";
 export const VOTE_APP = "app_staging_5e1f5a3e0000000000000000000000c0";
 // An application that takes answers from the browser's own device alone.
 export const DENYING_APP = "app_staging_5e1f5a3e0000000000000000000000c1";
+// An application of `isDev` that takes current proofs, which the simulator's person has.
+export const CURRENT_APP = "app_staging_5e1f5a3e0000000000000000000000c3";
 // An application that takes another group.
 export const OTHER_APP = "app_staging_5e1f5a3e0000000000000000000000c2";
 
@@ -39,6 +41,23 @@ const INTERFACES = ["SIGN_IN", "VERIFY", "GATEWAY", "INDEXER", "OPERATOR", "BRID
 // The content security policy of the wallet's pages, for files that another host serves.
 const policyOf = ({ issuer, bridge, verify }) =>
   `default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; img-src 'self' blob: data:; manifest-src 'self'; connect-src 'self' ${issuer} ${bridge} ${verify}; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types selfsame-wallet`;
+
+// The application of the simulator's person. The key is the one of the daemon's own example.
+const inDevelopment = (url, wallet) => `
+[[apps]]
+id = "${CURRENT_APP}"
+name = "Workshop"
+public = true
+proof = "current"
+redirect_uris = ["${url}/callback"]
+wallet_link = "${wallet}/sign-in?request={request}"
+
+[[relying_parties]]
+app_id = "${CURRENT_APP}"
+[relying_parties.oprf_public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
+`;
 
 // With `hasLegacyName` pages made with a client kit can ask for the group. With `isDev` there is the simulator.
 // `config` is added to the configuration. The variable WEB_WALLET_FILES names a folder whose files are served
@@ -100,7 +119,7 @@ action = "${ACTION}"
 description = "${QUESTION}"
 environment = "staging"
 accepted_identifiers = ["${GROUP}"]
-${config}`;
+${isDev ? inDevelopment(application.url, wallet) : ""}${config}`;
   const file = join(folder, "selfsame.toml");
   writeFileSync(file, text);
   const environment = {
@@ -112,7 +131,8 @@ ${config}`;
     SELFSAME_URLS__PORTAL_URL: urls.verify,
   };
   const files = process.env.WEB_WALLET_FILES;
-  const settings = { issuer: urls.issuer, bridge: urls.bridge, verify: urls.verify, operator: OPERATOR, simulator: null };
+  // The simulator's part of wallet.json is the daemon's alone.
+  const settings = isDev ? null : { issuer: urls.issuer, bridge: urls.bridge, verify: urls.verify, operator: OPERATOR, simulator: null };
   const front = await startFront(ports.FRONT, { target: at("WALLET"), files, settings, policy: policyOf(urls) });
 
   let daemon;
@@ -194,7 +214,7 @@ async function startApplication({ issuer, verify: verifyUrl }) {
     signedIn,
     authorization(client, more = {}) {
       const address = new URL("/authorize", issuer);
-      const request = { client_id: client, redirect_uri: `${url}/callback`, response_type: "code", scope: "openid", prompt: "login", state: "mine", nonce: String(Math.random()), code_challenge: challenge, code_challenge_method: "S256" };
+      const request = { client_id: client, redirect_uri: `${url}/callback`, response_type: "code", scope: "openid", prompt: "login", state: client, nonce: String(Math.random()), code_challenge: challenge, code_challenge_method: "S256" };
       address.search = new URLSearchParams({ ...request, ...more });
       return address.href;
     },
@@ -213,10 +233,14 @@ async function startApplication({ issuer, verify: verifyUrl }) {
   async function redeem(query) {
     const code = query.get("code");
     if (!code) return `<h1>Not signed in</h1><p id="error">${(query.get("error") ?? "").replace(/\W/g, "_")}</p>`;
+    const form = { grant_type: "authorization_code", code, redirect_uri: `${url}/callback`, code_verifier: verifier };
+    // The state of a sign-in of another application is its id; those have no secret.
+    const client = query.get("state");
+    const isOther = client.startsWith("app_") && client !== application.id;
     const answer = await fetch(`${issuer}/token`, {
       method: "POST",
-      headers: { authorization: `Basic ${btoa(`${application.id}:${application.secret}`)}` },
-      body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri: `${url}/callback`, code_verifier: verifier }),
+      headers: isOther ? {} : { authorization: `Basic ${btoa(`${application.id}:${application.secret}`)}` },
+      body: new URLSearchParams(isOther ? { ...form, client_id: client } : form),
     });
     const { id_token, error } = await answer.json();
     if (!id_token) return `<h1>Not signed in</h1><p id="error">${error}</p>`;

@@ -108,6 +108,8 @@ export interface AskedProof {
   names: string[];
   /** The relying party that a signed request names. */
   rpId: string | null;
+  /** What client kit 4 asks for besides a legacy proof: its `proof_request`, of which times and action are checked. */
+  current: Record<string, unknown> | null;
   requiresPresence: boolean;
   returnTo: string | null;
   /** Whether the page's client kit is of version 4. */
@@ -200,6 +202,7 @@ const readFields = (request: Record<string, unknown>, now: number): Omit<AskedPr
     level,
     names: takesLegacy ? [...(current?.names ?? []), ...accepted] : [],
     rpId: current?.rpId ?? null,
+    current: current && (wire as Record<string, unknown>),
     requiresPresence: request["require_user_presence"] === true,
     returnTo: textOf(request, "return_to_url"),
   };
@@ -211,14 +214,16 @@ const levelOf = (asked: AskedProof, legacyIdentifier: string | null): string => 
   return legacyIdentifier !== null && Object.hasOwn(ACCEPTED, legacyIdentifier) ? legacyIdentifier : asked.level;
 };
 
+/** The person has confirmed with this wallet a moment ago. */
+export const presence = (isRequired: boolean): Record<string, unknown> => (isRequired ? { user_presence_completed: true } : {});
+
 export const answerOf = (asked: AskedProof, legacyIdentifier: string | null, { root, nullifier, proof }: MemberProof): Record<string, unknown> => ({
   // The client kits 1 and 2 send all keys on to the verification interface, so there are no others.
   proof: toField(proof),
   merkle_root: toField(root),
   nullifier_hash: toField(nullifier),
   verification_level: levelOf(asked, legacyIdentifier),
-  // The person has confirmed with this wallet a moment ago.
-  ...(asked.requiresPresence ? { user_presence_completed: true } : {}),
+  ...presence(asked.requiresPresence),
 });
 
 export const rejectionOf = (rejection: Rejection, isPresentKit: boolean): Record<string, unknown> => ({

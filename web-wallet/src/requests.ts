@@ -10,6 +10,7 @@ import {
   fetchRequest,
   handIn,
   isConnector,
+  presence,
   readAsked,
   readConnector,
   rejectionOf,
@@ -22,7 +23,7 @@ import type { Keeper } from "./keeper.ts";
 import { type MemberProof, calledOneOf, isCurrent, proveAsMember, refuseLinkProof, treeFor } from "./members.ts";
 import type { WalletService } from "./service.ts";
 import type { KnownGroup } from "./storage.ts";
-import { type ProofAsked, type Service, type SignInAnswered, type SignInAsked, type Vault, VaultError } from "./vault.ts";
+import { type ProofAsked, type Service, type Simulation, type SignInAnswered, type SignInAsked, type Vault, VaultError } from "./vault.ts";
 import type { Environment } from "./wallet.ts";
 
 type Read = Awaited<ReturnType<Vault["read"]>>;
@@ -30,10 +31,18 @@ type Read = Awaited<ReturnType<Vault["read"]>>;
 /** A request that was read. `made` is an answer that could not be handed in yet. */
 type Reading = { made: Record<string, unknown> | null } & (
   | { is: "sign-in"; read: ReadRequest; group: KnownGroup | null }
-  | { is: "proof"; connector: Connector; asked: AskedProof; group: KnownGroup; mayBeAnswered: boolean }
+  | { is: "proof"; connector: Connector; asked: AskedProof; group: KnownGroup | null; mayBeAnswered: boolean }
 );
 
 const codeOfError = (error: unknown): string => (error instanceof VaultError ? error.code : "");
+
+type Program = Awaited<ReturnType<Environment["simulator"]>>;
+
+/** The simulator is a program of its own: its errors are not of this one's class. */
+const rethrow = (error: unknown): never => {
+  const { code, detail } = error as Partial<VaultError>;
+  throw typeof code === "string" ? new VaultError(code, detail) : error;
+};
 
 /** Refusals of a verifier after which a proof with the present root may be accepted. */
 const ROOT_HAS_ENDED = new Set(["invalid_merkle_root", "root_too_old"]);
@@ -156,17 +165,27 @@ export class Requests {
     }
   }
 
-  async #simulatedBody({ request }: ReadRequest): Promise<Record<string, unknown>> {
-    // The root and the applications change while the daemon runs.
-    const { simulator } = await this.#service.service(true);
-    if (!simulator) throw new VaultError("no_credential");
+  #simulatedBody({ request }: ReadRequest): Promise<Record<string, unknown>> {
+    return this.#simulate((program, simulation, secret) => program.proveCurrent(simulation, secret, request));
+  }
+
+  /** Carries out an act of the simulator's program, which needs the secret. */
+  async #simulate<T>(act: (program: Program, simulation: Simulation, secret: Bytes) => Promise<T>): Promise<T> {
+    const simulation = await this.#simulation();
     const { plain } = await this.#keeper.current();
     const secret = readHex(plain.secret, 16)!;
     try {
-      return await (await this.#environment.simulator()).proveCurrent(simulator, secret, request);
+      return await act(await this.#environment.simulator(), simulation, secret).catch(rethrow);
     } finally {
       wipe(secret);
     }
+  }
+
+  async #simulation(): Promise<Simulation> {
+    // The root and the applications change while the daemon runs.
+    const { simulator } = await this.#service.service(true);
+    if (!simulator) throw new VaultError("no_credential");
+    return simulator;
   }
 
   /**
@@ -200,7 +219,7 @@ export class Requests {
     try {
       const asked = readAsked(await fetchRequest(fetch, connector), this.#environment.now());
       isPresentKit = asked.isPresentKit;
-      const { group, roll } = await this.#memberFor(asked, groups);
+      const { group, roll } = await this.#memberFor(asked, groups).catch((error: unknown) => this.#simulatedFor(asked, error));
       const context = await contextOf(fetch, service.verify, asked);
       const id = this.#keep({ is: "proof", connector, asked, group, mayBeAnswered: false, made: null });
       return {
@@ -210,7 +229,7 @@ export class Requests {
           application: context?.name ?? null,
           applicationId: asked.appId,
           action: context?.action ?? null,
-          group: { id: group.group, name: group.name },
+          group: group && { id: group.group, name: group.name },
           roll,
           returnTo: returnPage(connector.returnTo, asked.returnTo),
         },
@@ -249,13 +268,40 @@ export class Requests {
     return { group: first, roll: null };
   }
 
+  /** The simulator's person answers in development, where no membership does and the page takes current proofs. */
+  async #simulatedFor(asked: AskedProof, refusal: unknown): Promise<{ group: null; roll: null }> {
+    const { simulator } = await this.#service.service();
+    const isForMembers = refusal instanceof Refused && refusal.code === "no_credential";
+    if (!isForMembers || simulator === null || asked.current === null || asked.environment !== "staging") throw refusal;
+    const [program, simulation] = [await this.#environment.simulator(), await this.#simulation()];
+    try {
+      program.chooseCurrent(simulation, asked.appId, asked.current, this.#environment.now());
+    } catch {
+      throw refusal;
+    }
+    return { group: null, roll: null };
+  }
+
+  /** An answer of the simulator's person. */
+  async #simulatedAnswer({ current, appId, requiresPresence }: AskedProof): Promise<Record<string, unknown>> {
+    const now = this.#environment.now();
+    const answer = await this.#simulate((program, simulation, secret) => program.answerCurrent(simulation, secret, appId, current ?? {}, now));
+    return { ...answer, ...presence(requiresPresence) };
+  }
+
   async answerProof(id: number): Promise<void> {
     const reading = this.#reading(id, "proof");
     const { connector, asked, group } = reading;
     try {
-      reading.made ??= answerOf(asked, group.legacyIdentifier, await this.#proveCurrently(group.group, asked));
+      reading.made ??= group
+        ? answerOf(asked, group.legacyIdentifier, await this.#proveCurrently(group.group, asked))
+        : await this.#simulatedAnswer(asked);
     } catch (error) {
       const code = codeOfError(error);
+      if (group === null && (code === "another_account" || code === "no_credential")) {
+        this.#readings.delete(id);
+        return await this.#reject(connector, new Refused(code, "credential_unavailable"), asked.isPresentKit);
+      }
       if (code === "removed" || code === "not_on_roll") {
         this.#readings.delete(id);
         return await this.#reject(connector, new Refused(code, "credential_unavailable", (error as VaultError).detail), asked.isPresentKit);

@@ -10,7 +10,7 @@
 import { bn254 } from "@noble/curves/bn254.js";
 import { keccak_256 } from "@noble/hashes/sha3.js";
 
-import { type Bytes, concat, randomBytes, readLooseField, toBytes32, toField, toHex, toNumber, utf8 } from "./bytes.ts";
+import { type Bytes, concat, randomBytes, readHex, readLooseField, toBytes32, toField, toHex, toNumber, utf8 } from "./bytes.ts";
 import { K, h2f, hashText } from "./hashes.ts";
 import { VaultError, type Simulation } from "./vault.ts";
 
@@ -47,6 +47,94 @@ interface Session {
 
 const sessionId = ({ commitment, seed }: Session): string => `session_${toHex(toBytes32(commitment))}${toHex(toBytes32(seed))}`;
 
+const unavailable = (reason: string) => new VaultError("no_credential", reason);
+
+const number = (text: unknown): bigint => {
+  const bytes = readLooseField(text);
+  if (!bytes) throw unavailable("a number of the request cannot be read");
+  return toNumber(bytes);
+};
+
+/** Who asks the simulator's person, and what it has for them. */
+class Asking {
+  readonly #simulation: Simulation;
+  readonly #person: string;
+  readonly #party: { rp_id: string; oprf_public_key: { x: string; y: string } };
+
+  constructor(simulation: Simulation, person: string, appId: string) {
+    this.#simulation = simulation;
+    this.#person = person;
+    this.#party = partyOf(simulation, appId);
+  }
+
+  /** A session of the person. The commitment is derived, so that every device knows the person's sessions. */
+  #sessionOf(seed: bigint): Session {
+    return { commitment: personNumber(this.#simulation.seed, this.#person, "session", this.#party.rp_id, `${seed}`), seed };
+  }
+
+  newSession(): Session {
+    return this.#sessionOf(withPrefix(1));
+  }
+
+  /** The session with this id, when it is one of the person. */
+  openSession(id: string): Session {
+    const seed = /^session_[0-9a-f]{64}(01[0-9a-f]{62})$/.exec(id)?.[1];
+    const session = seed === undefined ? null : this.#sessionOf(BigInt(`0x${seed}`));
+    if (!session || sessionId(session) !== id) throw new VaultError("another_account");
+    return session;
+  }
+
+  prove(statement: Statement): { nullifier: bigint; action: bigint; words: bigint[] } {
+    const [{ seed }, { rp_id, oprf_public_key }] = [this.#simulation, this.#party];
+    // The action of a proof in a session is random, so that two of them have nothing in common but the session.
+    const action = statement.action ?? withPrefix(2);
+    const kind = statement.action === null ? "session nullifier" : "nullifier";
+    const nullifier = personNumber(seed, this.#person, kind, rp_id, `${action}`);
+    const root = number(this.#simulation.root);
+    const { issuer } = statement;
+    const inputs = [
+      nullifier,
+      BigInt(issuer.id),
+      BigInt(issuer.public_key.x),
+      BigInt(issuer.public_key.y),
+      BigInt(statement.expiresAt),
+      BigInt(statement.issuedSince),
+      root,
+      DEPTH,
+      BigInt(rp_id.replace("rp_", "0x")),
+      action,
+      BigInt(oprf_public_key.x),
+      BigInt(oprf_public_key.y),
+      statement.signalHash,
+      statement.nonce,
+      statement.session?.commitment ?? 0n,
+    ];
+    return { nullifier, action, words: prove(seed, inputs, root) };
+  }
+}
+
+type Issuer = Simulation["issuers"][number];
+
+interface Statement {
+  issuer: Issuer;
+  /** The hash of the action; `null` in a session. */
+  action: bigint | null;
+  session: Session | null;
+  signalHash: bigint;
+  nonce: bigint;
+  /** Unix seconds. */
+  expiresAt: number;
+  issuedSince: number;
+}
+
+const partyOf = (simulation: Simulation, appId: string) => {
+  const party = simulation.relying_parties.find(({ app_id }) => app_id === appId);
+  if (!party?.oprf_public_key) throw unavailable("the simulator has no keys for this application");
+  return { rp_id: party.rp_id, oprf_public_key: party.oprf_public_key };
+};
+
+// Requests to sign in.
+
 export interface SimulatedStatement {
   appId: string;
   action: string;
@@ -58,52 +146,27 @@ export interface SimulatedStatement {
   identifier: string | null;
 }
 
-const unavailable = (reason: string) => new VaultError("no_credential", reason);
-
-const number = (text: string): bigint => {
-  const bytes = readLooseField(text);
-  if (!bytes) throw unavailable("a number of the request cannot be read");
-  return toNumber(bytes);
-};
-
 /** The body of an answer to a sign-in request for a current proof, without `mode`. */
 export const proveCurrent = async (simulation: Simulation, secret: Bytes, asked: SimulatedStatement): Promise<Record<string, unknown>> => {
-  const party = simulation.relying_parties.find(({ app_id }) => app_id === asked.appId);
   const issuer = simulation.issuers.find(({ identifiers }) => asked.identifier === null || identifiers.includes(asked.identifier));
   const identifier = asked.identifier ?? issuer?.identifiers[0];
-  if (!party?.oprf_public_key || !issuer || identifier === undefined) throw unavailable("the simulator has no keys for this application");
-  const person = await personOf(secret);
-  const sessionOf = (seed: bigint): Session => ({ commitment: personNumber(simulation.seed, person, "session", party.rp_id, `${seed}`), seed });
+  if (!issuer || identifier === undefined) throw unavailable("the simulator has no keys for this application");
+  const asking = new Asking(simulation, await personOf(secret), asked.appId);
   const kind = `${asked.proofType} ${asked.sessionId === "create" ? "create" : asked.sessionId === null ? "none" : "session"}`;
   let session: Session | null = null;
-  if (kind === "uniqueness create") session = sessionOf(withPrefix(1));
-  else if (kind === "session session" && asked.action === "") {
-    const seed = /^session_[0-9a-f]{64}(01[0-9a-f]{62})$/.exec(asked.sessionId ?? "")?.[1];
-    session = seed === undefined ? null : sessionOf(BigInt(`0x${seed}`));
-    if (!session || sessionId(session) !== asked.sessionId) throw new VaultError("another_account");
-  } else if (kind !== "null none") throw unavailable("the application wants a proof that this wallet does not know");
+  if (kind === "uniqueness create") session = asking.newSession();
+  else if (kind === "session session" && asked.action === "") session = asking.openSession(asked.sessionId ?? "");
+  else if (kind !== "null none") throw unavailable("the application wants a proof that this wallet does not know");
   const isInSession = asked.proofType === "session";
-  // The action of a proof in a session is random, so that two of them have nothing in common but the session.
-  const action = isInSession ? withPrefix(2) : toNumber(hashText(asked.action));
-  const nullifier = personNumber(simulation.seed, person, isInSession ? "session nullifier" : "nullifier", party.rp_id, `${action}`);
-  const root = number(simulation.root);
-  const inputs = [
-    nullifier,
-    BigInt(issuer.id),
-    BigInt(issuer.public_key.x),
-    BigInt(issuer.public_key.y),
-    BigInt(EXPIRY),
-    BigInt(asked.issuedSince ?? 0),
-    root,
-    DEPTH,
-    BigInt(party.rp_id.replace("rp_", "0x")),
-    action,
-    BigInt(party.oprf_public_key.x),
-    BigInt(party.oprf_public_key.y),
-    toNumber(hashText(asked.signal)),
-    number(asked.nonce),
-    session?.commitment ?? 0n,
-  ];
+  const { nullifier, action, words } = asking.prove({
+    issuer,
+    action: isInSession ? null : toNumber(hashText(asked.action)),
+    session,
+    signalHash: toNumber(hashText(asked.signal)),
+    nonce: number(asked.nonce),
+    expiresAt: EXPIRY,
+    issuedSince: asked.issuedSince ?? 0,
+  });
   return {
     protocol_version: "4.0",
     nonce: asked.nonce,
@@ -117,11 +180,133 @@ export const proveCurrent = async (simulation: Simulation, secret: Bytes, asked:
           ? { session_nullifier: [toField(toBytes32(nullifier)), toField(toBytes32(action))] }
           : { nullifier: toField(toBytes32(nullifier)) }),
         expires_at_min: EXPIRY,
-        proof: prove(simulation.seed, inputs, root).map((word) => toField(toBytes32(word))),
+        proof: words.map((word) => toField(toBytes32(word))),
       },
     ],
   };
 };
+
+// Requests of client kit 4, over the bridge.
+
+/** The form of a `proof_request` whose fields `connector.ts` has checked. */
+interface ProofRequest {
+  id?: unknown;
+  nonce?: unknown;
+  action?: unknown;
+  proof_type?: unknown;
+  session_id?: unknown;
+  created_at: number;
+  proof_requests: Item[];
+  constraints?: unknown;
+}
+
+interface Item {
+  identifier: string;
+  issuer_schema_id?: unknown;
+  signal?: unknown;
+  genesis_issued_at_min?: unknown;
+  expires_at_min?: unknown;
+}
+
+/** The issuer of Selfie Check: the client kits expect a claim in its answers. */
+const SELFIE_ISSUER = 11;
+/** Most operators within each other. */
+const DEEPEST = 2;
+
+/** The credentials that satisfy an expression of `all`, `any` and `enumerate`; `null` when those that are there do not. */
+const select = (constraint: unknown, has: (identifier: string) => boolean, depth = 0): string[] | null => {
+  if (typeof constraint === "string") return has(constraint) ? [constraint] : null;
+  const [entry, ...others] = Object.entries((constraint ?? {}) as Record<string, unknown>);
+  if (!entry || others.length > 0 || !Array.isArray(entry[1]) || depth === DEEPEST) throw unavailable("constraints");
+  const selected = entry[1].map((operand) => select(operand, has, depth + 1));
+  const found = selected.filter((names) => names !== null);
+  switch (entry[0]) {
+    case "all":
+      return found.length === selected.length && found.length > 0 ? found.flat() : null;
+    case "any":
+      return found[0] ?? null;
+    case "enumerate":
+      return found.length > 0 ? found.flat() : null;
+    default:
+      throw unavailable("constraints");
+  }
+};
+
+const issuerOf = (simulation: Simulation, { identifier, issuer_schema_id }: Item): Issuer | undefined =>
+  simulation.issuers.find(({ id, identifiers }) => id === issuer_schema_id && identifiers.includes(identifier));
+
+const seconds = (value: unknown, otherwise: number): number => {
+  if (value === undefined || value === null) return otherwise;
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) throw unavailable("a time of the request cannot be read");
+  return value;
+};
+
+/** The credentials to prove, in the order of the request. Throws when the simulator's person has not what is asked for. */
+export const chooseCurrent = (simulation: Simulation, appId: string, request: Record<string, unknown>, now: number): Item[] => {
+  partyOf(simulation, appId);
+  const { proof_requests: items, constraints, created_at } = request as unknown as ProofRequest;
+  const isThere = (item: Item) =>
+    issuerOf(simulation, item) !== undefined && seconds(item.expires_at_min, created_at) <= EXPIRY && seconds(item.genesis_issued_at_min, 0) <= now;
+  const there = new Set(items.filter(isThere).map(({ identifier }) => identifier));
+  const all = { all: items.map(({ identifier }) => identifier) };
+  const selected = select(constraints ?? all, (identifier) => there.has(identifier));
+  if (!selected) throw unavailable("the simulator has no such credential");
+  return items.filter(({ identifier }) => selected.includes(identifier));
+};
+
+const signalOf = (signal: unknown): bigint => {
+  if (signal === undefined || signal === null) return 0n;
+  const bytes = typeof signal === "string" && signal.startsWith("0x") ? readHex(signal.slice(2).toLowerCase()) : null;
+  if (!bytes) throw unavailable("a signal of the request cannot be read");
+  return toNumber(h2f(bytes));
+};
+
+const digits = (value: bigint): string => toHex(toBytes32(value));
+
+/** The answer to a `proof_request` of client kit 4. */
+export const answerCurrent = async (
+  simulation: Simulation,
+  secret: Bytes,
+  appId: string,
+  request: Record<string, unknown>,
+  now: number,
+): Promise<Record<string, unknown>> => {
+  const items = chooseCurrent(simulation, appId, request, now);
+  const { id, nonce, action, proof_type, session_id, created_at } = request as unknown as ProofRequest;
+  const asking = new Asking(simulation, await personOf(secret), appId);
+  const isUniqueness = (proof_type ?? "uniqueness") === "uniqueness";
+  let session: Session | null = null;
+  if (session_id === "create" || proof_type === "create_session") session = asking.newSession();
+  else if (typeof session_id === "string") session = asking.openSession(session_id);
+  if (!isUniqueness && !session) throw unavailable("the application names no session");
+  const responses = items.map((item) => {
+    const issuer = issuerOf(simulation, item);
+    if (!issuer) throw unavailable("the simulator has no such credential");
+    const expiresAt = seconds(item.expires_at_min, created_at);
+    const proof = asking.prove({
+      issuer,
+      action: isUniqueness ? number(action) : null,
+      session,
+      signalHash: signalOf(item.signal),
+      nonce: number(nonce),
+      expiresAt,
+      issuedSince: seconds(item.genesis_issued_at_min, 0),
+    });
+    return {
+      identifier: item.identifier,
+      issuer_schema_id: issuer.id,
+      proof: proof.words.map(digits).join(""),
+      expires_at_min: expiresAt,
+      ...(isUniqueness
+        ? { nullifier: `nil_${digits(proof.nullifier)}` }
+        : { session_nullifier: `snil_${digits(proof.nullifier)}${digits(proof.action)}` }),
+      ...(issuer.id === SELFIE_ISSUER ? { claims: [toField(new Uint8Array(32))] } : {}),
+    };
+  });
+  return { id, version: 1, responses, ...(session ? { session_id: sessionId(session) } : {}) };
+};
+
+// The proof.
 
 /** Groth16 by one who has the secrets of the setup: A and B are chosen, and C is computed. */
 const prove = (seed: string, inputs: bigint[], root: bigint): bigint[] => {

@@ -77,6 +77,7 @@ export interface ProofAsked {
   applicationId: string;
   /** What the proof is for, as the service has it; null when it does not say. */
   action: string | null;
+  /** The group whose member the person shows to be; null for the simulator's person. */
   group: { id: string; name: string } | null;
   /** The roll that counts for this action, if one does. */
   roll: string | null;

@@ -27,7 +27,7 @@ export interface Environment {
   exclusive: Exclusive;
   prover: ProverLoader;
   /** The program of the simulator, which is loaded when it is needed. */
-  simulator: () => Promise<Pick<typeof import("./simulator.ts"), "proveCurrent">>;
+  simulator: () => Promise<Pick<typeof import("./simulator.ts"), "proveCurrent" | "chooseCurrent" | "answerCurrent">>;
   /** The address of this wallet, without a slash at the end. */
   url: string;
   /** Unix seconds. */
