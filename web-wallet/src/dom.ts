@@ -61,6 +61,9 @@ export function icon(name: Icon): SVGSVGElement {
 /** The element with an id of `index.html`. */
 export const byId = (id: string): HTMLElement => document.getElementById(id) as HTMLElement;
 
+/** Names of organizations have words that are as long as the screen of a small phone is wide. */
+export const longWord = (text: string): string | null => (/[^\s-]{20}/.test(text) && !/[\u3040-\u9fff]/.test(text) ? "long-word" : null);
+
 let shown = 0;
 let cleanup: AbortController | null = null;
 
@@ -73,7 +76,7 @@ export function show(state: string, title: string, ...content: Child[]): AbortSi
   cleanup = new AbortController();
   shown += 1;
   const main = byId("main");
-  const heading = h("h1", { tabindex: -1 }, title);
+  const heading = h("h1", { tabindex: -1, class: longWord(title) }, title);
   main.dataset["state"] = state;
   main.replaceChildren(heading, ...content.filter((child): child is Node | string => !!child));
   // A picture that belongs above the heading is read after it.

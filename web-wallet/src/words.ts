@@ -62,19 +62,28 @@ export function remember(tag: string): void {
 /** Whether there is a message of this name. */
 export const isMessage = (name: string): name is Message => Object.hasOwn(words, name);
 
-/** The text of a message. `count` of the values chooses the plural form. */
-export function t(name: Message, values: Values = {}): string {
+/** The text of a message, in which `count` of the values chooses the plural form, before the values are in it. */
+function textOf(name: Message, count: unknown): string {
   const message = words[name];
-  const count = values["count"];
-  const text =
-    typeof message === "string"
-      ? message
-      : (message[new Intl.PluralRules(locale()).select(Number(count))] ?? (message["other"] as string));
-  return text.replace(/\{(\w+)\}/g, (_, key: string) => {
-    const value = values[key];
-    return typeof value === "number" ? new Intl.NumberFormat(locale()).format(value) : (value ?? "");
-  });
+  if (typeof message === "string") return message;
+  return message[new Intl.PluralRules(locale()).select(Number(count))] ?? (message["other"] as string);
 }
+
+const written = (value: string | number | undefined): string =>
+  typeof value === "number" ? new Intl.NumberFormat(locale()).format(value) : (value ?? "");
+
+/** The text of a message. */
+export const t = (name: Message, values: Values = {}): string =>
+  textOf(name, values["count"]).replace(/\{(\w+)\}/g, (_, key: string) => written(values[key]));
+
+/** The same with the values marked: what a person has to look at. */
+export const marked = (name: Message, values: Values): (string | HTMLElement)[] =>
+  textOf(name, values["count"]).split(/\{(\w+)\}/).map((part, index) => {
+    if (index % 2 === 0) return part;
+    const mark = document.createElement("b");
+    mark.textContent = written(values[part]);
+    return mark;
+  });
 
 /** An hour, and the day when it is another one, as the language writes them. `time` is in seconds. */
 export function moment(time: number): string {

@@ -2,7 +2,7 @@
 import { actions, announce, busy, button, h, link as pageLink, point, show } from "../dom.ts";
 import { go, issuerOrigin, laterOn, service, vault } from "../context.ts";
 import { VaultError, type ProofAsked, type SignInAsked } from "../vault.ts";
-import { moment, t } from "../words.ts";
+import { marked, moment, t } from "../words.ts";
 import { simulatedPage } from "./join.ts";
 import { browserOf, heroSign, loading } from "./parts.ts";
 import { attempt, codeOf, showProblem } from "./problem.ts";
@@ -48,8 +48,8 @@ async function signInPage(id: number, asked: SignInAsked, again: () => Promise<v
     h(
       "ul",
       { class: "points" },
-      point("arrow", t("sign-in-to", { host })),
-      point("check", asked.group ? t("sign-in-gets", { group: asked.group.name }) : t("sign-in-gets-person"), standIns ? ` ${t("sign-in-stand-ins")}` : ""),
+      point("arrow", ...marked("sign-in-to", { host })),
+      point("check", ...(asked.group ? marked("sign-in-gets", { group: asked.group.name }) : [t("sign-in-gets-person")]), standIns ? ` ${t("sign-in-stand-ins")}` : ""),
       point("hidden", t("sign-in-gets-not")),
     ),
     there
@@ -136,8 +136,8 @@ async function proofPage(id: number, asked: ProofAsked, again: () => Promise<voi
     h(
       "ul",
       { class: "points" },
-      point("arrow", asked.action === null ? t("proof-purpose-none") : t("proof-purpose", { purpose: asked.action }), back ? ` ${t("proof-to", { host: back.host })}` : ""),
-      point("check", asked.group ? t("proof-gets", { group: asked.group.name }) : t("proof-gets-person"), asked.roll ? ` ${t("proof-roll", { roll: asked.roll })}` : ""),
+      point("arrow", ...(asked.action === null ? [t("proof-purpose-none")] : marked("proof-purpose", { purpose: asked.action })), ...(back ? [" ", ...marked("proof-to", { host: back.host })] : [])),
+      point("check", ...(asked.group ? marked("proof-gets", { group: asked.group.name }) : [t("proof-gets-person")]), asked.roll ? ` ${t("proof-roll", { roll: asked.roll })}` : ""),
       point("hidden", t("proof-gets-not")),
     ),
     way.element,

@@ -1,5 +1,5 @@
 /** Parts that several pages have. */
-import { announce, h, icon, show } from "../dom.ts";
+import { announce, h, icon, longWord, show } from "../dom.ts";
 import { t } from "../words.ts";
 
 /** A membership as a card. `state` is the line below the name. */
@@ -10,7 +10,7 @@ export function membershipCard(name: string, group: string, state: string, done 
     "div",
     { class: "membership", "data-tone": tone },
     h("span", { class: "membership-ring" }, icon("ring"), icon("one")),
-    h("span", { class: "membership-name" }, name),
+    h("span", { class: `membership-name ${longWord(name) ?? ""}`.trim() }, name),
     h("span", { class: "membership-state" }, done ? icon("check") : null, state),
   );
 }
