@@ -39,7 +39,7 @@ fn cases(variable: &str, usual: usize) -> usize {
     std::env::var(variable).map_or(usual, |cases| cases.parse().expect("a number of cases"))
 }
 
-/// Runs a check for so many random seeds, on all cores. The seed of one that fails is in its message.
+/// Runs a check for so many random seeds, on all cores. A check that fails names its seed.
 fn check_seeds(count: usize, check: impl Fn(u64) + Sync) {
     let mut random = random();
     let seeds: Vec<u64> = (0..count).map(|_| random.r#gen()).collect();

@@ -25,9 +25,9 @@ fn inputs(request: &Request, proof: &Proof) -> [[u8; 32]; 4] {
     [proof.root, proof.nullifier, request.signal_hash, request.external_nullifier]
 }
 
-/// With the numbers that blind it, a proof is determined: the proofs are equal word by word. For a
-/// proof that has another bit the daemon gives no yes. TEST_PROVER_PROOFS chooses how many; what
-/// they are made of is compared for many more statements in `circuit.rs`.
+/// With the numbers that blind it, a proof is determined: the proofs are equal word by word. The
+/// daemon refuses each with another bit. TEST_PROVER_PROOFS chooses how many; what they are made of
+/// is compared for many more statements in `circuit.rs`.
 #[test]
 fn proofs_are_those_of_semaphore_rs_for_the_same_randomness() {
     let (key, poseidon) = (key(), Poseidon::new());
