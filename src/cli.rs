@@ -1,5 +1,7 @@
 //! The command line.
 
+mod apps;
+
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,6 +16,8 @@ use selfsame_protocol::verification::LegacyIdentifier;
 use crate::backup::restore::SeenBlock;
 use crate::operator_client::OperatorOptions;
 use crate::prepared::ConfigSource;
+
+pub use apps::{App, NewApp};
 
 /// Self-hosted identity service for proof of personhood.
 #[derive(Debug, Parser)]
@@ -651,45 +655,6 @@ pub enum Group {
         #[command(flatten)]
         options: OperatorOptions,
     },
-}
-
-/// `selfsame app new`.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct NewApp {
-    /// The name that end users see
-    #[arg(long)]
-    pub name: String,
-    /// Redirect URI to which sign-in may send end users back; may be given several times
-    #[arg(long, required = true)]
-    pub redirect_uri: Vec<String>,
-    /// URI to which sign-out may send end users; may be given several times
-    #[arg(long)]
-    pub post_logout_redirect_uri: Vec<String>,
-    /// Make a public client, which has no secret: a page or a program without a server of its own
-    #[arg(long)]
-    pub public: bool,
-    /// Make the application for staging instead of production
-    #[arg(long)]
-    pub staging: bool,
-}
-
-/// `selfsame app`.
-#[derive(Debug, Subcommand)]
-pub enum App {
-    /// Print an application's block for the configuration and, once, its secret
-    New(NewApp),
-    /// Show the applications of the configuration: id, status, environments, relying party, number
-    /// of secrets, name
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-        /// Where the configuration is
-        #[command(flatten)]
-        source: ConfigSource,
-    },
-    /// Print a new client secret, once, and its hash for the configuration
-    Secret,
 }
 
 /// A time in RFC 3339 form as time since the Unix epoch.

@@ -11,7 +11,9 @@ use serde_json::json;
 
 use super::outcome::{self, CommandError, Output};
 use crate::cli::{App, ConfigCommand, NewApp};
-use crate::config::{self, Config, ConfigError, Environment, RelyingPartyId, SecretHash, Status, check_redirect_uri};
+use crate::config::{
+    self, Config, ConfigError, Environment, RelyingPartyId, SecretHash, SignInProof, Status, check_redirect_uri,
+};
 use crate::prepared::{Problems, Warning};
 
 /// Runs the command.
@@ -64,6 +66,9 @@ pub fn run_app(command: App, out: &mut Output) -> Result<ExitCode, CommandError>
         App::New(app) => {
             for uri in app.redirect_uri.iter().chain(&app.post_logout_redirect_uri) {
                 check_redirect_uri(uri)?;
+            }
+            if app.rp_id.is_some() && !app.has_relying_party_key() {
+                return Err("--rp-id needs a key of the relying party: --signing-key-file or --oprf-public-key".into());
             }
             out.print(&block(&app, &SystemRandom))?;
         }
@@ -152,7 +157,8 @@ fn block(app: &NewApp, random: &dyn Random) -> String {
     let mut id = [0; 16];
     random.fill(&mut id);
     let id = format!("app_{}{}", if app.staging { "staging_" } else { "" }, hex::encode(id));
-    let rp_id = RelyingPartyId::derived_from(&id);
+    let rp_id = app.rp_id.unwrap_or_else(|| RelyingPartyId::derived_from(&id));
+    let relying_party = app.has_relying_party_key().then(|| relying_party(app, &id));
     let mut block = toml::Table::new();
     block.insert("id".to_owned(), id.into());
     block.insert("name".to_owned(), app.name.clone().into());
@@ -172,12 +178,43 @@ fn block(app: &NewApp, random: &dyn Random) -> String {
         // A public client has to use PKCE in any case.
         block.insert("require_pkce".to_owned(), true.into());
     }
-    format!("{text}# The relying party id at the verification interface: {rp_id}\n[[apps]]\n{block}")
+    if relying_party.is_some() {
+        block.insert("proof".to_owned(), SignInProof::Account.name().into());
+    }
+    let relying_party = relying_party.unwrap_or_default();
+    format!("{text}# The relying party id at the verification interface: {rp_id}\n[[apps]]\n{block}{relying_party}")
+}
+
+/// The block of an application's relying party.
+fn relying_party(app: &NewApp, id: &str) -> String {
+    let mut party = toml::Table::new();
+    party.insert("app_id".to_owned(), id.into());
+    if let Some(rp_id) = app.rp_id {
+        party.insert("rp_id".to_owned(), rp_id.to_string().into());
+    }
+    if let Some(file) = &app.signing_key_file {
+        party.insert("signing_key_file".to_owned(), file.clone().into());
+    }
+    let mut comment = "";
+    match app.oprf_public_key {
+        Some(key) => {
+            let (x, y) = key.to_text();
+            let key = toml::Table::from_iter([("x".to_owned(), x.into()), ("y".to_owned(), y.into())]);
+            party.insert("oprf_public_key".to_owned(), key.into());
+        }
+        None => {
+            comment = "# Its OPRF public key is followed from a chain, or is written here: \
+                       oprf_public_key = { x = …, y = … }\n"
+        }
+    }
+    let parties = toml::Value::Array(vec![party.into()]);
+    format!("\n{comment}{}", toml::Table::from_iter([("relying_parties".to_owned(), parties)]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::values::CurvePoint;
 
     struct FixedRandom;
 
@@ -207,6 +244,51 @@ mod tests {
     }
 
     #[test]
+    fn people_get_accounts_that_last_where_the_relying_party_has_a_key() {
+        let (x, y) = (
+            "5299619240641551281634865583518297030282874472190772894086521144482721001553",
+            "16950150798460657717958625567821834550301663161624707787222815936182638968203",
+        );
+        let point = || Some(format!("{x},{y}").parse::<CurvePoint>().expect("a point"));
+        let (file, rp_id) = (Some("rp.key".to_owned()), "rp_00000000000000ff".parse::<RelyingPartyId>().ok());
+        let app = |signing_key_file, oprf_public_key, rp_id| NewApp {
+            name: "A page".to_owned(),
+            redirect_uri: vec!["https://app.example/".to_owned()],
+            signing_key_file,
+            oprf_public_key,
+            rp_id,
+            ..NewApp::default()
+        };
+        #[rustfmt::skip]
+        let table = [
+            ("neither key", app(None, None, None), false),
+            ("the key that signs requests", app(file.clone(), None, None), true),
+            ("the OPRF key", app(None, point(), None), true),
+            ("both, and an id", app(file, point(), rp_id), true),
+        ];
+        for (what, app, has_accounts) in table {
+            let text = block(&app, &FixedRandom);
+            let config: Config = toml::from_str(&text).unwrap_or_else(|error| panic!("{what}: {error}: {text}"));
+            assert_eq!(config.apps[0].proof == SignInProof::Account, has_accounts, "{what}: {text}");
+            assert_eq!(config.relying_parties.len(), usize::from(has_accounts), "{what}: {text}");
+            assert_eq!(text.contains("oprf_public_key = {"), has_accounts && app.oprf_public_key.is_none(), "{text}");
+            for party in &config.relying_parties {
+                assert_eq!(party.app_id, config.apps[0].id, "{what}");
+                assert_eq!(
+                    party.signing_key_file.as_ref().map(|file| file.display().to_string()),
+                    app.signing_key_file
+                );
+                assert_eq!(party.oprf_public_key, app.oprf_public_key, "{what}");
+                assert_eq!(party.rp_id(), app.rp_id.unwrap_or_else(|| RelyingPartyId::derived_from(&party.app_id)));
+                assert!(text.contains(&format!("interface: {}\n", party.rp_id())), "{what}: {text}");
+            }
+        }
+        for wrong in ["", "1", "1,", "1,2", &format!("{x};{y}"), &format!("{x},{y},")] {
+            assert!(wrong.parse::<CurvePoint>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_public_client_has_no_secret() {
         let home = vec!["https://app.example/".to_owned()];
         let app = NewApp {
@@ -214,7 +296,7 @@ mod tests {
             redirect_uri: home.clone(),
             post_logout_redirect_uri: home.clone(),
             public: true,
-            staging: false,
+            ..NewApp::default()
         };
         let text = block(&app, &FixedRandom);
         let table: toml::Table = text.parse().expect("TOML");

@@ -237,6 +237,24 @@ impl TryFrom<Coordinates> for CurvePoint {
     }
 }
 
+impl CurvePoint {
+    /// Its two coordinates, as the configuration has them.
+    pub fn to_text(self) -> (String, String) {
+        let Coordinates { x, y } = self.into();
+        (x.to_string(), y.to_string())
+    }
+}
+
+impl FromStr for CurvePoint {
+    type Err = String;
+
+    /// Reads `x,y`, as commands take it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (x, y) = text.split_once(',').ok_or("is not two numbers with a comma between them")?;
+        Self::try_from(Coordinates { x: x.trim().parse()?, y: y.trim().parse()? }).map_err(str::to_owned)
+    }
+}
+
 impl From<CurvePoint> for Coordinates {
     fn from(CurvePoint(key): CurvePoint) -> Self {
         let (x, y) = key.coordinates();

@@ -187,6 +187,30 @@ fn new_app_prints_a_configuration_that_loads() {
     assert!(error.to_string().contains("apps"), "{error}");
 }
 
+#[test]
+fn a_new_application_with_a_relying_partys_key_has_accounts() {
+    let (folder, usual) = (folder(), ["app", "new", "--name", "A", "--redirect-uri", "https://app.example/"]);
+    let key = "5299619240641551281634865583518297030282874472190772894086521144482721001553,\
+               16950150798460657717958625567821834550301663161624707787222815936182638968203";
+    let (success, text) = run(&[&usual[..], &["--oprf-public-key", key, "--rp-id", "rp_00000000000000ff"]].concat());
+    assert!(success, "{text}");
+    let file = folder.path().join("selfsame.toml");
+    std::fs::write(&file, &text).expect("written");
+    let config = Config::load(Some(&file), std::iter::empty(), false, None).expect("it loads");
+    assert_eq!(config.apps[0].proof, selfsame::config::SignInProof::Account);
+    assert!(config.takes_current_proofs(&config.apps[0]), "{text}");
+    assert_eq!(config.relying_party_id(&config.apps[0].id).to_string(), "rp_00000000000000ff");
+    for (wrong, says) in [
+        (["--rp-id", "rp_00000000000000ff"], "--signing-key-file"),
+        (["--rp-id", "7"], "rp_ and 16 hex digits"),
+        (["--oprf-public-key", "1,2"], "not a point of BabyJubJub"),
+        (["--signing-key-file", ""], "--signing-key-file"),
+    ] {
+        let (success, text) = run(&[&usual[..], &wrong].concat());
+        assert!(!success && text.contains(says), "{wrong:?}: {text}");
+    }
+}
+
 #[tokio::test]
 async fn a_bad_configuration_is_refused_with_its_key() {
     let folder = folder();
