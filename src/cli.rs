@@ -523,6 +523,10 @@ pub enum Account {
         /// not theirs, or none: then the account has its legacy proofs alone
         #[arg(long, value_parser = KeptProofs::ALL.map(KeptProofs::name))]
         keep: String,
+        /// You know that two persons have given theirs. Without it, `first` and `none` drop no
+        /// proofs of a second person, which may have come since you looked
+        #[arg(long)]
+        of_two: bool,
         /// The environment of the account, if it is not that of the application's sign-ins
         #[arg(long, value_parser = ["production", "staging"])]
         environment: Option<String>,

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::chains::{ChainSetupError, FollowedChain, followed_chain};
 use crate::cluster::{ClusterSetupError, PreparedCluster};
-use crate::config::{Config, ConfigError, Loaded, StagingKey, settings_of_this_process};
+use crate::config::{App, Config, ConfigError, Loaded, StagingKey, settings_of_this_process};
 use crate::data_files::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
 use crate::integrity::{AttestationIssuers, IntegritySetupError};
 use crate::logging::{self, InvalidFilter};
@@ -262,8 +262,9 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// The warnings about a configuration.
-    pub fn all(config: &Config) -> Vec<Self> {
+    /// The warnings about a configuration. `has_legacy_history` says of which applications the
+    /// store knows that they have accepted a legacy proof; without a store it is not known of any.
+    pub fn all(config: &Config, has_legacy_history: impl Fn(&App) -> bool) -> Vec<Self> {
         let files = setup::verification::production_key_files(config);
         let mut warnings: Vec<_> =
             files.map(|(kind, path)| Self::ProductionKeyFile { kind, path: path.to_owned() }).collect();
@@ -276,7 +277,7 @@ impl Warning {
             warnings.push(Self::LegacySignIn(legacy));
         }
         warnings.extend(no_passkeys(config).map(Self::NoPasskeys));
-        let doubled: Vec<_> = doubled_people(config).into_iter().map(str::to_owned).collect();
+        let doubled: Vec<_> = doubled_people(config, has_legacy_history).into_iter().map(str::to_owned).collect();
         if !doubled.is_empty() {
             warnings.push(Self::DoubledPeople(doubled));
         }

@@ -20,7 +20,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::StoreError;
 
 use crate::config::sections::Registry;
-use crate::config::{Config, CreateAccount, Network, Origin, RateLimit, SecretHash};
+use crate::config::{App, Config, CreateAccount, Network, Origin, RateLimit, SecretHash};
 use crate::integrity::AttestationIssuers;
 use crate::webhooks::Webhooks;
 use crate::{chains, setup};
@@ -145,6 +145,12 @@ impl Reloading {
         self.sign_in.check_subjects(&setup::sign_in::clients(config))??;
         self.groups.check_settings(&setup::groups::group_settings(config))?;
         Ok(())
+    }
+
+    /// Whether the store knows that an application has accepted a legacy proof. When the store
+    /// cannot be read, nothing is known.
+    pub fn knows_legacy_history(&self, app: &App) -> bool {
+        self.sign_in.has_legacy_history(&app.id, app.sign_in_environment()).unwrap_or(false)
     }
 
     /// Takes over the settings of a configuration that was read again, as [`Config::with_reloaded`]

@@ -357,6 +357,10 @@ pub struct AccountChoice {
     pub sub: String,
     /// The current proofs that the account has from now on, for good.
     pub keep: KeptProofs,
+    /// Whether the operator knows that two persons have given theirs. Without it, proofs that came
+    /// after the operator looked at the account are not dropped.
+    #[serde(default)]
+    pub of_two: bool,
 }
 
 /// The body of `POST /accounts/subjects`.

@@ -22,10 +22,10 @@ pub fn run(command: ConfigCommand, out: &mut Output) -> Result<ExitCode, Command
         ConfigCommand::Check { source, json } => {
             let checked = source.prepare(SystemClock.unix_seconds());
             if json {
-                return print_check(checked.map(|(config, _)| Warning::all(&config)), out);
+                return print_check(checked.map(|(config, _)| warnings_without_store(&config)), out);
             }
             let (config, _) = checked?;
-            for warning in Warning::all(&config) {
+            for warning in warnings_without_store(&config) {
                 // A warning that cannot be shown changes nothing about the answer.
                 let _ = writeln!(std::io::stderr(), "warning: {warning}");
             }
@@ -45,6 +45,11 @@ pub fn run(command: ConfigCommand, out: &mut Output) -> Result<ExitCode, Command
         ConfigCommand::Schema => out.print_json(&config::schema())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The warnings that a configuration alone gives rise to.
+fn warnings_without_store(config: &Config) -> Vec<Warning> {
+    Warning::all(config, |_| false)
 }
 
 /// Prints what a check found as JSON.

@@ -291,8 +291,8 @@ pub async fn run_account(command: Account, out: &mut Output) -> Result<ExitCode,
             }
             write_account(&account, out)?;
         }
-        Account::Link { app, sub, keep, environment, json, options } => {
-            let choice = json!({"app_id": app, "environment": environment, "sub": sub, "keep": keep});
+        Account::Link { app, sub, keep, of_two, environment, json, options } => {
+            let choice = json!({"app_id": app, "environment": environment, "sub": sub, "keep": keep, "of_two": of_two});
             let account: ShownAccount = options.post("/accounts/link", &choice).await?;
             if json {
                 out.print_json(&account)?;

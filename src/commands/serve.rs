@@ -15,7 +15,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::outcome::{CommandError, Output};
 use crate::cli::Serve;
-use crate::config::{Config, Reloaded};
+use crate::config::{App, Config, Reloaded};
 use crate::daemon::Daemon;
 use crate::logging;
 use crate::prepared::{ConfigSource, Warning};
@@ -138,7 +138,8 @@ fn announce(config: &Config, build: Build, daemon: &Daemon, out: &mut Output) {
     {
         tracing::warn!(%error, "the table of --dev cannot be printed");
     }
-    Warning::all(config).iter().for_each(Warning::log);
+    let reloading = daemon.reloading();
+    Warning::all(config, |app| reloading.knows_legacy_history(app)).iter().for_each(Warning::log);
 }
 
 /// Waits for SIGTERM or SIGINT. Each SIGHUP and each request of the operator before reads the
@@ -198,7 +199,8 @@ impl Reloader {
         let report = match self.try_reload(now) {
             Ok((changed, needs_restart)) => {
                 tracing::info!(changed = changed.join(", "), "the configuration was read again");
-                Warning::all(&self.config).iter().for_each(Warning::log);
+                let is_known = |app: &App| self.reloading.knows_legacy_history(app);
+                Warning::all(&self.config, is_known).iter().for_each(Warning::log);
                 for key in &needs_restart {
                     tracing::warn!(key, "this setting has changed and needs a restart");
                 }

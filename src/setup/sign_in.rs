@@ -196,15 +196,17 @@ pub fn no_passkeys(config: &Config) -> Option<PasskeyDomainError> {
     config.passkey_domain().err().filter(|_| have_accounts)
 }
 
-/// The applications with accounts that are configured with a legacy history, and accept other
-/// legacy credentials than `orb`.
-pub fn doubled_people(config: &Config) -> Vec<&str> {
+/// The applications with accounts and a legacy history that accept other legacy credentials than
+/// `orb`. `is_known` says whether the store knows of such a history, which the configuration need
+/// not say.
+pub fn doubled_people(config: &Config, is_known: impl Fn(&App) -> bool) -> Vec<&str> {
     let accepts_others = |app: &&App| {
         let others = LegacyIdentifier::ALL.into_iter().filter(|identifier| *identifier != LegacyIdentifier::Orb);
         others.into_iter().any(|identifier| config.counts_for(app, app.sign_in_environment(), identifier.name()))
     };
-    let has_history = |app: &&App| app.proof == SignInProof::Account && app.history == History::Legacy;
-    signing_in(config).filter(has_history).filter(accepts_others).map(|app| app.id.as_str()).collect()
+    let has_history =
+        |app: &&App| app.proof == SignInProof::Account && (app.history == History::Legacy || is_known(app));
+    signing_in(config).filter(accepts_others).filter(has_history).map(|app| app.id.as_str()).collect()
 }
 
 fn signing_in(config: &Config) -> impl Iterator<Item = &App> {
@@ -251,22 +253,23 @@ mod tests {
 
     #[test]
     fn applications_whose_people_could_have_two_accounts_are_named() {
-        let doubled = |settings: &str| {
+        let doubled = |settings: &str, is_known: bool| {
             let text = format!("[[apps]]\nid = 'app_a'\nredirect_uris = ['https://a.example/']\n{settings}");
-            !doubled_people(&toml::from_str(&text).unwrap()).is_empty()
+            !doubled_people(&toml::from_str(&text).unwrap(), |_| is_known).is_empty()
         };
         let history = "proof = 'account'\nhistory = 'legacy'\n";
         #[rustfmt::skip]
         let table = [
-            ("all credentials", history.to_owned(), true),
-            ("orb alone of the legacy ones", format!("{history}accepted_identifiers = ['orb', 'proof_of_human']"), false),
-            ("another legacy one", format!("{history}accepted_identifiers = ['orb', 'document']"), true),
-            ("no history", "proof = 'account'".to_owned(), false),
-            ("no accounts", "history = 'legacy'".to_owned(), false),
-            ("not served", format!("{history}status = 'inactive'"), false),
+            ("all credentials", history.to_owned(), false, true),
+            ("orb alone of the legacy ones", format!("{history}accepted_identifiers = ['orb', 'proof_of_human']"), true, false),
+            ("another legacy one", format!("{history}accepted_identifiers = ['orb', 'document']"), false, true),
+            ("no history", "proof = 'account'".to_owned(), false, false),
+            ("a history that the store knows", "proof = 'account'".to_owned(), true, true),
+            ("no accounts", "history = 'legacy'".to_owned(), true, false),
+            ("not served", format!("{history}status = 'inactive'"), true, false),
         ];
-        for (what, settings, expected) in table {
-            assert_eq!(doubled(&settings), expected, "{what}");
+        for (what, settings, is_known, expected) in table {
+            assert_eq!(doubled(&settings, is_known), expected, "{what}");
         }
     }
 

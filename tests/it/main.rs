@@ -75,6 +75,7 @@ mod service_manager;
 mod sign_in;
 mod sign_in_accounts;
 mod sign_in_applications;
+mod sign_in_attaching;
 mod sign_in_binding;
 mod sign_in_client;
 mod sign_in_digits;

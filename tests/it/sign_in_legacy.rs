@@ -21,10 +21,10 @@ pub const DAY: u64 = 24 * 3600;
 const CURRENT_ALONE_SINCE: u64 = 1_780_272_000;
 
 /// The time from the start of a test's clock to 2027-04-02.
-const AFTER_THE_END: u64 = 275 * DAY;
+pub const AFTER_THE_END: u64 = 275 * DAY;
 
 /// People had subjects of legacy proofs before.
-fn with_history(config: &mut Config) {
+pub fn with_history(config: &mut Config) {
     ask_for_accounts(config);
     for app in &mut config.apps {
         app.history = History::Legacy;
@@ -66,7 +66,7 @@ fn newer() -> Asked {
     Asked::First(Some(CURRENT_ALONE_SINCE), Some("proof_of_human".to_owned()))
 }
 
-const ANY: Asked = Asked::First(None, None);
+pub const ANY: Asked = Asked::First(None, None);
 
 impl Begun {
     /// Lets `person` answer what is asked for, a legacy proof too, from another device.
@@ -84,7 +84,7 @@ impl Begun {
     }
 
     /// The status and the reason of the answer to `person`'s current proof.
-    async fn refused(&self, client: &SignInTestClient, person: &str) -> String {
+    pub async fn refused(&self, client: &SignInTestClient, person: &str) -> String {
         let opened = self.open().await;
         let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &opened, person).await;
         let answer = self.post(client, &proof).await;
@@ -114,21 +114,21 @@ pub async fn sign_in(client: &SignInTestClient, browser: &mut Browser, person: &
 }
 
 /// The page that the completion shows.
-async fn page(client: &SignInTestClient, browser: &mut Browser, begun: &Begun) -> String {
+pub async fn page(client: &SignInTestClient, browser: &mut Browser, begun: &Begun) -> String {
     let answer = browser.get(client, &format!("{}/complete", begun.base)).await;
     assert_eq!(answer.status(), 200);
     answer.text().await.expect("text")
 }
 
 /// Goes on with another proof.
-async fn go_on(client: &SignInTestClient, browser: &mut Browser, begun: &Begun, next: &str) -> Begun {
+pub async fn go_on(client: &SignInTestClient, browser: &mut Browser, begun: &Begun, next: &str) -> Begun {
     let answer = browser.post(client, &format!("{}/go-on", begun.base), &[("next", next)]).await;
     Begun::at(client, &answer)
 }
 
 /// Signs `person` in with a legacy proof in a browser that has known the account for a day, and
 /// attaches the current proofs of `other`. Returns the subject.
-async fn attach(client: &SignInTestClient, browser: &mut Browser, person: &str, other: &str) -> String {
+pub async fn attach(client: &SignInTestClient, browser: &mut Browser, person: &str, other: &str) -> String {
     sign_in(client, browser, person, YES).await;
     wait(client, DAY);
     let begun = browser.begin(client, &[]).await;
@@ -153,6 +153,12 @@ async fn people_keep_the_subject_of_their_legacy_proofs() {
         config.apps.iter_mut().for_each(|app| app.set_subject(SubjectKind::Nullifier));
     };
     let client = SignInTestClient::start_in(folder, accounts).await;
+    // The start warns of what people of other credentials than `orb` can do there.
+    let is_known = |id: &str| {
+        let app = toml::from_str(&format!("id = '{id}'")).expect("an application");
+        client.daemon.reloading.knows_legacy_history(&app)
+    };
+    assert!(is_known(APP) && !is_known("app_staging_of_another"));
     let mut browser = Browser::default();
     let alice = sign_in(&client, &mut browser, "alice", YES).await;
     assert_eq!(json!(alice), before["sub"]);
@@ -393,6 +399,13 @@ async fn a_thief_needs_two_relays_a_day_apart_and_the_person_undoes_it() {
 }
 
 pub async fn command(client: &SignInTestClient, arguments: &[&str]) -> String {
+    let (is_success, output) = run_command(client, arguments).await;
+    assert!(is_success, "{output}");
+    output
+}
+
+/// Runs a command of the operator. Returns whether it succeeded, and what it printed.
+pub async fn run_command(client: &SignInTestClient, arguments: &[&str]) -> (bool, String) {
     let (operator, data) = (client.daemon.operator(""), client.folder.path().to_str().expect("text").to_owned());
     let given = arguments.iter().map(|argument| (*argument).to_owned());
     let arguments: Vec<String> = given.chain(["--operator".to_owned(), operator, "--data".to_owned(), data]).collect();
@@ -400,9 +413,7 @@ pub async fn command(client: &SignInTestClient, arguments: &[&str]) -> String {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         run(&arguments)
     });
-    let (is_success, output) = running.await.expect("no panic");
-    assert!(is_success, "{output}");
-    output
+    running.await.expect("no panic")
 }
 
 /// A person has two accounts already: that is told, and never merged.

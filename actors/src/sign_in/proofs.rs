@@ -307,7 +307,7 @@ impl SignInHandle {
         let ReadRecord { value, stored } = self.account(&realm, person.subject)?.ok_or_else(missing)?;
         let (after, old, attaching) = match value.with_attached(first.clone(), now) {
             Err(NotAttached::Disputed) => return Ok(Outcome::failed(WalletFailure::Disputed)),
-            Err(NotAttached::Firm) => return Ok(Outcome::failed(WalletFailure::OtherAccount)),
+            Err(NotAttached::Firm) => return Ok(Outcome::failed(WalletFailure::AttachedBefore)),
             Ok(Attachment::Attached(after)) => (after, None, Attaching::Attached),
             Ok(Attachment::Again(after)) => (after, value.current.as_ref(), Attaching::Nothing),
             Ok(Attachment::Disputed(after)) => (after, None, Attaching::Disputed),

@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use selfsame_protocol::B256;
 use selfsame_protocol::encoding::decode;
 use selfsame_protocol::sign_in::accounts::{CurrentProofs, DecidedSubjects, Realm, SignInAccount, SubjectKind};
-use selfsame_protocol::sign_in::attaching::{Chosen, KeptProofs};
+use selfsame_protocol::sign_in::attaching::{Chosen, KeptProofs, NotChosen};
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::verification::Environment;
@@ -155,6 +155,14 @@ impl SignInHandle {
         Ok(find_conflicts(&self.state, clients)?)
     }
 
+    /// Whether an application has accepted a legacy proof of a public credential.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn has_legacy_history(&self, app_id: &str, environment: Environment) -> Result<bool, SignInError> {
+        Ok(has_legacy(&self.state, &Realm { client_id: app_id, environment })?)
+    }
+
     /// Checks the clients of a replica that has just started. Its store may lack that an operator
     /// has changed the kind at another replica, so a contradiction counts when the store has what
     /// the journal has, and when the journal gives no answer.
@@ -260,9 +268,10 @@ impl SignInHandle {
     }
 
     /// Chooses which current proofs belong to an account of legacy proofs, for good. Those that are
-    /// not kept no longer sign in, and their nullifier is free for another account. Returns
-    /// the account as it is then; the outer `None` when the application has no account with that
-    /// subject, the inner one when the account has no such proofs.
+    /// not kept no longer sign in, and their nullifier is free for another account. `knows_of_two`
+    /// says that the operator knows of the proofs of two persons. Returns the account as it is
+    /// then; `None` when the application has no account with that subject. The inner error says why
+    /// nothing is chosen.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -272,13 +281,17 @@ impl SignInHandle {
         environment: Environment,
         subject: B256,
         keep: KeptProofs,
-    ) -> Result<Option<Option<AccountState>>, SignInError> {
+        knows_of_two: bool,
+    ) -> Result<Option<Result<AccountState, NotChosen>>, SignInError> {
         let realm = Realm { client_id: app_id, environment };
         // Another replica may have attached them.
         self.state.catching_up.find().await.map_err(StoreError::from)?;
         loop {
             let Some(ReadRecord { value, stored }) = self.account(&realm, subject)? else { return Ok(None) };
-            let Some(Chosen { account, dropped }) = value.with_chosen(keep) else { return Ok(Some(None)) };
+            let Chosen { account, dropped } = match value.with_chosen(keep, knows_of_two) {
+                Ok(chosen) => chosen,
+                Err(reason) => return Ok(Some(Err(reason))),
+            };
             let mut writes = vec![write(account_key(&realm, subject), Some(&stored), &account, UnixSeconds::NEVER)];
             for CurrentProofs { nullifier, session, .. } in &dropped {
                 for key in [nullifier_key(&realm, *nullifier), session_key(&realm, session)] {
@@ -287,7 +300,7 @@ impl SignInHandle {
                 }
             }
             if self.state.write(writes).await? == Decision::Written {
-                return Ok(Some(Some(AccountState::of(account, self.state.clock.unix_seconds()))));
+                return Ok(Some(Ok(AccountState::of(account, self.state.clock.unix_seconds()))));
             }
             // The person signed in meanwhile.
         }

@@ -66,6 +66,8 @@ pub struct ProofRequest {
     /// Whether the person may say that the credential is an older one
     /// ([`SignInHandle::go_on`](crate::SignInHandle::go_on)).
     pub may_be_older: bool,
+    /// Whether the proof of an older credential makes an account where it finds none.
+    pub older_makes_account: bool,
     /// The session that the proof has to do with.
     pub session: AskedSession,
     /// The only environment whose proofs the application accepts.
@@ -182,10 +184,9 @@ impl SignInHandle {
         let session = asked_session(value.ask, account);
         let issued_since = value.ask.issued_since().filter(|_| account.is_none());
         let kind = value.kind_at(opening);
-        let may_be_older = value.account.is_none()
-            && self.legacy_history(&client)?.is_some_and(|history| {
-                value.ask.of_older_credential(history, self.state.clock.unix_seconds()).is_some()
-            });
+        let now = self.state.clock.unix_seconds();
+        let history = self.legacy_history(&client)?.filter(|_| value.account.is_none());
+        let older = history.and_then(|history| value.ask.of_older_credential(history, now));
         Ok(ProofRequest {
             app_id: client.client.id.clone(),
             app_name: client.name.clone(),
@@ -196,7 +197,8 @@ impl SignInHandle {
                 (ProofKind::Current, _) => client.first_credential.clone().filter(|_| issued_since.is_some()),
             },
             issued_since,
-            may_be_older,
+            may_be_older: older.is_some(),
+            older_makes_account: older == Some(Ask::FIRST),
             session,
             signal: signal_text(&value.signal),
             nonce,
@@ -326,6 +328,33 @@ impl SignInHandle {
             NoProof::Failed { failure, .. } => Answer::Failed(*failure),
         };
         self.settle(id, answer, &AnswerBinding::Secret).await
+    }
+
+    /// Goes on without the proof that was to be attached to an account of legacy proofs, for the
+    /// caller that has the transaction's secret: the legacy proof of before then completes it. When
+    /// an answer came first, that one counts.
+    ///
+    /// # Errors
+    /// No proof is to be attached, or there is no such transaction for this caller, or its time is
+    /// over.
+    pub async fn go_on_without(&self, id: TransactionId, secret: &str) -> Result<(), SignInError> {
+        let ReadRecord { value, .. } = self.with_answer(id).await?;
+        check_secret(&value, secret)?;
+        if value.ask.attaches_to().is_none() {
+            let detail = "this sign-in asks for no proof that is to be attached";
+            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+        }
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            if value.answer.is_some()
+                || self
+                    .write_answer(id, value, &stored, Answer::Refused, &AnswerBinding::Secret, (Vec::new(), None))
+                    .await?
+            {
+                return Ok(());
+            }
+            // An authenticator opened the request.
+        }
     }
 
     async fn settle(&self, id: TransactionId, answer: Answer, binding: &AnswerBinding) -> Result<(), SignInError> {

@@ -11,6 +11,7 @@ use selfsame_protocol::B256;
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::operator::{AccountChoice, AccountQuery, ChangedSubjects, NewSubjects, ShownAccount};
+use selfsame_protocol::sign_in::attaching::NotChosen;
 use selfsame_protocol::verification::Environment;
 
 use super::setup::Operator;
@@ -51,14 +52,15 @@ pub async fn show_account(operator: Arc<Operator>, mut request: Request) -> Resu
 /// Choose the current proofs of an account
 ///
 /// Says which current proofs belong to an account of legacy proofs, for good: of two persons who
-/// both gave theirs, or none. Those that are not kept no longer sign in.
+/// both gave theirs, or none. Those that are not kept no longer sign in. Proofs of a second person
+/// are dropped only when the body says that the operator knows of both.
 #[utoipa::path(
     post, path = "/accounts/link", tag = "operator", operation_id = "choose_account_proofs", security(("operatorToken" = [])),
     request_body = AccountChoice,
     responses(
         (status = 200, description = "The account as it is now", body = ShownAccount),
         (status = 404, description = "No account of the application has this `sub`: `not_found`", body = ServiceApiError<String>),
-        (status = 400, description = "The body is malformed, or the account has no such proofs: `bad_request`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed, or the account has no such proofs, or two persons' and `of_two` is not set: `bad_request`", body = ServiceApiError<String>),
         (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
         (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
@@ -66,21 +68,30 @@ pub async fn show_account(operator: Arc<Operator>, mut request: Request) -> Resu
 )]
 pub async fn choose_proofs(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
-    let AccountChoice { app_id, environment, sub, keep } = from_object(&body)?;
+    let AccountChoice { app_id, environment, sub, keep, of_two } = from_object(&body)?;
     let environment = environment_of(&operator, &app_id, environment);
     let subject = read_subject(&sub)?;
     let sign_in = operator.service.sign_in();
-    let Some(chosen) = sign_in.choose_proofs(&app_id, environment, subject, keep).await? else {
+    let Some(chosen) = sign_in.choose_proofs(&app_id, environment, subject, keep, of_two).await? else {
         return Err(OperatorError::UnknownAccount { app_id, environment });
     };
     let audit = request.audit();
     audit.client(&app_id);
     audit.person(subject.0);
     audit.concerns(format!("keep {}", keep.name()));
-    let Some(account) = chosen else {
-        let problem = "the account has no such current proofs beside legacy ones; look with: selfsame account show";
-        return Err(OperatorError::Field { name: "keep", problem: problem.to_owned() });
-    };
+    let account = chosen.map_err(|reason| {
+        let (name, problem) = match reason {
+            NotChosen::NoSuchProofs => {
+                ("keep", "the account has no such current proofs beside legacy ones; look with: selfsame account show")
+            }
+            NotChosen::Unseen => (
+                "of_two",
+                "two persons have given their proofs for the account; look with: selfsame account show, and say that \
+                 you know of both with --of-two",
+            ),
+        };
+        OperatorError::Field { name, problem: problem.to_owned() }
+    })?;
     Ok(json(StatusCode::OK, &shown(app_id, environment, subject, account)))
 }
 

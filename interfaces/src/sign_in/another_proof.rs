@@ -4,21 +4,26 @@
 
 use std::sync::Arc;
 
+use hyper::StatusCode;
 use selfsame_actors::{CompletionSecrets, NextProof, SignInError};
 use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
+use serde_json::json as value;
 
 use super::SignIn;
 use super::authorize::user_agent;
-use super::browser::{accepts_json, read_form, refuse_fetch_ahead};
+use super::browser::{accepts_json, read_form, refuse_fetch_ahead, see_other};
 use super::error::SignInEndpointError;
 use super::page;
 use super::person::{BrowserSignIn, DIGITS, form, problem, to_new_sign_in, unknown};
 use super::schema::{GoOnForm, NewCode, TransactionPath};
 use super::transaction::{RETURN, transaction_id};
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, json};
 
 /// The field that says which proof comes next.
 const NEXT: &str = "next";
+
+/// The value of that field with which the person goes on without the proof that was to be attached.
+const WITHOUT: &str = "without";
 
 /// The question about an older credential
 ///
@@ -44,7 +49,7 @@ pub async fn older_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
         Ok(seen) if seen.secret.is_none() && !accepts_json(&request) => Ok(seen.elsewhere(&sign_in, &frame)),
         Ok(seen) if seen.secret.is_some() && seen.view.asked.may_be_older => {
             let at = |part: &str| frame.path(&format!("/authorize/{}{part}", seen.id));
-            Ok(page::older_credential(&frame, &seen.view.asked.app_name, &at("/go-on"), &at("")))
+            Ok(page::older_credential(&frame, &seen.view.asked, &at("/go-on"), &at("")))
         }
         Ok(_) => unknown(&sign_in, &request, SignInError::no_transaction("it asks for no newer credential").into()),
         Err(error) => unknown(&sign_in, &request, error),
@@ -54,15 +59,17 @@ pub async fn older_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
 /// Go on with another proof
 ///
 /// Begins again with the same request of the application, in the browser that began it, and asks
-/// for another proof. After an accepted proof it needs what the completion needs.
+/// for another proof. After an accepted proof it needs what the completion needs. With `without` no
+/// proof comes: the person does not give the one that was to be attached, and the legacy proof of
+/// before completes the sign-in.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/go-on", tag = "sign-in", operation_id = "go_on",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
     request_body(content = GoOnForm, content_type = "application/x-www-form-urlencoded"),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
-        (status = 200, description = "To a program (`Accept: application/json`): the page of the new sign-in", body = NewCode),
-        (status = 303, description = "To the page of the new sign-in, with its cookie", headers(("Location" = String, description = "The page"))),
+        (status = 200, description = "To a program (`Accept: application/json`): the page of the new sign-in, or with `without` the completion", body = NewCode),
+        (status = 303, description = "To the page of the new sign-in, with its cookie, or with `without` to the completion", headers(("Location" = String, description = "The page"))),
         (status = 400, description = "Another site sent the request, or the sign-in does not go on so, or `return` or `digits` is missing or wrong: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
         (status = 404, description = "There is no such sign-in, or it was completed or is over, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
         (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
@@ -76,6 +83,9 @@ pub async fn go_on(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
             return Err(error);
         }
     };
+    if fields.get(NEXT) == Some(WITHOUT) {
+        return go_on_without(&sign_in, &request).await;
+    }
     let begun = async {
         let (id, secret) = form(&sign_in, &request).await?;
         // A sign-in that is not there comes before what is wrong with the form.
@@ -85,7 +95,7 @@ pub async fn go_on(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
             "attached" => NextProof::Attached,
             "older" => NextProof::OlderCredential,
             _ => {
-                let detail = "next must be attached or older, or be left out for the proof that is needed";
+                let detail = "next must be attached, older or without, or be left out for the proof that is needed";
                 return Err(SignInRejection::of(NEXT, ErrorKind::InvalidRequest, detail).into());
             }
         };
@@ -97,5 +107,24 @@ pub async fn go_on(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     match begun.await {
         Ok(begun) => Ok(to_new_sign_in(&sign_in, &request, &begun)),
         Err(error) => problem(&sign_in, &request, error, None, false).await,
+    }
+}
+
+/// Completes a sign-in without the proof that was to be attached.
+async fn go_on_without(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
+    let ended = async {
+        let (id, secret) = form(sign_in, request).await?;
+        sign_in.handle.go_on_without(id, &secret).await?;
+        Ok(id)
+    };
+    match ended.await {
+        Ok(id) => {
+            let complete = sign_in.frame(request).path(&format!("/authorize/{id}/complete"));
+            Ok(match accepts_json(request) {
+                true => json(StatusCode::OK, &value!({"location": complete})),
+                false => see_other(&complete),
+            })
+        }
+        Err(error) => problem(sign_in, request, error, None, false).await,
     }
 }

@@ -200,6 +200,7 @@ mod tests {
             passkey: None,
             may_be_older: false,
             is_continued: false,
+            attaches: false,
             joining_page: None,
         }
     }

@@ -104,7 +104,7 @@ impl BrowserSignIn {
 
     /// The page of the sign-in.
     fn page(&self, sign_in: &SignIn, frame: &Frame<'_>, was_wrong: bool) -> Response {
-        let Self { id, view: TransactionView { asked, progress, short_id, is_continued, .. }, .. } = self;
+        let Self { id, view: TransactionView { asked, progress, short_id, is_continued, attaches, .. }, .. } = self;
         let is_ours = matches!(sign_in.links.way(&asked.app_id, asked.kind, &sign_in.request_url(*id)), Way::Link(_));
         page::sign_in(
             frame,
@@ -124,6 +124,7 @@ impl BrowserSignIn {
                 passkey: self.passkey_form(sign_in, frame),
                 may_be_older: asked.may_be_older,
                 is_continued: *is_continued,
+                attaches: *attaches,
                 joining_page: sign_in.links.joining_page(&asked.app_id, asked.kind),
             },
         )

@@ -426,9 +426,10 @@ pub struct PasskeyForm {
 #[derive(ToSchema)]
 pub struct GoOnForm {
     /// The proof: `attached` for one that is attached to the account to which a legacy proof signs
-    /// the person in, `older` for one of an older credential; without it the one without which the
-    /// sign-in cannot be completed.
-    #[schema(nullable = false, pattern = "^(attached|older)$")]
+    /// the person in, `older` for one of an older credential, `without` for none in place of the
+    /// one that was to be attached; without this field the one without which the sign-in cannot be
+    /// completed.
+    #[schema(nullable = false, pattern = "^(attached|older|without)$")]
     next: Option<String>,
     /// The secret of the return URL, after a proof from the same device.
     #[serde(rename = "return")]

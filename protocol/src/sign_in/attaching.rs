@@ -106,6 +106,16 @@ pub struct Chosen {
     pub dropped: Vec<CurrentProofs>,
 }
 
+/// Why the current proofs of an account are not chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotChosen {
+    /// There are no such proofs, or the account has no legacy ones.
+    NoSuchProofs,
+    /// A second person's proofs would be dropped, and the operator does not know of them: they may
+    /// have come after the operator looked at the account.
+    Unseen,
+}
+
 impl SignInAccount {
     /// Whether current proofs were attached so lately that the person is told of it.
     pub fn is_provisional(&self, now: UnixSeconds) -> bool {
@@ -163,24 +173,30 @@ impl SignInAccount {
         }
     }
 
-    /// The account after an operator has chosen which current proofs belong to it, for good; `None`
-    /// when there are no such proofs, or when the account has no legacy proofs.
-    pub fn with_chosen(&self, kept: KeptProofs) -> Option<Chosen> {
-        self.legacy?;
-        let (first, second) = (self.current.clone(), self.disputed_by.clone());
-        let (keeps, drops) = match kept {
-            KeptProofs::First => (Some(first?), second),
-            KeptProofs::Second => (Some(second?), first),
-            KeptProofs::None => {
-                let dropped = first.into_iter().chain(second).collect();
+    /// The account after an operator has chosen which current proofs belong to it, for good.
+    /// `knows_of_two` says that the operator knows of the proofs of two persons.
+    ///
+    /// # Errors
+    /// See [`NotChosen`].
+    pub fn with_chosen(&self, kept: KeptProofs, knows_of_two: bool) -> Result<Chosen, NotChosen> {
+        let Some(first) = self.current.clone().filter(|_| self.legacy.is_some()) else {
+            return Err(NotChosen::NoSuchProofs);
+        };
+        let (keeps, drops) = match (kept, self.disputed_by.clone()) {
+            (KeptProofs::First | KeptProofs::None, Some(_)) if !knows_of_two => return Err(NotChosen::Unseen),
+            (KeptProofs::First, second) => (first, second),
+            (KeptProofs::Second, Some(second)) => (second, Some(first)),
+            (KeptProofs::Second, None) => return Err(NotChosen::NoSuchProofs),
+            (KeptProofs::None, second) => {
+                let dropped = [first].into_iter().chain(second).collect();
                 // The browser that attached them does not do it again at once.
                 let account = Self { current: None, disputed_by: None, ..self.without_pointers() };
-                return self.current.is_some().then_some(Chosen { account, dropped });
+                return Ok(Chosen { account, dropped });
             }
         };
-        let current = keeps.map(|keeps| CurrentProofs { attached_at: None, ..keeps });
+        let current = Some(CurrentProofs { attached_at: None, ..keeps });
         let account = Self { current, disputed_by: None, ..self.clone() };
-        Some(Chosen { account, dropped: drops.into_iter().collect() })
+        Ok(Chosen { account, dropped: drops.into_iter().collect() })
     }
 }
 
@@ -224,7 +240,7 @@ mod tests {
     fn what_a_legacy_proof_does() {
         use LegacyEffect::{LeadsToAccount, SignsIn};
         let made_by_first = SignInAccount::new([5; 16], legacy().subject, first(7), ATTACHED);
-        let chosen = disputed().with_chosen(KeptProofs::Second).expect("chosen").account;
+        let chosen = disputed().with_chosen(KeptProofs::Second, true).expect("chosen").account;
         let (last, end) = (ATTACHED.plus(PROVISIONAL - 1), ATTACHED.plus(PROVISIONAL));
         #[rustfmt::skip]
         let table = [
@@ -283,28 +299,35 @@ mod tests {
 
     #[test]
     fn an_operator_chooses() {
+        use NotChosen::{NoSuchProofs, Unseen};
+
         let nullifiers = |chosen: &Chosen| {
             let dropped: Vec<_> = chosen.dropped.iter().map(|dropped| dropped.nullifier).collect();
             (chosen.account.undisputed().map(|current| current.nullifier), dropped)
         };
         let (one, two) = (first(7).nullifier, first(8).nullifier);
+        let made_by_first = SignInAccount { legacy: None, ..attached() };
         #[rustfmt::skip]
         let table = [
-            ("the first of two", disputed(), KeptProofs::First, Some((Some(one), vec![two]))),
-            ("the second of two", disputed(), KeptProofs::Second, Some((Some(two), vec![one]))),
-            ("none of two", disputed(), KeptProofs::None, Some((None, vec![one, two]))),
-            ("the only ones", attached(), KeptProofs::First, Some((Some(one), vec![]))),
-            ("second ones that there are not", attached(), KeptProofs::Second, None),
-            ("not the only ones", attached(), KeptProofs::None, Some((None, vec![one]))),
-            ("nothing to choose", legacy(), KeptProofs::First, None),
-            ("nothing to drop", legacy(), KeptProofs::None, None),
-            ("made by a first proof", SignInAccount { legacy: None, ..attached() }, KeptProofs::None, None),
+            ("the first of two", disputed(), KeptProofs::First, true, Ok((Some(one), vec![two]))),
+            ("the first, and the second came unseen", disputed(), KeptProofs::First, false, Err(Unseen)),
+            ("the second of two", disputed(), KeptProofs::Second, true, Ok((Some(two), vec![one]))),
+            ("the second, whose name says that there are two", disputed(), KeptProofs::Second, false, Ok((Some(two), vec![one]))),
+            ("none of two", disputed(), KeptProofs::None, true, Ok((None, vec![one, two]))),
+            ("none, and the second came unseen", disputed(), KeptProofs::None, false, Err(Unseen)),
+            ("the only ones", attached(), KeptProofs::First, false, Ok((Some(one), vec![]))),
+            ("the only ones, and two were seen", attached(), KeptProofs::First, true, Ok((Some(one), vec![]))),
+            ("second ones that there are not", attached(), KeptProofs::Second, true, Err(NoSuchProofs)),
+            ("not the only ones", attached(), KeptProofs::None, false, Ok((None, vec![one]))),
+            ("nothing to choose", legacy(), KeptProofs::First, true, Err(NoSuchProofs)),
+            ("nothing to drop", legacy(), KeptProofs::None, true, Err(NoSuchProofs)),
+            ("made by a first proof", made_by_first, KeptProofs::None, true, Err(NoSuchProofs)),
         ];
-        for (what, account, kept, expected) in table {
-            let chosen = account.with_chosen(kept);
-            assert_eq!(chosen.as_ref().map(nullifiers), expected, "{what}");
-            let is_firm = chosen.is_none_or(|chosen| !chosen.account.is_provisional(ATTACHED));
-            assert!(is_firm, "{what}");
+        for (what, account, kept, knows_of_two, expected) in table {
+            let chosen = account.with_chosen(kept, knows_of_two);
+            assert_eq!(chosen.as_ref().map(nullifiers).map_err(|error| *error), expected, "{what}");
+            let is_firm = chosen.is_ok_and(|chosen| !chosen.account.is_provisional(ATTACHED));
+            assert!(is_firm || expected.is_err(), "{what}");
         }
     }
 }

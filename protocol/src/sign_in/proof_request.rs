@@ -327,8 +327,11 @@ pub enum WalletFailure {
     /// here. No account was made, because the person may have one of legacy proofs.
     NoAccount,
     /// The wallet gave a proof of uniqueness that was to be attached to an account, and it belongs
-    /// to another account, or the account has another person's for good.
+    /// to another account.
     OtherAccount,
+    /// The wallet gave a proof of uniqueness that was to be attached to an account, which has
+    /// another one for good.
+    AttachedBefore,
     /// Two persons' current proofs were given for the account, and the operator has not chosen yet.
     Disputed,
     /// Anything else: the wallet, or the nodes behind it, failed.
@@ -345,11 +348,12 @@ encode_enum!(WalletFailure {
     NoAccount = 6,
     OtherAccount = 7,
     Disputed = 8,
+    AttachedBefore = 9,
 } of "a failure of a wallet");
 
 impl WalletFailure {
     /// All failures.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NullifierReplayed,
         Self::NoCurrentProof,
         Self::NoLegacyProof,
@@ -357,6 +361,7 @@ impl WalletFailure {
         Self::UnboundProof,
         Self::NoAccount,
         Self::OtherAccount,
+        Self::AttachedBefore,
         Self::Disputed,
         Self::Broken,
     ];
@@ -382,6 +387,7 @@ impl WalletFailure {
             Self::UnboundProof => "proof_not_bound_to_a_session",
             Self::NoAccount => "no_account",
             Self::OtherAccount => "proof_of_another_account",
+            Self::AttachedBefore => "another_proof_attached_before",
             Self::Disputed => "account_disputed",
             Self::Broken => "something_broke",
         }
@@ -414,6 +420,9 @@ impl WalletFailure {
             }
             Self::NoAccount => "no account was found, and an older credential makes none",
             Self::OtherAccount => "the current proof belongs to another account than the legacy proof",
+            Self::AttachedBefore => {
+                "another current proof belongs to the account for good; only the operator can drop it"
+            }
             Self::Disputed => "two persons' current proofs were given for the account; the operator has to choose",
             Self::Broken => "the authenticator failed",
         }

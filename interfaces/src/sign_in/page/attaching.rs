@@ -4,7 +4,7 @@
 
 use hyper::StatusCode;
 use maud::{Markup, html};
-use selfsame_actors::AboutAttached;
+use selfsame_actors::{AboutAttached, ProofRequest};
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 
 use super::frame::{Frame, LOADS, own_form};
@@ -77,6 +77,12 @@ pub fn about_attached(
     own_form(frame.respond(StatusCode::OK, &title, &body, LOADS))
 }
 
+/// The form with which a person goes on without the proof that was to be attached.
+pub fn not_now(frame: &Frame<'_>, action: &str) -> Markup {
+    let none = ShownSecrets { returned: "", digits: "" };
+    form(action, "without", &none, html! { button.plain type="submit" { (frame.words.say("attach-no")) } })
+}
+
 fn form(action: &str, next: &str, shown: &ShownSecrets<'_>, button: Markup) -> Markup {
     html! {
         form method="post" action=(action) {
@@ -88,15 +94,16 @@ fn form(action: &str, next: &str, shown: &ShownSecrets<'_>, button: Markup) -> M
 }
 
 /// The page that asks whether the person has an older credential. `action` is where its form leads.
-pub fn older_credential(frame: &Frame<'_>, application: &str, action: &str, sign_in_page: &str) -> Response {
+pub fn older_credential(frame: &Frame<'_>, asked: &ProofRequest, action: &str, sign_in_page: &str) -> Response {
     let words = frame.words;
+    let warning = if asked.older_makes_account { "older-warning-new" } else { "older-warning" };
     let title = words.say("older-title");
     let none = ShownSecrets { returned: "", digits: "" };
     let body = html! {
         main {
             h1 { (title) }
-            p { (words.say_with("older-why", &[("application", application)])) }
-            p.warning { (words.say("older-warning")) }
+            p { (words.say_with("older-why", &[("application", &*asked.app_name)])) }
+            p.warning { (words.say(warning)) }
             (form(action, "older", &none, html! { button type="submit" { (words.say("older-yes")) } }))
             p.quiet { a href=(sign_in_page) { (words.say("short-back")) } }
         }

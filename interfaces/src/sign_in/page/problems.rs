@@ -60,6 +60,9 @@ pub fn cannot_continue(
     frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
 }
 
+/// The advice where only the operator can change something.
+const OPERATOR_ADVICE: &str = "no-proof-operator-advice";
+
 /// Where the forms of the page about an authenticator's failure lead.
 pub struct Again<'a> {
     /// To the same sign-in, with a new code.
@@ -97,8 +100,9 @@ pub fn no_proof(
         WalletFailure::CredentialUnavailable => ("no-proof-credential", "no-proof-credential-advice"),
         WalletFailure::UnboundProof => ("no-proof-unbound", "no-proof-unbound-advice"),
         WalletFailure::NoAccount => ("no-proof-no-account", "no-proof-no-account-advice"),
-        WalletFailure::OtherAccount => ("no-proof-other-account", "no-proof-operator-advice"),
-        WalletFailure::Disputed => ("no-proof-disputed", "no-proof-operator-advice"),
+        WalletFailure::OtherAccount => ("no-proof-other-account", OPERATOR_ADVICE),
+        WalletFailure::AttachedBefore => ("no-proof-attached-before", OPERATOR_ADVICE),
+        WalletFailure::Disputed => ("no-proof-disputed", OPERATOR_ADVICE),
         WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
     };
     let title = words.say(match failure {
@@ -106,6 +110,7 @@ pub fn no_proof(
         WalletFailure::UnboundProof
         | WalletFailure::NoAccount
         | WalletFailure::OtherAccount
+        | WalletFailure::AttachedBefore
         | WalletFailure::Disputed => "cannot-continue-title",
         _ => "no-proof-title",
     });
@@ -118,7 +123,8 @@ pub fn no_proof(
                 p.action { a.button href=(onward) { (words.say("continue")) } }
             }
             @if again.is_lost { p { (words.say("no-proof-lost")) } }
-            @if !again.signs_in { p { (words.say(advice)) } }
+            // Only the operator can help, also a person who is signed in.
+            @if !again.signs_in || advice == OPERATOR_ADVICE { p { (words.say(advice)) } }
             form method="post" action=(again.new_code) {
                 button type="submit" class=[again.signs_in.then_some("plain")] { (words.say("new-code")) }
             }

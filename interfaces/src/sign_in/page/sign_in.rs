@@ -8,6 +8,7 @@ use qrcode::render::svg;
 use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::time::UnixSeconds;
 
+use super::attaching::not_now;
 use super::frame::{Authenticator, Frame, LOADS, own_form};
 use super::passkeys::{self, PasskeyForm, allow_use};
 use super::words::Words;
@@ -50,6 +51,9 @@ pub struct SignInPage<'a> {
     pub may_be_older: bool,
     /// Whether it follows another proof of the same sign-in.
     pub is_continued: bool,
+    /// Whether it asks for a proof that is attached to the account of an accepted legacy proof: the
+    /// person can sign in without.
+    pub attaches: bool,
     /// Where people get the authenticator, unless the configuration names a page for that.
     pub joining_page: Option<&'a str>,
 }
@@ -174,6 +178,9 @@ fn answer(frame: &Frame<'_>, page: &SignInPage<'_>) -> Markup {
         }
         form #new-code method="post" action=(at("/new-code")) data-for="over" hidden[hides("over")] {
             button type="submit" { (words.say("new-code")) }
+        }
+        @if page.attaches {
+            div data-for=(asking) hidden[hides(asking)] { (not_now(frame, &at("/go-on"))) }
         }
         @if page.may_be_another_person {
             form method="post" action=(at("/another-person")) data-for=(asking_or_over) hidden[hides(asking_or_over)] {

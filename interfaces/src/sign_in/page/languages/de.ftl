@@ -205,6 +205,7 @@ older-link = Ich hatte hier schon ein Konto
 older-title = Ein Konto von früher
 older-why = Wenn Sie sich mit dieser World ID schon früher bei { $application } angemeldet haben, kann Ihr Authenticator zeigen, welches Konto Ihres ist.
 older-warning = Vielleicht gibt er diesen Nachweis nur einmal und dann ein Jahr lang nicht wieder. Wird kein Konto gefunden, können Sie sich hier bis dahin nicht damit anmelden.
+older-warning-new = Vielleicht gibt er diesen Nachweis nur einmal und dann ein Jahr lang nicht wieder. Wird kein Konto gefunden, bekommen Sie ein neues.
 older-yes = Mein Konto suchen
 one-more-proof = Es ist noch ein Nachweis nötig. Antworten Sie noch einmal mit Ihrem Authenticator.
 attach-title = Behalten Sie Ihr Konto
@@ -222,6 +223,7 @@ attached-elsewhere = Wenn es jemand anderes war, melden Sie sich nach einem Tag 
 no-proof-no-account = Ihr Authenticator hat den Nachweis gegeben, und er gehört hier zu keinem Konto.
 no-proof-no-account-advice = Wer einen älteren Ausweis hat, bekommt hier kein neues Konto. Wenn Sie eines hatten, nehmen Sie den Authenticator oder die World ID, mit der Sie es hatten.
 no-proof-other-account = Der Nachweis gehört zu einem anderen Konto als dem, bei dem Sie sich angemeldet haben.
+no-proof-attached-before = Diesem Konto wurde vor mehr als 30 Tagen ein anderer Nachweis hinzugefügt, und dabei bleibt es.
 no-proof-disputed = Zwei Personen haben ihre Nachweise für dieses Konto gegeben.
 no-proof-operator-advice = Es wurde nichts geändert. Bitte sagen Sie es denen, die diesen Dienst betreiben.
 

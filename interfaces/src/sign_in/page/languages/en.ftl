@@ -224,6 +224,7 @@ older-link = I had an account here before
 older-title = An account from before
 older-why = If you have signed in to { $application } with this World ID before, your authenticator can show which account is yours.
 older-warning = It may give this proof once and then not again for a year. If no account is found, you cannot sign in here with it until then.
+older-warning-new = It may give this proof once and then not again for a year. If no account is found, you get a new one.
 older-yes = Look for my account
 one-more-proof = One more proof is needed. Answer again with your authenticator.
 attach-title = Keep your account
@@ -241,6 +242,7 @@ attached-elsewhere = If it was somebody else, sign in to { $application } again 
 no-proof-no-account = Your authenticator gave the proof, and it belongs to no account here.
 no-proof-no-account-advice = People with an older credential get no new account here. If you had one, use the authenticator, or the World ID, that you had it with.
 no-proof-other-account = The proof belongs to another account than the one that you signed in to.
+no-proof-attached-before = Another proof was added to this account more than 30 days ago, and it stays.
 no-proof-disputed = Two people have given their proofs for this account.
 no-proof-operator-advice = Nothing was changed. Please tell the people who run this service.
 

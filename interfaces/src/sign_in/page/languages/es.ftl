@@ -205,6 +205,7 @@ older-link = Ya tenía una cuenta aquí
 older-title = Una cuenta de antes
 older-why = Si ya ha iniciado sesión en { $application } con este World ID, su autenticador puede mostrar qué cuenta es la suya.
 older-warning = Es posible que dé esta prueba una sola vez y luego no la repita durante un año. Si no se encuentra ninguna cuenta, no podrá iniciar sesión aquí con ella hasta entonces.
+older-warning-new = Es posible que dé esta prueba una sola vez y luego no la repita durante un año. Si no se encuentra ninguna cuenta, recibirá una nueva.
 older-yes = Buscar mi cuenta
 one-more-proof = Se necesita una prueba más. Responda otra vez con su autenticador.
 attach-title = Conserve su cuenta
@@ -222,6 +223,7 @@ attached-elsewhere = Si fue otra persona, inicie sesión en { $application } otr
 no-proof-no-account = Su autenticador dio la prueba, y no pertenece a ninguna cuenta de aquí.
 no-proof-no-account-advice = Quien tiene una credencial más antigua no recibe aquí una cuenta nueva. Si tenía una, use el autenticador, o el World ID, con el que la tenía.
 no-proof-other-account = La prueba pertenece a otra cuenta que aquella en la que ha iniciado sesión.
+no-proof-attached-before = Hace más de 30 días se añadió otra prueba a esta cuenta, y esa es la que vale.
 no-proof-disputed = Dos personas han dado sus pruebas para esta cuenta.
 no-proof-operator-advice = No se ha cambiado nada. Avise, por favor, a quienes gestionan este servicio.
 

@@ -205,6 +205,7 @@ older-link = J’avais déjà un compte ici
 older-title = Un compte d’avant
 older-why = Si vous vous êtes déjà connecté à { $application } avec ce World ID, votre authentificateur peut montrer quel compte est le vôtre.
 older-warning = Il ne donne peut-être cette preuve qu’une fois, puis plus pendant un an. Si aucun compte n’est trouvé, vous ne pourrez pas vous connecter ici avec elle d’ici là.
+older-warning-new = Il ne donne peut-être cette preuve qu’une fois, puis plus pendant un an. Si aucun compte n’est trouvé, vous en recevrez un nouveau.
 older-yes = Chercher mon compte
 one-more-proof = Il faut encore une preuve. Répondez une nouvelle fois avec votre authentificateur.
 attach-title = Gardez votre compte
@@ -222,6 +223,7 @@ attached-elsewhere = Si c’était quelqu’un d’autre, connectez-vous de nouv
 no-proof-no-account = Votre authentificateur a donné la preuve, et elle n’appartient à aucun compte ici.
 no-proof-no-account-advice = Avec une attestation plus ancienne, on n’obtient pas de nouveau compte ici. Si vous en aviez un, utilisez l’authentificateur, ou le World ID, avec lequel vous l’aviez.
 no-proof-other-account = La preuve appartient à un autre compte que celui auquel vous vous êtes connecté.
+no-proof-attached-before = Une autre preuve a été ajoutée à ce compte il y a plus de 30 jours, et elle le reste.
 no-proof-disputed = Deux personnes ont donné leurs preuves pour ce compte.
 no-proof-operator-advice = Rien n’a été changé. Veuillez prévenir ceux qui gèrent ce service.
 

@@ -205,6 +205,7 @@ older-link = Eu já tinha uma conta aqui
 older-title = Uma conta de antes
 older-why = Se você já entrou em { $application } com este World ID, o seu autenticador pode mostrar qual conta é a sua.
 older-warning = Talvez ele dê esta prova só uma vez e depois não a repita durante um ano. Se nenhuma conta for encontrada, você não poderá entrar aqui com ela até lá.
+older-warning-new = Talvez ele dê esta prova só uma vez e depois não a repita durante um ano. Se nenhuma conta for encontrada, você receberá uma nova.
 older-yes = Procurar a minha conta
 one-more-proof = É preciso mais uma prova. Responda de novo com o seu autenticador.
 attach-title = Mantenha a sua conta
@@ -222,6 +223,7 @@ attached-elsewhere = Se foi outra pessoa, entre em { $application } de novo nest
 no-proof-no-account = O seu autenticador deu a prova, e ela não pertence a nenhuma conta aqui.
 no-proof-no-account-advice = Quem tem uma credencial mais antiga não recebe uma conta nova aqui. Se você tinha uma, use o autenticador, ou o World ID, com que a tinha.
 no-proof-other-account = A prova pertence a outra conta, não àquela em que você entrou.
+no-proof-attached-before = Há mais de 30 dias outra prova foi adicionada a esta conta, e ela permanece.
 no-proof-disputed = Duas pessoas deram as suas provas para esta conta.
 no-proof-operator-advice = Nada foi mudado. Avise, por favor, quem opera este serviço.
 
