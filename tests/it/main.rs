@@ -5,6 +5,7 @@
 
 mod account_client;
 mod account_flows;
+mod account_growth;
 #[cfg(feature = "fault-injection")]
 mod account_kills;
 mod account_years;
