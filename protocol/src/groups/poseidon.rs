@@ -22,42 +22,136 @@ const FULL_ROUNDS: usize = 8;
 /// longer.
 const MANY: usize = 64;
 
-/// The constants and the matrix of a width.
+/// The constants and the matrices of a width.
+///
+/// A partial round is cheap in another form (appendix B of the paper). Only its first word goes
+/// through the power map, so what the matrix does with the other words alone, and what is added to
+/// them, can be done before the map as well, and so in the round before. What is left of the matrix
+/// is its first row, its first column, and ones.
 struct Parameters<const WIDTH: usize> {
-    /// What is added before each round.
-    rounds: Vec<[Fr; WIDTH]>,
+    /// What is added before each of the full rounds: half of them are the first, half the last.
+    full: [[Fr; WIDTH]; FULL_ROUNDS],
     matrix: [[Fr; WIDTH]; WIDTH],
+    /// What is added before the first partial round, and the matrix that the state goes through
+    /// then.
+    before: [Fr; WIDTH],
+    gathered: [[Fr; WIDTH]; WIDTH],
+    partial: Vec<PartialRound<WIDTH>>,
+}
+
+/// A partial round: what is added to the first word behind the power map, and what is left of the
+/// matrix. The place of the column's first entry is not used.
+struct PartialRound<const WIDTH: usize> {
+    constant: Fr,
+    row: [Fr; WIDTH],
+    column: [Fr; WIDTH],
 }
 
 impl<const WIDTH: usize> Parameters<WIDTH> {
     fn new(partial_rounds: usize) -> Self {
         let mut generator = Grain::new(WIDTH, FULL_ROUNDS, partial_rounds);
         let mut constant = || Fr::new(BigInt(generator.next_element()));
-        let rounds = (0..FULL_ROUNDS + partial_rounds).map(|_| [(); WIDTH].map(|()| constant())).collect();
+        let mut constants =
+            |count: usize| -> Vec<[Fr; WIDTH]> { (0..count).map(|_| [(); WIDTH].map(|()| constant())).collect() };
+        let (first, mut added) = (constants(FULL_ROUNDS / 2), constants(partial_rounds));
+        let last = constants(FULL_ROUNDS / 2);
+        let mut full = [[Fr::ZERO; WIDTH]; FULL_ROUNDS];
+        full.iter_mut().zip(first.into_iter().chain(last)).for_each(|(place, round)| *place = round);
         // Numbers of the matrix are reduced, not drawn again.
         let mut words = || [(); WIDTH].map(|()| reduced(generator.next_number()));
         let (rows, columns) = (words(), words());
         // Row and column numbers of these widths are all different, so no sum is 0.
         let entry = |row: Fr, column: Fr| (row + column).inverse().unwrap_or_default();
-        Self { rounds, matrix: rows.map(|row| columns.map(|column| entry(row, column))) }
+        let matrix = rows.map(|row| columns.map(|column| entry(row, column)));
+
+        // What is added before a round is added behind the power map of the one before: what the
+        // matrix makes this of. There the other words' part is added before the map.
+        let mut behind = vec![Fr::ZERO; partial_rounds];
+        for round in (1..partial_rounds).rev() {
+            let earlier = solve(&matrix, &added[round]);
+            behind[round - 1] = earlier[0];
+            added[round - 1].iter_mut().zip(&earlier).skip(1).for_each(|(word, more)| *word += more);
+        }
+        // From the last round on: a matrix is what is left of it, times what the other words go
+        // through before.
+        let mut gathered = matrix;
+        let mut partial: Vec<_> = behind
+            .into_iter()
+            .rev()
+            .map(|constant| {
+                let of_others: Vec<Vec<Fr>> =
+                    (1..WIDTH).map(|column| (1..WIDTH).map(|row| gathered[row][column]).collect()).collect();
+                let mut row = gathered[0];
+                row[1..].copy_from_slice(&solve(&of_others, &gathered[0][1..]));
+                let column = gathered.map(|row| row[0]);
+                let others = std::array::from_fn(|row| {
+                    std::array::from_fn(|column| match (row, column) {
+                        (0, 0) => Fr::ONE,
+                        (0, _) | (_, 0) => Fr::ZERO,
+                        _ => gathered[row][column],
+                    })
+                });
+                gathered = product(&others, &matrix);
+                (PartialRound { constant, row, column }, others)
+            })
+            .collect();
+        partial.reverse();
+        let gathered = partial.first().map_or(matrix, |(_, others)| *others);
+        let before = added.first().copied().unwrap_or([Fr::ZERO; WIDTH]);
+        let partial = partial.into_iter().map(|(round, _)| round).collect();
+        Self { full, matrix, before, gathered, partial }
     }
 
-    fn hash(&self, mut state: [Fr; WIDTH]) -> Fr {
-        let last_full = self.rounds.len() - FULL_ROUNDS / 2;
-        for (index, constants) in self.rounds.iter().enumerate() {
-            for (word, constant) in state.iter_mut().zip(constants) {
-                *word += constant;
-            }
-            let is_full = index < FULL_ROUNDS / 2 || index >= last_full;
-            let powered = if is_full { WIDTH } else { 1 };
-            state[..powered].iter_mut().for_each(power);
-            state = self.matrix.map(|row| {
-                let products = row.iter().zip(&state).map(|(entry, word)| *entry * word);
-                products.fold(Fr::ZERO, |sum, product| sum + product)
-            });
+    fn hash(&self, state: [Fr; WIDTH]) -> Fr {
+        let (first, last) = self.full.split_at(FULL_ROUNDS / 2);
+        let state = first.iter().fold(state, |state, round| self.full_round(state, round));
+        let mut state = times(&self.gathered, &sum(state, &self.before));
+        for PartialRound { constant, row, column } in &self.partial {
+            power(&mut state[0]);
+            state[0] += constant;
+            let powered = state[0];
+            state[0] = Fr::sum_of_products(row, &state);
+            state.iter_mut().zip(column).skip(1).for_each(|(word, entry)| *word += *entry * powered);
         }
-        state[0]
+        last.iter().fold(state, |state, round| self.full_round(state, round))[0]
     }
+
+    fn full_round(&self, state: [Fr; WIDTH], constants: &[Fr; WIDTH]) -> [Fr; WIDTH] {
+        let mut state = sum(state, constants);
+        state.iter_mut().for_each(power);
+        times(&self.matrix, &state)
+    }
+}
+
+fn sum<const WIDTH: usize>(mut state: [Fr; WIDTH], constants: &[Fr; WIDTH]) -> [Fr; WIDTH] {
+    state.iter_mut().zip(constants).for_each(|(word, constant)| *word += constant);
+    state
+}
+
+fn times<const WIDTH: usize>(matrix: &[[Fr; WIDTH]; WIDTH], state: &[Fr; WIDTH]) -> [Fr; WIDTH] {
+    std::array::from_fn(|row| Fr::sum_of_products(&matrix[row], state))
+}
+
+fn product<const WIDTH: usize>(left: &[[Fr; WIDTH]; WIDTH], right: &[[Fr; WIDTH]; WIDTH]) -> [[Fr; WIDTH]; WIDTH] {
+    let column = |column: usize| std::array::from_fn(|row| right[row][column]);
+    left.map(|row| std::array::from_fn(|index| Fr::sum_of_products(&row, &column(index))))
+}
+
+/// The vector that a matrix makes `right` of. Every pivot of these matrices differs from 0, or the
+/// recorded vectors would not match.
+fn solve(matrix: &[impl AsRef<[Fr]>], right: &[Fr]) -> Vec<Fr> {
+    let mut rows: Vec<Vec<Fr>> =
+        matrix.iter().zip(right).map(|(row, right)| [row.as_ref(), &[*right]].concat()).collect();
+    for pivot in 0..rows.len() {
+        let inverse = rows[pivot][pivot].inverse().unwrap_or_default();
+        rows[pivot].iter_mut().for_each(|entry| *entry *= inverse);
+        let scaled = rows[pivot].clone();
+        for (_, row) in rows.iter_mut().enumerate().filter(|(index, _)| *index != pivot) {
+            let factor = row[pivot];
+            row.iter_mut().zip(&scaled).for_each(|(entry, of_pivot)| *entry -= factor * of_pivot);
+        }
+    }
+    rows.into_iter().filter_map(|mut row| row.pop()).collect()
 }
 
 /// The power map, `x^5`.
