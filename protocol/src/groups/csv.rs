@@ -262,7 +262,7 @@ mod tests {
     fn every_fault_is_refused_with_its_line() {
         let long = [b"member\n".as_slice(), &[b'x'; 65]].concat();
         #[rustfmt::skip]
-        let table: [(&[u8], &str); 21] = [
+        let table: [(&[u8], &str); 23] = [
             (b"", "line 1: the header has no column member, it is \"\";"),
             (b"\n\r\n", "line 1: the header has no column member, it is \"\";"),
             (b"\nnumber,name\n417,Anna\n", "line 2: the header has no column member, it is \"number,name\";"),
@@ -274,6 +274,9 @@ mod tests {
             (b"name,member\nAnna,\n", "line 2: \"\" is not a member number: it must have 1 to 64 bytes"),
             (b"member\n 417\n", "line 2: \" 417\" is not a member number"),
             (b"member\n417 \r\n", "line 2: \"417 \" is not a member number"),
+            // As spreadsheets and web pages have it: a space that no line ends at.
+            (b"member\n417\n417\xc2\xa0\n", "line 3: \"417\\u{a0}\" is not a member number"),
+            (b"member\n\xe3\x80\x80417\n", "line 2: \"\\u{3000}417\" is not a member number"),
             (b"member\n4\t17\n", "line 2: \"417\" is not a member number"),
             (b"member\n4\r17\n", "line 2: \"417\" is not a member number"),
             (b"member\n\"4\n17\"\n", "line 2: \"417\" is not a member number"),

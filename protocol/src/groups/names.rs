@@ -158,11 +158,11 @@ name_type! {
 name_type! {
     /// The number under which an organization knows a member: any text. Compared as bytes, never
     /// normalized.
-    MemberNumber, "^([^\\u0000-\\u001f\\u007f ]|[^\\u0000-\\u001f\\u007f ][^\\u0000-\\u001f\\u007f]{0,62}[^\\u0000-\\u001f\\u007f ])$", "417",
+    MemberNumber, "^([^\\u0000-\\u001f\\u007f\\s]|[^\\u0000-\\u001f\\u007f\\s][^\\u0000-\\u001f\\u007f]{0,62}[^\\u0000-\\u001f\\u007f\\s])$", "417",
     "must have 1 to 64 bytes, no control characters, and no space at either end",
     |text| {
-        !text.is_empty() && text.len() <= 64 && !text.chars().any(char::is_control)
-            && !text.starts_with(' ') && !text.ends_with(' ')
+        // A space of another script at an end would make a second member of the same number.
+        !text.is_empty() && text.len() <= 64 && !text.chars().any(char::is_control) && text.trim() == text
     }
 }
 
