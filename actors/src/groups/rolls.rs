@@ -185,11 +185,9 @@ impl GroupsState {
     }
 
     /// Removes pages of rolls that no roll has: a replica that writes a large roll may die, or be
-    /// refused, before it has written the roll itself.
+    /// refused, before it has written the roll itself. A store that has left its cluster may have
+    /// some, too.
     pub async fn sweep_roll_pages(self: &Arc<Self>) {
-        if !self.catching_up.is_replica() {
-            return;
-        }
         let groups = self.groups.load_full();
         for (_, kept) in groups.iter() {
             let id = kept.id;

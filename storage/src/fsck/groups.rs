@@ -256,15 +256,18 @@ impl Known<'_> {
             Ok(())
         })?;
         // A replica writes the pages of a large roll before the roll, and removes them later when
-        // it dies in between.
-        if reading.store.membership()?.is_some() {
-            return Ok(());
-        }
+        // it dies in between. Only those of no group can come from nowhere.
+        let is_replica = reading.store.membership()?.is_some();
+        let groups = &*groups;
         findings.append(reading.check_each(
             &family::GROUP_ROLL_PAGES,
             |RollPageKey { group, root }, _, findings| {
-                if !used.contains(&(group, root)) {
-                    findings.add(format!("group {group}: no roll has the page {root} of rolls"));
+                match (groups.contains_key(&group), used.contains(&(group, root))) {
+                    (false, _) => Self::stranger(findings, "group_roll_pages", &group, format_args!("page {root}")),
+                    (true, false) if !is_replica => {
+                        findings.add(format!("group {group}: no roll has the page {root} of rolls"));
+                    }
+                    (true, _) => {}
                 }
                 Ok(())
             },

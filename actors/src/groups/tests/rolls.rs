@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use selfsame_protocol::groups::names::{Day, RollName};
+use selfsame_protocol::groups::records::{GroupRecord, RollPageRecord};
+use selfsame_protocol::groups::tree::page_root;
 use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::Decision;
 use tokio::time::timeout;
 
+use super::super::group_keeper::decided;
 use super::super::handle::GroupError;
 use super::super::settings::AwaitedRoll;
-use super::community::{Community, PATIENCE, START, group, join, member};
+use super::community::{Community, PATIENCE, START, group, join, leaf, member};
 use crate::clock::Clock;
 use crate::{RollError, Settings};
 
@@ -115,5 +119,31 @@ async fn a_roll_that_gets_a_time_after_it_was_taken_keeps_nothing_waiting_then()
     community.groups.remove_roll(&group(), name()).await.expect("it is removed");
     community.code(&member("D")).await;
     assert_eq!(community.groups.roll_root(&group(), &name()), None);
+    community.stop().await;
+}
+
+/// As of a replica that died while it wrote a large roll, and whose store left its cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_that_no_roll_has_are_removed_after_a_start() {
+    let community = with_member("roll-pages-alone").await;
+    community.groups.take_roll(&group(), name()).await.expect("it is taken");
+    let records = community.groups.state.records.clone();
+    let before = records.group(&group()).expect("read").expect("the group");
+    let after = GroupRecord { revision: before.revision + 1, ..before };
+    let pages = [7, 8].map(|number| {
+        let leaves = vec![leaf(number)];
+        (page_root(&leaves), RollPageRecord { leaves })
+    });
+    let written = decided(|decided| records.write_roll_pages(&group(), (&before, &after), &pages, decided))
+        .await
+        .expect("written");
+    assert_eq!(written, Decision::Written);
+    assert_eq!(records.roll_page_roots(&group()).expect("read").len(), 3);
+    drop(records);
+    let community = community.restart().await;
+    let groups = community.groups.clone();
+    let stored = || groups.state.records.roll_page_roots(&group()).expect("read").len();
+    until("the pages that no roll has are gone", || stored() == 1).await;
+    drop(groups);
     community.stop().await;
 }

@@ -15,6 +15,7 @@ use selfsame_protocol::groups::records::{
     PageRootKey, PartKey, RollKey, RollPageKey, RollPageRecord, RollRecord, SealedRecord, Standing,
 };
 use selfsame_protocol::groups::sealed::{self, SealedWrite, stored_handle};
+use selfsame_protocol::groups::tree::page_root;
 use selfsame_protocol::groups::wire::{
     HexText, InvitedMembers, NewSealed, SealedContent, SealedPermit, SealedSlot, SentCommitment, SlotKind,
 };
@@ -23,6 +24,7 @@ use tempfile::TempDir;
 
 use super::{check, damage};
 use crate::database::{Changes, RecordSource};
+use crate::facts::Membership;
 use crate::schema::family;
 use crate::tests::{folder, open};
 use crate::{Decision, GroupCommit, GroupReader, GroupRecords, OnDecided, RollWrite, Store, StoreError};
@@ -704,6 +706,25 @@ fn every_damage_of_rolls_is_a_finding() {
         ),
     ];
     assert_eq!(missed(table), []);
+}
+
+#[test]
+fn a_replica_may_have_pages_before_their_roll_and_no_pages_without_a_group() {
+    let made = populated();
+    let page = RollPageRecord { leaves: vec![number(5); 5] };
+    let root = page_root(&page.leaves);
+    damage(&made.store, |changes| {
+        changes.put(&family::GROUP_ROLL_PAGES, &RollPageKey { group: id(), root }, &page);
+    });
+    assert_eq!(made.findings(), [format!("group members: no roll has the page {root} of rolls")]);
+    made.store.join_cluster(&Membership { cluster: [1; 16], store: [2; 16] }).expect("written");
+    assert_eq!(made.findings(), Vec::<String>::new());
+    damage(&made.store, |changes| {
+        let group = "others".parse().expect("an id");
+        changes.put(&family::GROUP_ROLL_PAGES, &RollPageKey { group, root }, &page);
+    });
+    let strange = format!("group_roll_pages has page {root} of group others, which has no record");
+    assert_eq!(made.findings(), [strange]);
 }
 
 #[test]
