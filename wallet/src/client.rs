@@ -341,8 +341,11 @@ pub(crate) fn http_without_proxy(url: &str) -> Result<reqwest::Client, ClientErr
     build(url, reqwest::Client::builder().no_proxy())
 }
 
+/// Every request has a connection of its own: while a proof is made the runtime may not see for
+/// seconds that the service has closed an idle one, and would send the next request on it.
 fn build(url: &str, builder: reqwest::ClientBuilder) -> Result<reqwest::Client, ClientError> {
     builder
+        .pool_max_idle_per_host(0)
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(Duration::from_secs(5))
         .build()

@@ -4,13 +4,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
-use alloy_primitives::hex;
+use alloy_primitives::{U256, hex};
 use selfsame_protocol::bridge::Message;
 use selfsame_protocol::bridge::connector::RequestKey;
-use selfsame_protocol::groups::names::Day;
+use selfsame_protocol::groups::names::{Day, FieldNumber};
 use selfsame_protocol::verification::identity::{external_nullifier, hash_text};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
+use selfsame_wallet::groups::GroupClient;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::commands::WalletCli;
 use crate::group_service::{GroupService, holds};
@@ -398,4 +401,28 @@ fn link_proof_request(recorded: &Value) -> Value {
     request["proof_request"]["action"] = format!("{:#066x}", hash_text(&text)).into();
     request["action"] = text.into();
     request
+}
+
+/// A service, or a proxy in front of it, closes idle connections while the wallet makes a proof.
+#[tokio::test]
+async fn no_request_is_sent_on_a_connection_that_the_service_may_have_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\npage").await;
+                // A second request on this connection has no answer.
+                let _ = stream.read(&mut request).await;
+            });
+        }
+    });
+    let client = GroupClient::new(&url).expect("a client");
+    let root = FieldNumber(U256::from(7));
+    for _ in 0..3 {
+        let page = client.page(&"members".parse().expect("an id"), root).await;
+        assert_eq!(page.expect("a page"), b"page");
+    }
 }
