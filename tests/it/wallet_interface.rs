@@ -46,10 +46,38 @@ struct Answer {
     body: Value,
 }
 
+/// A part of the text of each refusal. Those of `bad_request` name the field.
+const TEXTS: [(&str, &str); 20] = [
+    ("unknown_group", "GET /groups lists them"),
+    ("unknown_page", "neither a live root nor a roll has this page; read the group again"),
+    ("unknown_code", "a newer link may have ended it: use the newest one"),
+    ("code_expired", "the link was good until "),
+    ("code_used", "the link was used; ask for a new one"),
+    ("use_replace", "make the statement \"replace\" with the same code"),
+    ("use_join", "make the statement \"join\" with the same code"),
+    ("commitment_invalid", "commitment: is "),
+    ("link_proof_invalid", "the link proof does not hold for this commitment, group, act and token"),
+    ("enrolled_under_another_number", "enrolled in the group under another member number"),
+    ("not_a_member", "no member has this enrolment nullifier and this leaf now; ask for a new link"),
+    ("replacement_secret_wrong", "the replacement secret is not the present one"),
+    ("replaced_today", "the leaf was replaced today already; try again tomorrow"),
+    ("copy_missing", "there is no sealed copy with this handle; make it before"),
+    ("write_key_wrong", "the write key is not the copy's"),
+    ("permit_invalid", "a new copy needs permit: an open code of a group"),
+    ("handle_taken", "another copy has one of these handles"),
+    ("version_mismatch", "read it again and change that version"),
+    ("precondition_required", "send If-None-Match: * for a new copy"),
+    ("sealed_too_large", "a copy has at most 32768 digits in sealed, and 16 slots"),
+];
+
 impl Answer {
-    /// Status and code of a refusal.
+    /// Status and code of a refusal, whose text is that of the code.
     fn refusal(&self) -> (u16, &str) {
-        (self.status, self.body["code"].as_str().unwrap_or_default())
+        let [code, message] = ["code", "message"].map(|name| self.body[name].as_str().unwrap_or_default());
+        if let Some((_, text)) = TEXTS.iter().find(|(of, _)| *of == code) {
+            assert!(message.contains(text), "{code}: {message}");
+        }
+        (self.status, code)
     }
 
     fn header(&self, name: reqwest::header::HeaderName) -> &str {
