@@ -178,7 +178,7 @@ test-bridge: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	$(STEP) bridge -- node --test tests/bridge/node/*.test.mjs
 
-# Holds a vote with the ballot box of examples/vote and the commands of docs/groups.md. LONG=1 has more members.
+# Holds a vote with the ballot box of examples/vote and the commands of docs/groups.md. LONG=1 has 300 members.
 test-vote: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	$(STEP) vote -- node --test tests/vote/*.test.mjs

@@ -57,6 +57,8 @@ async function startFront(target, state) {
     response.on("close", () => passed.destroy());
     request.pipe(passed);
   });
+  // A member's command may be busy with a proof for longer than a server waits by default.
+  server.keepAliveTimeout = 120_000;
   server.listen(await reservedPort(), "127.0.0.1");
   await once(server, "listening");
   return server;
