@@ -1,5 +1,5 @@
-//! How requests are read: each kind of proof, every spelling of its values, and what is refused, with
-//! the path of the field.
+//! How requests are read: each kind of proof, every spelling of its values, and what is refused,
+//! with the path of the field.
 
 use super::*;
 

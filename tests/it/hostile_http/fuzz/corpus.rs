@@ -1,5 +1,5 @@
-//! The material that random requests are made from: a good request to each endpoint, what the daemon
-//! knows, and texts that are difficult to handle.
+//! The material that random requests are made from: a good request to each endpoint, what the
+//! daemon knows, and texts that are difficult to handle.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
