@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -13,7 +13,7 @@ use selfsame_protocol::events::delivery::Event;
 use selfsame_protocol::events::record::EventPosition;
 use selfsame_protocol::events::{Audience, EventId, EventKind};
 use selfsame_protocol::time::UnixMillis;
-use selfsame_storage::{EventRecords, FaultScope, Metrics, ReceiverKey, StoreError};
+use selfsame_storage::{EventRecords, FaultScope, Metrics, ReceiverKey, ReceiverRecord, StoreError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -138,6 +138,21 @@ pub(crate) struct EventsState {
     pub working: RetriedStep,
     /// By the id of the receiver, which counts without the lock of the map.
     counts: Mutex<BTreeMap<String, Arc<Mutex<DeliveryCounts>>>>,
+    /// What is kept for each configured receiver, by its id. Thousands of dead letters may be, and
+    /// the operator's list of what needs attention is made every few seconds.
+    undelivered: Mutex<BTreeMap<String, Arc<Undelivered>>>,
+}
+
+/// What is kept for a receiver, as of one state of its record: each write of what is kept counts
+/// the record's revision.
+pub(super) struct Undelivered {
+    record: Option<ReceiverRecord>,
+    waiting: usize,
+    dead: usize,
+    /// When the last attempt of the oldest dead letter failed.
+    oldest_dead: Option<UnixMillis>,
+    /// Why the newest attempt failed, of those that wait.
+    last_failure: Option<String>,
 }
 
 impl EventsState {
@@ -161,6 +176,7 @@ impl EventsState {
             logged: watch::Sender::new(0),
             working: RetriedStep::new("telling of events"),
             counts: Mutex::default(),
+            undelivered: Mutex::default(),
         }
     }
 
@@ -188,6 +204,33 @@ impl EventsState {
     /// What became of the webhooks to a receiver since the start.
     pub fn counts(&self, receiver: &str) -> DeliveryCounts {
         *self.counts_of(receiver).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is kept for a receiver. Reads its record, and the rest only when that has changed.
+    pub(super) fn undelivered(&self, id: &str) -> Result<Arc<Undelivered>, StoreError> {
+        let key = ReceiverKey::new(id);
+        // Before the rest: what is newer than the record is read again with the next one.
+        let record = self.records.receiver(key)?;
+        if let Some(known) = self.lock_undelivered().get(id).filter(|known| known.record == record) {
+            return Ok(Arc::clone(known));
+        }
+        let deliveries = self.records.deliveries(key, None, usize::MAX)?;
+        let (waiting, dead): (Vec<_>, Vec<_>) =
+            deliveries.into_iter().map(|(_, delivery)| delivery).partition(|delivery| delivery.next_attempt.is_some());
+        let newest = waiting.iter().max_by_key(|delivery| delivery.failed_at);
+        let undelivered = Arc::new(Undelivered {
+            record,
+            waiting: waiting.len(),
+            dead: dead.len(),
+            oldest_dead: dead.iter().map(|delivery| delivery.failed_at).min(),
+            last_failure: newest.map(|delivery| delivery.failure.clone()),
+        });
+        self.lock_undelivered().insert(id.to_owned(), Arc::clone(&undelivered));
+        Ok(undelivered)
+    }
+
+    fn lock_undelivered(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Undelivered>>> {
+        self.undelivered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the receiver of an id counts, also after its actor was started again.
@@ -234,7 +277,7 @@ const MOST_DEAD_LETTERS: usize = 100;
 /// The events of a service. Cheap to clone. The handle stays valid when its actor restarts.
 #[derive(Clone)]
 pub struct EventsHandle {
-    state: Arc<EventsState>,
+    pub(super) state: Arc<EventsState>,
 }
 
 /// Events of the log, in their order.
@@ -344,6 +387,9 @@ impl EventsHandle {
         }
         let read = move || {
             let last = state.records.progress()?.unwrap_or_default().last;
+            let is_configured =
+                |id: &String, _: &mut Arc<Undelivered>| settings.receivers.iter().any(|of| of.id == *id);
+            state.lock_undelivered().retain(is_configured);
             settings.receivers.iter().map(|settings| status(&state, settings, last)).collect()
         };
         self.blocking(read).await
@@ -453,20 +499,16 @@ impl EventsHandle {
 }
 
 fn status(state: &EventsState, settings: &Arc<ReceiverSettings>, last: u64) -> Result<ReceiverStatus, StoreError> {
-    let key = ReceiverKey::new(&settings.id);
-    let record = state.records.receiver(key)?;
-    let deliveries = state.records.deliveries(key, None, usize::MAX)?;
-    let (waiting, dead): (Vec<_>, Vec<_>) =
-        deliveries.into_iter().map(|(_, delivery)| delivery).partition(|delivery| delivery.next_attempt.is_some());
-    let newest = waiting.iter().max_by_key(|delivery| delivery.failed_at);
+    let undelivered = state.undelivered(&settings.id)?;
+    let Undelivered { record, waiting, dead, oldest_dead, last_failure } = &*undelivered;
     Ok(ReceiverStatus {
         settings: Arc::clone(settings),
         behind: record.as_ref().map_or(0, |record| (last + 1).saturating_sub(record.next.sequence)),
-        waiting: waiting.len(),
-        dead: dead.len(),
-        oldest_dead: dead.iter().map(|delivery| delivery.failed_at).min(),
-        lost: record.map_or(0, |record| record.lost),
+        waiting: *waiting,
+        dead: *dead,
+        oldest_dead: *oldest_dead,
+        lost: record.as_ref().map_or(0, |record| record.lost),
         counts: state.counts(&settings.id),
-        last_failure: newest.map(|delivery| delivery.failure.clone()),
+        last_failure: last_failure.clone(),
     })
 }

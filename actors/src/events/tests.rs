@@ -391,7 +391,16 @@ async fn dead_letters_are_shown_and_sent_again_or_removed() {
     let behind = running.events.dead_letters("a", Some(dead[0].position)).await.expect("it is read");
     assert_eq!(behind, dead[1..]);
 
+    // They are read again when something was written, and not at each look.
+    let status = running.events.receivers().await.expect("it is read").remove(0);
+    assert_eq!((status.dead, status.waiting, status.oldest_dead), (2, 0, Some(dead[0].failed_at)));
+    let kept = running.events.state.undelivered("a").expect("it is read");
+    running.events.receivers().await.expect("it is read");
+    assert!(Arc::ptr_eq(&kept, &running.events.state.undelivered("a").expect("it is read")));
+
     assert_eq!(running.events.retry_dead_letters("a").await.expect("it runs"), 2);
+    let status = running.events.receivers().await.expect("it is read").remove(0);
+    assert_eq!(status.dead, 0);
     let got = running.receivers.until("a", 4).await;
     assert_eq!(ids(&got).len(), 2);
     assert_eq!(running.events.discard_dead_letters("a").await.expect("it runs"), 0);
