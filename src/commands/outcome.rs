@@ -218,7 +218,7 @@ fn of_backup(error: &BackupError) -> u8 {
 
 fn of_store(error: &StoreError) -> u8 {
     match error {
-        StoreError::InUse { .. } | StoreError::NoRoom { .. } => TEMPORARY,
+        StoreError::InUse { .. } | StoreError::NoRoom { .. } | StoreError::NoRoomForCopy { .. } => TEMPORARY,
         StoreError::Stopped => STOPPED,
         StoreError::OtherRegistry { .. } | StoreError::Replaced { .. } => CONFIGURATION,
         StoreError::Replica(error) if error.is_transient() => TEMPORARY,

@@ -1,14 +1,13 @@
 //! RocksDB: opening it, reading typed records, writing changes.
 
 mod changes;
+mod copies;
 mod options;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rocksdb::backup::{BackupEngine, BackupEngineOptions};
-use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     ColumnFamily, ColumnFamilyDescriptor, DB, DBPinnableSlice, ErrorKind, FlushOptions, IteratorMode, ReadOptions,
     ReadTier, WriteBatch, WriteOptions,
@@ -42,21 +41,6 @@ pub(crate) struct Database {
 /// RocksDB's name for its count of failed flushes and compactions.
 const BACKGROUND_ERRORS: &str = "rocksdb.background-errors";
 
-/// What RocksDB says when it cannot make a hard link, except across file systems: those it copies.
-const LINK_FAILED: &str = "link file to";
-
-/// What fails for a copy, too: it would take the room that the store itself needs.
-const NO_COPY_EITHER: [&str; 4] =
-    ["No space left on device", "Disk quota exceeded", "Input/output error", "Read-only file system"];
-
-/// Whether a file system refuses hard links, and may take copies.
-fn is_refused_link(error: &str) -> bool {
-    error.contains(LINK_FAILED) && !NO_COPY_EITHER.iter().any(|reason| error.contains(reason))
-}
-
-/// What the name of a copy ends with while RocksDB makes it file by file; as RocksDB's own.
-const COPYING: &str = ".tmp";
-
 /// Lets the process of a test end before RocksDB's static destructors run. A test may return while
 /// threads still use a store; they then lock mutexes that are destroyed already, and a test that
 /// has passed is aborted: 3 of 3,500 on sixteen cores. A daemon ends by `_exit`, and an embedder
@@ -79,21 +63,6 @@ fn skip_static_destructors() {
     // registers some destructors at the first use of what they destroy: this is called after each
     // open. SAFETY: `end` uses no argument, and may be registered any number of times.
     unsafe { on_exit(end, std::ptr::null_mut()) };
-}
-
-/// Removes a folder when it is dropped, if it is there.
-struct RemovedAtEnd<'a>(&'a Path);
-
-impl Drop for RemovedAtEnd<'_> {
-    fn drop(&mut self) {
-        let path = self.0;
-        match std::fs::remove_dir_all(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(path = %path.display(), %error, "an unfinished copy cannot be removed");
-            }
-            _ => {}
-        }
-    }
 }
 
 /// Where a read may look.
@@ -376,56 +345,6 @@ impl Database {
     #[inline]
     pub(crate) fn set_fault_scope(&self, scope: FaultScope) {
         self.fault_scope.set(scope);
-    }
-
-    /// Makes a copy of the database as it is now in a new folder, while others read and write: what
-    /// was written before the call is in it. RocksDB first writes the records of its log into
-    /// files of records. These never change, so the copy has hard links to them (copies on another
-    /// file system), and copies of what RocksDB still writes: the list of the files, and the rest
-    /// of the log up to the end of a write.
-    pub(crate) fn checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
-        match Checkpoint::new(&self.db)?.create_checkpoint(folder) {
-            Err(error) if is_refused_link(error.as_ref()) => {
-                tracing::warn!(%error, "files of the store cannot have hard links, so they are copied");
-                self.copy_files(folder)
-            }
-            made => self.note(made),
-        }
-    }
-
-    /// The same without hard links, for file systems that have none, or no more for a file.
-    ///
-    /// RocksDB's engine for backups copies every file. It keeps tables under longer names in a
-    /// folder of their own; renamed, they and the other files are a database.
-    fn copy_files(&self, folder: &Path) -> Result<(), StoreError> {
-        let refused = |path: &Path, error: std::io::Error| StoreError::Folder {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        };
-        let mut made = folder.as_os_str().to_owned();
-        made.push(COPYING);
-        let made = PathBuf::from(made);
-        let _removed = RemovedAtEnd(&made);
-        let options = BackupEngineOptions::new(&made)?;
-        let mut engine = BackupEngine::open(&options, &rocksdb::Env::new()?)?;
-        self.note(engine.create_new_backup_flush(&self.db, true))?;
-        drop(engine);
-        std::fs::rename(made.join("private/1"), folder).map_err(|error| refused(folder, error))?;
-        let tables = made.join("shared_checksum");
-        let entries = match std::fs::read_dir(&tables) {
-            // A store without tables: everything is in its log.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            entries => entries.map_err(|error| refused(&tables, error))?,
-        };
-        for entry in entries {
-            let from = entry.map_err(|error| refused(&tables, error))?.path();
-            let name = from.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            // `000012_sSESSION_4096.sst` is table 000012.
-            let number = name.split('_').next().unwrap_or(name);
-            let to = folder.join(format!("{number}.sst"));
-            std::fs::rename(&from, &to).map_err(|error| refused(&to, error))?;
-        }
-        Ok(())
     }
 
     /// The families that the database has. One of an older schema lacks some.

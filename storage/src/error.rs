@@ -244,6 +244,20 @@ pub enum StoreError {
         /// Bytes that are free.
         free: u64,
     },
+    /// A disk has too little room for a copy of the store; nothing was written.
+    #[error(
+        "a copy of the store needs {needed} bytes in {}, where {free} bytes are free; make room, or name a folder on \
+         another disk",
+        folder.display()
+    )]
+    NoRoomForCopy {
+        /// The folder on the disk.
+        folder: PathBuf,
+        /// Bytes that are needed.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// The threads of a check cannot be started.
     #[error("the threads of the check cannot be started: {0}")]
     Threads(String),

@@ -121,6 +121,14 @@ fn a_store_belongs_to_one_registry_and_one_process() {
     assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("the store opens").domain(), DOMAIN);
 }
 
+/// `/proc` is a file system of its own, and never has room.
+#[test]
+fn a_copy_is_not_begun_on_a_file_system_without_room_for_it() {
+    let folder = folder();
+    let error = open(&folder).checkpoint(std::path::Path::new("/proc/copy")).expect_err("there is no room");
+    assert!(matches!(error, StoreError::NoRoomForCopy { free: 0, needed: 1.., .. }), "{error}");
+}
+
 #[test]
 fn a_store_has_one_claim_which_ends_with_its_holder_also_by_a_panic() {
     let folder = folder();
