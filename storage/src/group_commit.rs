@@ -9,6 +9,7 @@
 //! sealed blocks. A store that is the [`Replica`] of a journal therefore differs only here: a group
 //! is durable when the journal has it as an entry, and the batch is written without a sync.
 
+mod beside;
 mod group;
 #[cfg(feature = "fault-injection")]
 mod manual;
@@ -32,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::replica::{Appending, AppliedEntry, Pending, Replica};
 use crate::schema::journal::{JournalItem, SealedBlock, begin_entry};
 use crate::store::{Store, StoreClaim};
+use beside::{BesideCommits, HeldClaim};
 use group::{Group, Job, Outcome, Parent, decode_write, encode_write};
 use queue::{Intake, Queue};
 
@@ -68,6 +70,7 @@ pub struct GroupCommit {
     replica: Option<Arc<Replica>>,
     /// Takes what a replica may not decide to the one that leads; without it, that is refused.
     forward: Option<Arc<dyn Forward>>,
+    beside: Arc<BesideCommits>,
     /// Commits for work that waits for its own commits ([`commit_at_once`]); `None` when a thread
     /// commits.
     #[cfg(feature = "fault-injection")]
@@ -130,8 +133,9 @@ impl GroupCommit {
         Self::start_thread(store, None, None, None)
     }
 
-    /// The same for a service, whose claim on the store is released when the thread ends: nothing
-    /// writes what is acknowledged any more then, also after a panic.
+    /// The same for a service, whose claim on the store is released when the thread ends, also by a
+    /// panic, and [`GroupCommit::beside`] has no work left: nothing of the service writes any more
+    /// then.
     ///
     /// # Errors
     /// [`StoreError::Closing`] when the thread cannot be started.
@@ -161,10 +165,11 @@ impl GroupCommit {
         forward: Option<Arc<dyn Forward>>,
     ) -> Result<(Self, JoinHandle<()>), StoreError> {
         let (group_commit, committer) = Self::new(store, replica, forward);
+        let beside = Arc::clone(&group_commit.beside);
         let thread = std::thread::Builder::new()
             .name("group-commit".to_owned())
             .spawn(move || {
-                let _claim = claim;
+                let _held = HeldClaim { beside: &beside, _claim: claim };
                 committer.run();
             })
             .map_err(|_| StoreError::Closing)?;
@@ -181,6 +186,7 @@ impl GroupCommit {
             measured: measured.clone(),
             replica: replica.clone(),
             forward,
+            beside: Arc::default(),
             #[cfg(feature = "fault-injection")]
             manual: None,
         };
@@ -193,12 +199,28 @@ impl GroupCommit {
         self.replica.as_ref().is_none_or(|replica| replica.leading().is_some())
     }
 
-    /// Does work during which the store gets no entry of its journal.
-    pub(crate) fn without_applying<T>(&self, work: impl FnOnce() -> T) -> T {
-        match &self.replica {
+    /// Does work that writes to the store beside the commits: the claim of the service is not
+    /// released meanwhile. Blocks the thread for as long as the work does.
+    ///
+    /// # Errors
+    /// [`StoreError::Closing`] when the committing thread has ended: another service may use the
+    /// store. The work is not done then.
+    pub fn beside<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.beside.run(work)
+    }
+
+    /// The same for work during which the store gets no entry of its journal.
+    ///
+    /// # Errors
+    /// Those of [`GroupCommit::beside`].
+    pub(crate) fn beside_without_applying<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.beside(|| match &self.replica {
             Some(replica) => replica.without_applying(work),
             None => work(),
-        }
+        })
     }
 
     /// Why the last group could not be written; `None` when it was.
@@ -459,11 +481,8 @@ impl Committer {
             Appending::Done => {
                 let recording = catch_unwind(AssertUnwindSafe(|| record(group, replica, pending)));
                 let recorded = recording.unwrap_or(Err(StoreError::Panicked));
-                if recorded.is_err() {
-                    // The store lacks what the journal has, and gets it as that of a follower.
-                    replica.step_down();
-                }
-                recorded
+                // The store lacks what the journal has, and gets it as that of a follower.
+                recorded.inspect_err(|error| replica.step_down_after(error))
             }
             Appending::Refused(error) => Err(error.into()),
             Appending::Open(reason) => {
@@ -500,7 +519,7 @@ impl Committer {
             && !matches!(error, StoreError::Replica(_))
         {
             // The store takes no writes: another replica has a disk of its own.
-            replica.step_down();
+            replica.step_down_after(error);
         }
         self.measured.seconds.observe_duration(begun.elapsed());
         self.measured.changes.observe(group.len() as f64);

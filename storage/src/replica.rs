@@ -99,6 +99,8 @@ struct State {
     apart: Option<ReplicaError>,
     /// Why nothing is appended for now; `None` when something may be.
     held: Option<String>,
+    /// Why the last leadership ended, if that was a write to the store that failed.
+    failed_write: Option<StoreError>,
 }
 
 /// What an applied entry changed, for those who wait for it.
@@ -164,7 +166,8 @@ impl Replica {
         let last = facts::last_journal_entry(store.database())?.unwrap_or_default();
         let synced = facts::journal_synced(store.database())?;
         let applied = Reached::new(last.position);
-        let state = Mutex::new(State { last, is_compared: false, leading: None, apart: None, held: None });
+        let state =
+            Mutex::new(State { last, is_compared: false, leading: None, apart: None, held: None, failed_write: None });
         Ok(Self {
             journal,
             applying: Mutex::default(),
@@ -223,6 +226,22 @@ impl Replica {
         self.state().leading = None;
     }
 
+    /// Stops leading, because the store of this replica could not be written. A panic says nothing
+    /// about the store.
+    pub fn step_down_after(&self, error: &StoreError) {
+        let mut state = self.state();
+        let was_leading = state.leading.take().is_some();
+        if was_leading && !matches!(error, StoreError::Panicked) {
+            state.failed_write = Some(error.clone());
+        }
+    }
+
+    /// The failed write that ended the last leadership; `None` when something else did, and while
+    /// this replica leads.
+    pub fn failed_write(&self) -> Option<StoreError> {
+        self.state().failed_write.clone()
+    }
+
     /// Appends nothing for this reason, or something again. A leader goes on to lead.
     pub fn hold(&self, reason: Option<String>) {
         self.state().held = reason;
@@ -239,7 +258,8 @@ impl Replica {
     /// [`Replica::end`]: nobody else can append then, so the end stays where it is. State that is
     /// kept beside the store has to be read from it again in between.
     pub fn lead(&self, term: Term) {
-        self.state().leading = Some(term);
+        let mut state = self.state();
+        (state.leading, state.failed_write) = (Some(term), None);
     }
 
     /// The place of the journal's last entry. The first call compares the store's last entry with

@@ -112,6 +112,15 @@ impl RequestWriter {
         ledger: &dyn LedgerReader,
         limit: usize,
     ) -> Result<bool, StoreError> {
+        self.group_commit.beside(|| self.sweep_requests_now(time, ledger, limit))
+    }
+
+    fn sweep_requests_now(
+        &self,
+        time: UnixSeconds,
+        ledger: &dyn LedgerReader,
+        limit: usize,
+    ) -> Result<bool, StoreError> {
         fault_point!(self.store.fault_scope(), SweepBefore);
         let database = self.store.database();
         let applied: AppliedTip = database.get(&family::APPLIED, &())?.unwrap_or_default();
@@ -156,7 +165,7 @@ impl RequestWriter {
     ) -> Result<Option<SweepPosition>, StoreError> {
         // An entry of the journal may bring a key anew: its record must not be written between the
         // look at it and the deletion.
-        self.group_commit.without_applying(|| {
+        self.group_commit.beside_without_applying(|| {
             fault_point!(self.store.fault_scope(), SweepBefore);
             let database = self.store.database();
             let mut changes = Changes::default();

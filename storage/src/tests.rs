@@ -121,6 +121,40 @@ fn a_store_belongs_to_one_registry_and_one_process() {
     assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("the store opens").domain(), DOMAIN);
 }
 
+/// Such a write is a task's, which may be aborted while its thread goes on.
+#[test]
+fn a_claim_is_released_after_the_writes_beside_the_commits_also_by_a_panic() {
+    use std::sync::mpsc::channel;
+
+    for panics in [false, true] {
+        let folder = folder();
+        let store = open(&folder);
+        let claim = store.claim("one").expect("the store is free");
+        let (commits, committing) = GroupCommit::start_claimed(store.clone(), claim).expect("the thread starts");
+        let ((begin, begun), (end, ended)) = (channel(), channel::<()>());
+        let writer = commits.clone();
+        let writing = std::thread::spawn(move || {
+            writer.beside(|| {
+                begin.send(()).expect("the test waits");
+                ended.recv().expect("the test ends it");
+                if panics { std::panic::panic_any("a writer that panics") } else { Ok(()) }
+            })
+        });
+        begun.recv().expect("the write begins");
+        commits.close();
+        for _ in 0..10_000 {
+            assert!(!committing.is_finished() && store.claim("two").is_err(), "the write still runs");
+            std::thread::yield_now();
+        }
+        end.send(()).expect("the write waits");
+        assert_eq!(writing.join().is_err(), panics);
+        committing.join().expect("the thread ends");
+        let _claim = store.claim("two").expect("the store is free");
+        let late = commits.beside(|| -> Result<(), StoreError> { panic!("another service has the store") });
+        assert!(matches!(late, Err(StoreError::Closing)), "{late:?}");
+    }
+}
+
 /// `/proc` is a file system of its own, and never has room.
 #[test]
 fn a_copy_is_not_begun_on_a_file_system_without_room_for_it() {

@@ -124,8 +124,10 @@ enum NotLeading {
     Ended(ElectionError),
     #[error(transparent)]
     Lead(#[from] LeadError),
-    #[error("a write failed, another replica began to lead, or this one was told to step down")]
+    #[error("another replica began to lead, or this one was told to step down")]
     SteppedDown,
+    #[error("its store could not be written: {0}")]
+    FailedWrite(StoreError),
     #[error("for {seconds} s: {0}", seconds = FAILING_LIMIT.as_secs())]
     Failing(String),
     #[error("the disk has given no answer for {} s", .0.as_secs())]
@@ -137,13 +139,19 @@ impl NotLeading {
     fn pause(&self) -> Duration {
         match self {
             Self::Election(_) | Self::Store(_) | Self::Ended(_) => RETRY_INTERVAL,
-            Self::Lead(_) | Self::SteppedDown | Self::Failing(_) | Self::Hanging(_) => ABSTENTION,
+            Self::Lead(_) | Self::SteppedDown | Self::FailedWrite(_) | Self::Failing(_) | Self::Hanging(_) => {
+                ABSTENTION
+            }
         }
     }
 
     /// Whether this replica was elected and could not do a leader's work.
     fn is_unfitness(&self) -> bool {
-        matches!(self, Self::Failing(_) | Self::Hanging(_) | Self::Lead(LeadError::Store(StoreError::Database(_))))
+        match self {
+            Self::FailedWrite(_) | Self::Failing(_) | Self::Hanging(_) => true,
+            Self::Lead(LeadError::Store(error)) => matches!(error, StoreError::Database(_)),
+            _ => false,
+        }
     }
 }
 
@@ -213,7 +221,7 @@ impl Candidate {
             while self.state.replica.leading() == Some(term) {
                 sleep(CHECK_INTERVAL).await;
             }
-            NotLeading::SteppedDown
+            self.state.replica.failed_write().map_or(NotLeading::SteppedDown, NotLeading::FailedWrite)
         };
         tokio::select! {
             biased;

@@ -332,8 +332,9 @@ impl ReplicationState {
         if entry.position <= self.replica.position() {
             return Ok(());
         }
-        let (replica, store) = (Arc::clone(&self.replica), self.store.clone());
-        let applied = self.blocking.run(move || replica.apply(&store, &entry)).await;
+        let state = Arc::clone(&self);
+        let apply = move || state.group_commit.beside(|| state.replica.apply(&state.store, &entry));
+        let applied = self.blocking.run(apply).await;
         self.tell_while_locked(applied.unwrap_or(Err(StoreError::Panicked))?, &mut stale_roots)
     }
 
@@ -381,12 +382,12 @@ impl ReplicationState {
     async fn sync(self: Arc<Self>) {
         loop {
             sleep(SYNC_INTERVAL).await;
-            let (replica, store) = (Arc::clone(&self.replica), self.store.clone());
-            let synced = self.blocking.run(move || replica.sync(&store)).await;
-            if let Err(error) = synced.unwrap_or(Err(StoreError::Panicked)) {
+            let state = Arc::clone(&self);
+            let sync = move || state.group_commit.beside(|| state.replica.sync(&state.store));
+            if let Err(error) = self.blocking.run(sync).await.unwrap_or(Err(StoreError::Panicked)) {
                 tracing::warn!(%error, "the store of this replica cannot be synced");
                 // What a leader cannot make durable, another replica should decide.
-                self.replica.step_down();
+                self.replica.step_down_after(&error);
             }
         }
     }

@@ -264,6 +264,34 @@ async fn a_leader_whose_disk_gives_no_answer_gives_the_leadership_up_when_anothe
     }
 }
 
+/// The journal has the entry then, so the other replica has it too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_own_write_fails_is_unfit_and_one_that_was_told_to_step_down_is_not() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let election = TestElection::new(&journal);
+    let replicas = election.start_two().await;
+    let is_unfit = |at: usize| replicas[at].service.replica_status().expect("a replica").is_unfit;
+    let plan = Plan::for_instance(replicas[0].service.instance());
+    let plan = plan.strike_times(FaultPoint::GroupCommitAfter, Fault::Error, 0, 1).run();
+    let failed = replicas[0].registry().submit(Submission::from(create(0))).await;
+    assert!(failed.is_err(), "{failed:?}");
+    wait_until("the other one leads", || election.is_led_by("b")).await;
+    drop(plan);
+    assert_eq!(leader_of(&election, &replicas).await, 1);
+    let request_id = submit(&replicas[1].registry(), 1).await;
+    expect_everywhere(&replicas, &request_id).await;
+    assert!(is_unfit(0));
+
+    replicas[1].service.step_down();
+    wait_until("the first one leads again", || election.is_led_by("a")).await;
+    assert_eq!(leader_of(&election, &replicas).await, 0);
+    assert!(!is_unfit(1));
+    for replica in replicas {
+        replica.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_whose_clock_was_set_forward_gives_the_leadership_up() {
     let _guard = lock_exclusive().await;
