@@ -16,7 +16,7 @@ use crate::store::Store;
 
 /// Records that a restored copy must not keep. Each stands for something that is used once or can
 /// be ended; the copy does not know whether that has happened since.
-const ENDED_BY_A_RESTORE: [RecordKind; 5] = [
+const SIGN_INS: [RecordKind; 5] = [
     RecordKind::Transaction,
     RecordKind::AuthorizationCode,
     RecordKind::AccessToken,
@@ -86,11 +86,18 @@ impl Store {
         // A restored store has the past of a replica, and is none: the cluster went on.
         delete_journal(self.database(), &mut changes)?;
         self.database().write(changes, true)?;
+        self.delete_sign_ins()
+    }
+
+    /// Deletes all sign-ins, open and completed: transactions, authorization codes, access tokens,
+    /// browser sessions and one-time links. Durable when it returns. No other part of the process
+    /// may use the store.
+    pub fn delete_sign_ins(&self) -> Result<(), StoreError> {
         let mut changes = Changes::default();
         let mut waiting = 0;
         for record in self.database().records(&family::RECORDS)? {
             let (key, record) = record?;
-            if !ENDED_BY_A_RESTORE.contains(&key.kind) {
+            if !SIGN_INS.contains(&key.kind) {
                 continue;
             }
             changes.delete(&family::RECORDS, &key);

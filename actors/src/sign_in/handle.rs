@@ -437,6 +437,12 @@ impl SignInHandle {
         rotation_due(&self.state)
     }
 
+    /// Up to which time all sign-ins have ended, inclusive; `None` when none were. A time in the
+    /// future, which a clock that was ahead leaves, ends each sign-in at once.
+    pub fn sign_ins_ended_until(&self) -> Option<UnixSeconds> {
+        self.state.ended_until()
+    }
+
     /// Removes a signing key at once; when it is the current one, the next key signs from now on.
     /// Nothing that it signed is recognized as a hint any more. Clients accept its tokens until
     /// they fetch the keys again. With `end_sessions`, all sign-ins up to now end: their codes,

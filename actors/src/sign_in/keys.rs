@@ -244,7 +244,9 @@ async fn make_key(state: &SignInState) -> Result<SigningKey, SignInError> {
 
 /// Removes all signing keys from a store that no service uses, also keys that cannot be decrypted;
 /// the service makes new ones when it needs them. With `end_sessions`, all sign-ins up to `now`
-/// end: their codes, access tokens and browser sessions are worth nothing. Blocks the thread.
+/// end: their codes, access tokens and browser sessions are deleted, so that also sign-ins that
+/// were ended under a clock that was ahead do not have to be told by their times. Blocks the
+/// thread.
 ///
 /// With `registry_key`, the key that signs the registry's heads is removed, too. Clients that know
 /// it refuse the registry then.
@@ -259,6 +261,9 @@ pub fn revoke_stored_keys(
     end_sessions: bool,
     registry_key: bool,
 ) -> Result<Vec<String>, StoreError> {
+    if end_sessions {
+        store.delete_sign_ins()?;
+    }
     let (group_commit, committing) = GroupCommit::start(store.clone())?;
     let revoked = revoke_all(&EmbeddedRecords::new(store.clone(), group_commit), now, end_sessions, registry_key);
     // The last handle of the group commit is dropped, so its thread ends.
@@ -292,8 +297,9 @@ fn revoke_all(
 #[cfg(test)]
 mod tests {
     use jsonwebtoken::Algorithm;
+    use selfsame_protocol::eip712::RegistryDomain;
     use selfsame_protocol::sign_in::SigningAlgorithm;
-    use selfsame_storage::Records;
+    use selfsame_storage::{OpenOptions, Records};
     use serde_json::{Map, json};
 
     use super::super::handle::SignInSettings;
@@ -334,6 +340,38 @@ mod tests {
         }
         assert!(revoke(&right, &current, true).await.expect("no failure").is_ok());
         LoadedKeys::load(stored(&right), right.settings.key_cipher.as_deref()).expect("the keys are readable");
+    }
+
+    /// They are told by their times, and those of a clock that was ahead would be told for years.
+    #[test]
+    fn sign_ins_that_were_ended_with_a_clock_ahead_are_ended_again_with_the_right_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let domain = RegistryDomain { chain_id: 31337, verifying_contract: selfsame_protocol::Address::repeat_byte(7) };
+        let store = Store::open(folder.path(), &OpenOptions::new(domain)).expect("the store opens");
+        let work = |work: &dyn Fn(&EmbeddedRecords)| {
+            let (group_commit, committing) = GroupCommit::start(store.clone()).expect("the thread starts");
+            work(&EmbeddedRecords::new(store.clone(), group_commit));
+            committing.join().expect("the thread ends");
+        };
+        let session = RecordKey { kind: RecordKind::BrowserSession, id: B256::repeat_byte(1) };
+        work(&|records| {
+            let (decided, decision) = channel();
+            let write = write(session, None, &7u64, UnixSeconds(9000));
+            records.compare_and_write(vec![write], Box::new(move |outcome| drop(decided.send(outcome))));
+            assert!(matches!(decision.recv(), Ok(Ok(Decision::Written))));
+        });
+        let (ahead, now) = (UnixSeconds(5000), UnixSeconds(1000));
+        for (at, end_sessions, ended_at, has_session) in
+            [(ahead, false, None, true), (ahead, true, Some(ahead), false), (now, true, Some(now), false)]
+        {
+            revoke_stored_keys(&store, at, end_sessions, false).expect("revoked");
+            work(&|records| {
+                let keys = records.get(&KEYS).expect("read").expect("a record");
+                let keys = decode::<SigningKeys>(&keys.value).expect("signing keys");
+                assert_eq!((keys.sessions_ended_at, at), (ended_at, at));
+                assert_eq!(records.get(&session).expect("read").is_some(), has_session);
+            });
+        }
     }
 
     /// The keys that exist sign first: one of them signs, and another one is published already.

@@ -279,7 +279,12 @@ impl SignInState {
 
     /// Whether the operator has ended a person's sign-in.
     pub fn has_ended(&self, person: &Person) -> bool {
-        person.has_ended(self.ended_at.load(Ordering::Acquire).checked_sub(1).map(UnixSeconds))
+        person.has_ended(self.ended_until())
+    }
+
+    /// Up to which time all sign-ins have ended, inclusive; `None` when none were.
+    pub fn ended_until(&self) -> Option<UnixSeconds> {
+        self.ended_at.load(Ordering::Acquire).checked_sub(1).map(UnixSeconds)
     }
 
     /// Ends all sign-ins whose proof was accepted at this time or before.

@@ -52,6 +52,8 @@ pub(super) struct Parts {
     pub attestation_issuers: Vec<AttestationIssuerStatus>,
     /// When the current signing key is due to be replaced.
     pub rotation_due: Option<UnixSeconds>,
+    /// Up to which time the operator has ended all sign-ins.
+    pub sign_ins_ended_until: Option<UnixSeconds>,
     /// When the certificate of the listeners expires, in Unix time.
     pub certificate_expiry: Option<i64>,
     pub reload: Option<Arc<ReloadReport>>,
@@ -74,7 +76,7 @@ struct Reason {
 }
 
 /// The rule of each source, in the order of the list.
-const SOURCES: [fn(&Parts) -> Vec<Reason>; 12] = [
+const SOURCES: [fn(&Parts) -> Vec<Reason>; 13] = [
     store,
     disk,
     clock,
@@ -83,6 +85,7 @@ const SOURCES: [fn(&Parts) -> Vec<Reason>; 12] = [
     attestation_issuers,
     webhooks,
     keys,
+    ended_sign_ins,
     certificate,
     configuration,
     log,
@@ -335,6 +338,23 @@ fn keys(parts: &Parts) -> Vec<Reason> {
     late.map(reason).into_iter().collect()
 }
 
+/// They were ended under a clock that was ahead.
+fn ended_sign_ins(parts: &Parts) -> Vec<Reason> {
+    let tolerance = LONGEST_CLOCK_STEP.as_secs();
+    let ahead = parts.sign_ins_ended_until.filter(|until| until.since(parts.now) > tolerance);
+    let reason = |until: UnixSeconds| Reason {
+        subject: AttentionSubject::Clock,
+        about: "sign-ins".to_owned(),
+        text: format!("all sign-ins were ended up to {}, so each ends at once until then", time_text(until)),
+        remedy: "when the clock is right, end them again with it: stop the daemon, then `selfsame keys revoke --all \
+                 --end-sessions` (docs/operations/incidents.md, \"A start with a wrong clock\")"
+            .to_owned(),
+        since: None,
+        patience: 0,
+    };
+    ahead.map(reason).into_iter().collect()
+}
+
 fn certificate(parts: &Parts) -> Vec<Reason> {
     let expiry = parts.certificate_expiry.map(|expiry| UnixSeconds(u64::try_from(expiry).unwrap_or_default()));
     let near = expiry.filter(|expiry| *expiry <= parts.now.plus(7 * DAY));
@@ -548,6 +568,14 @@ mod tests {
         let (subject, text, began) = only(&Parts { webhooks: vec![webhook(0, 2, 0)], ..at_now() });
         assert_eq!((subject, began), (AttentionSubject::Webhooks, since(600)));
         assert_eq!(text, "2 events for orders were not accepted in all attempts");
+
+        assert!(is_well(&Parts { sign_ins_ended_until: Some(NOW.plus(300)), ..at_now() }));
+        let ahead = Parts { sign_ins_ended_until: Some(NOW.plus(301)), ..at_now() };
+        let (subject, text, began) = only(&ahead);
+        assert_eq!((subject, began), (AttentionSubject::Clock, since(0)));
+        assert!(
+            text.starts_with("all sign-ins were ended up to ") && text.ends_with(", so each ends at once until then")
+        );
 
         assert!(is_well(&Parts { rotation_due: Some(NOW.minus(7200)), ..at_now() }));
         let late = Parts { rotation_due: Some(NOW.minus(7201)), ..at_now() };

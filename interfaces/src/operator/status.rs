@@ -151,6 +151,7 @@ async fn parts(operator: &Operator) -> Parts {
         chains: service.chain().status(now),
         attestation_issuers: service.verification().attestation_issuers(),
         rotation_due: service.sign_in().rotation_due(),
+        sign_ins_ended_until: service.sign_in().sign_ins_ended_until(),
         certificate_expiry: operator.certificate.as_ref().map(|certificate| certificate.expiry()),
         reload: operator.reload_status.last(),
         log: operator.parts.lost_lines(),

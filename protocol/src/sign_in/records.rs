@@ -357,9 +357,11 @@ impl SigningKeys {
     }
 
     /// Removes all keys at once, also those that cannot be read. With `end_sessions` all sign-ins
-    /// up to `now` end.
+    /// up to `now` end; the caller has deleted them, so a time from a clock that was ahead does not
+    /// have to stay.
     pub fn revoke_all(&self, now: UnixSeconds, end_sessions: bool) -> Self {
-        Self { keys: Vec::new(), sessions_ended_at: self.ended_at(now, end_sessions) }
+        let sessions_ended_at = if end_sessions { Some(now) } else { self.sessions_ended_at };
+        Self { keys: Vec::new(), sessions_ended_at }
     }
 
     /// Checks that a key has this id.
@@ -467,6 +469,8 @@ mod tests {
             let revoked = ended.revoke("b", key("e", 3700), earlier, end_sessions).expect("a known key");
             assert_eq!(revoked.sessions_ended_at, ended_at, "the clock was set back");
             let none = ended.revoke_all(earlier, end_sessions);
+            // Its caller deletes the sign-ins.
+            let ended_at = if end_sessions { Some(earlier) } else { ended_at };
             assert_eq!((none.keys.len(), none.sessions_ended_at), (0, ended_at));
         }
         assert_eq!(keys.revoke_all(now, true).sessions_ended_at, Some(now));
