@@ -239,7 +239,7 @@ impl Daemon {
         let attestation_issuers = attestation_issuers.settings(simulator_seed.as_deref());
         let verification =
             VerificationSettings { attestation_issuers, ..setup::verification::settings(config, &keys, seed) };
-        let listeners = bind(config, inherited).await?;
+        let listeners = bind(config, inherited)?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let served = PerInterface::from_fn(|interface| listeners.0.contains_key(&config.listen[interface]));
         let socket = bind_operator_socket(config).await?;
@@ -261,7 +261,7 @@ impl Daemon {
         let (service, running) = match replica.zip(membership) {
             None => (Service::start(service_parts).await?, None),
             Some((replica, membership)) => {
-                let (listener, address) = bind_for_replicas(replica.section()).await?;
+                let (listener, address) = bind_for_replicas(replica.section())?;
                 let bound = replica.bind(&membership, replica.section().url(address)).await?;
                 let (parts, view, run) = bound.into_parts();
                 let service = Service::start(service_parts.replica_of(parts)).await?;

@@ -11,7 +11,7 @@ use alloy_primitives::hex;
 use selfsame_actors::Random;
 use selfsame_cluster::MembershipError;
 use selfsame_interfaces::http::{
-    BoundUnixSocket, SharedConnections, UnixSocketError, descriptor_limit, most_connections,
+    BoundUnixSocket, SharedConnections, UnixSocketError, bind_tcp, descriptor_limit, most_connections,
 };
 use selfsame_interfaces::interface::Interface;
 use selfsame_protocol::eip712::RegistryDomain;
@@ -140,9 +140,9 @@ fn check_store_is_not_lost(data: &Path) -> Result<(), DaemonError> {
 }
 
 /// Listens for the other replicas.
-pub(super) async fn bind_for_replicas(section: &Cluster) -> Result<(TcpListener, SocketAddr), DaemonError> {
+pub(super) fn bind_for_replicas(section: &Cluster) -> Result<(TcpListener, SocketAddr), DaemonError> {
     let refused = |error| DaemonError::ClusterListen { address: *section.listen, error };
-    let listener = TcpListener::bind(*section.listen).await.map_err(refused)?;
+    let listener = bind_tcp(*section.listen).map_err(refused)?;
     let bound = listener.local_addr().map_err(refused)?;
     Ok((listener, bound))
 }
@@ -161,7 +161,7 @@ fn can_do_without(config: &Config, interface: Interface, address: SocketAddr, er
     }
 }
 
-pub(super) async fn bind(config: &Config, inherited: Vec<std::net::TcpListener>) -> Result<Listeners, DaemonError> {
+pub(super) fn bind(config: &Config, inherited: Vec<std::net::TcpListener>) -> Result<Listeners, DaemonError> {
     let mut passed = HashMap::new();
     for listener in inherited {
         let address = listener.local_addr().map_err(DaemonError::Inherited)?;
@@ -174,7 +174,7 @@ pub(super) async fn bind(config: &Config, inherited: Vec<std::net::TcpListener>)
         if let Entry::Vacant(entry) = listeners.entry(*address) {
             let listener = match passed.remove(address) {
                 Some(listener) => TcpListener::from_std(listener).map_err(refused)?,
-                None => match TcpListener::bind(address).await {
+                None => match bind_tcp(*address) {
                     Err(error) if can_do_without(config, interface, *address, &error) => {
                         let (key, name) = (interface.listen_key(), interface.name());
                         tracing::warn!(

@@ -2,13 +2,14 @@
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
+use std::net;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::task::spawn_blocking;
 
 use super::exchange::Source;
@@ -63,14 +64,30 @@ impl From<BoundUnixSocket> for Listener {
     }
 }
 
+/// How many connections may wait in the kernel until they are accepted, at most as many as its
+/// `net.core.somaxconn` says (4096 by default). Thousands of open pages connect again within
+/// seconds; where they find the backlog full, the kernel drops what they send, and they wait for
+/// seconds before they try again.
+const BACKLOG: u32 = 4096;
+
+/// Listens on a TCP port, inside a runtime. Listeners of the standard library and of tokio have a
+/// backlog of 128.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn bind_tcp(address: net::SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // Connections of a daemon that ended a moment ago do not keep the port.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 // A listening unix socket, and the file that is its name.
 
 /// The longest path of a socket in bytes. `sun_path` of the operating system holds it and a zero
 /// byte.
 pub const LONGEST_SOCKET_PATH: usize = if cfg!(any(target_os = "linux", target_os = "android")) { 107 } else { 103 };
-
-/// How many connections may wait in the kernel until they are accepted, as for a TCP listener.
-const BACKLOG: u32 = 1024;
 
 /// How long the removal of the file is waited for.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -228,7 +245,19 @@ async fn has_listener(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::try_join_all;
+
     use super::*;
+
+    #[tokio::test]
+    async fn hundreds_of_connections_wait_while_none_is_accepted() {
+        let listener = bind_tcp(net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let connecting = try_join_all((0..600).map(|_| TcpStream::connect(address)));
+        // One that the kernel drops never connects, because no other one is accepted.
+        let connected = tokio::time::timeout(Duration::from_secs(30), connecting).await;
+        assert_eq!(connected.expect("the backlog has room for all").unwrap().len(), 600);
+    }
 
     fn mode(path: &Path) -> u32 {
         std::fs::metadata(path).unwrap().mode() & 0o777

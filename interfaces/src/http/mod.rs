@@ -76,7 +76,7 @@ pub use authorization::{Authorization, challenge};
 pub use dispatch::{RequestId, X_REQUEST_ID};
 pub use exchange::{Shutdown, ShutdownTrigger, shutdown, source_address};
 pub use listener::{
-    BoundUnixSocket, LONGEST_SOCKET_PATH, Listener, SocketPathError, UnixSocketError, check_socket_path,
+    BoundUnixSocket, LONGEST_SOCKET_PATH, Listener, SocketPathError, UnixSocketError, bind_tcp, check_socket_path,
 };
 pub use load::{ForwardedHeader, Limits};
 pub use metrics::Metrics;
