@@ -214,7 +214,7 @@ async fn short_page(http: &reqwest::Client, issuer: &str, url: reqwest::Url) -> 
 }
 
 /// The same, with the connector URI that the short page offers in place of its text.
-async fn offered(http: &reqwest::Client, issuer: &str, url: reqwest::Url) -> (String, String, String) {
+pub async fn offered(http: &reqwest::Client, issuer: &str, url: reqwest::Url) -> (String, String, String) {
     let (cookie, base, text) = short_page(http, issuer, url).await;
     let link = text.split("href=\"").find(|rest| rest.contains("/connect?t=wld")).expect("a link");
     let link = link.split('"').next().expect("an end").replace("&amp;", "&");
