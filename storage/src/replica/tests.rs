@@ -716,7 +716,7 @@ proptest! {
 }
 
 fn histories() -> u32 {
-    std::env::var("TEST_REPLICA_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
+    std::env::var("TEST_REPLICA_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(150)
 }
 
 /// A sync of a disk that gives no answer does not end.
