@@ -204,7 +204,7 @@ async fn scripts_of_other_origins_read_nothing_with_cookies() {
         (Method::GET, authorize.clone()),
         (Method::POST, client.daemon.sign_in("/authorize")),
         (Method::OPTIONS, client.daemon.sign_in("/authorize")),
-        (Method::GET, format!("{base}/progress")),
+        (Method::GET, format!("{base}/progress?wait=0")),
         (Method::GET, format!("{base}/events")),
         (Method::GET, format!("{base}/complete")),
         (Method::OPTIONS, format!("{base}/complete")),
