@@ -1,12 +1,10 @@
 //! What the pages say to people of legacy proofs is true, and leaves them a way on.
 
-use selfsame::config::OldCredentials;
-
 use crate::account_client::{Begun, Browser, location};
-use crate::sign_in_client::{APP, SignInTestClient};
+use crate::sign_in_client::APP;
 use crate::sign_in_legacy::{
     AFTER_THE_END, ANY, Asked, DAY, NO, YES, asked, attach, command, completed, go_on, page, run_command, sign_in,
-    start, wait, with_history,
+    start, start_with_older_credentials, wait,
 };
 
 /// The page of a new code, for the proof that is to be attached, is where a person finds out that
@@ -75,12 +73,7 @@ async fn a_proof_that_comes_after_the_thirty_days_is_told_as_what_it_is() {
 #[tokio::test]
 async fn the_question_about_an_older_credential_says_what_happens_without_an_account() {
     for allows in [false, true] {
-        let client = SignInTestClient::start_with_keys(|config| {
-            with_history(config);
-            let allow = if allows { OldCredentials::Allow } else { OldCredentials::Refuse };
-            config.apps.iter_mut().for_each(|app| app.old_credentials = allow);
-        })
-        .await;
+        let client = start_with_older_credentials(allows).await;
         for is_after_the_end in [false, true] {
             let mut browser = Browser::default();
             let mut begun = browser.begin(&client, &[]).await;

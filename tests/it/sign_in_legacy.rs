@@ -36,6 +36,17 @@ pub async fn start() -> SignInTestClient {
     SignInTestClient::start_with_keys(with_history).await
 }
 
+/// The same, where proofs of older credentials make accounts after the end of legacy proofs, or
+/// make none.
+pub async fn start_with_older_credentials(allows: bool) -> SignInTestClient {
+    SignInTestClient::start_with_keys(|config| {
+        with_history(config);
+        let allow = if allows { OldCredentials::Allow } else { OldCredentials::Refuse };
+        config.apps.iter_mut().for_each(|app| app.old_credentials = allow);
+    })
+    .await
+}
+
 pub fn wait(client: &SignInTestClient, seconds: u64) {
     client.daemon.clock.advance(Duration::from_secs(seconds));
 }
@@ -446,12 +457,7 @@ async fn a_current_proof_of_another_account_is_attached_to_none() {
 #[tokio::test]
 async fn after_the_end_of_legacy_proofs_attached_people_keep_their_subject() {
     for allows in [false, true] {
-        let client = SignInTestClient::start_with_keys(|config| {
-            with_history(config);
-            let allow = if allows { OldCredentials::Allow } else { OldCredentials::Refuse };
-            config.apps.iter_mut().for_each(|app| app.old_credentials = allow);
-        })
-        .await;
+        let client = start_with_older_credentials(allows).await;
         let mut hers = Browser::default();
         let alice = attach(&client, &mut hers, "alice", "alice").await;
         let bob = sign_in(&client, &mut Browser::default(), "bob", NO).await;

@@ -601,7 +601,7 @@ fn check_copies(reading: Reading<'_>) -> Result<Findings, StoreError> {
     let store = reading.store;
     let mut findings = reading.check_each(&family::SEALED_COPIES, |id, copy, findings| {
         if copy.handles.is_empty() {
-            findings.add(format!("the sealed copy {id:#x} has no handle: nobody can find it"));
+            findings.add(format!("the sealed copy {id:#x} has no handle, so that no wallet finds it"));
         }
         for handle in &copy.handles {
             if find(store, &family::SEALED_HANDLES, handle)? != Some(id) {

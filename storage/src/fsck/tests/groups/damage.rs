@@ -313,7 +313,7 @@ fn every_damage_of_members_and_codes_is_a_finding() {
             &["member 3 has the enrolment nullifier"],
         ),
         (
-            "a nullifier of nobody",
+            "a nullifier without a member",
             |_, changes| {
                 changes.put(&family::GROUP_ENROLMENTS, &EnrolmentKey { group: id(), nullifier: number(5) }, &member(99))
             },
@@ -437,7 +437,7 @@ fn every_damage_of_sealed_copies_is_a_finding() {
         (
             "a copy without a handle",
             |made, changes| change_copy(made, changes, KEPT, |copy| copy.handles.clear()),
-            &["has no handle: nobody can find it", "sealed_handles has the handle"],
+            &["has no handle, so that no wallet finds it", "sealed_handles has the handle"],
         ),
         (
             "an unkept copy that is not listed",
