@@ -16,6 +16,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::directory::{AdmissionError, Directory, Issuer, RelyingParty};
 use selfsame_protocol::verification::identity::{hash_text, hash_to_field};
+use selfsame_protocol::verification::integrity::SELFIE_CHECK;
 use selfsame_protocol::verification::items::{TrustedData, check_items};
 use selfsame_protocol::verification::request::{
     CurrentItem, LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, Proofs, VerificationRequest,
@@ -406,6 +407,10 @@ proptest! {
             request["responses"][0][name] = json!(text);
         }
         request["responses"][0]["proof"] = vec![json!(text); 5].into();
+        if number(&text) == Some(U256::from(SELFIE_CHECK)) {
+            // The only issuer whose proofs come with a score.
+            request["responses"][0]["sybil_score"] = json!(0);
+        }
         let found = match VerificationRequest::read(&request).map(|request| request.proofs) {
             Ok(Proofs::Uniqueness { items, .. }) => Some(items[0].clone()),
             _ => None,
