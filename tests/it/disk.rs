@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `space.rs` | a full disk; a write error that RocksDB keeps until it is opened again |
 //! | `errno.rs` | each error of a system call below RocksDB, and what heals it |
+//! | `steps.rs` | each error at each call that makes something durable, under a service manager |
 //! | `failing.rs` | writes and reads that fail for a while, through fault points |
 //! | `log.rs` | a write-ahead log that is cut off or damaged |
 //! | `damage.rs` | damage in RocksDB's other files |
@@ -22,6 +23,7 @@ mod log;
 mod missing;
 mod rebuild;
 mod space;
+mod steps;
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -55,9 +57,14 @@ impl DiskTestClient {
 
     /// Sends a request; the answer must have the form of every answer.
     async fn ask(&self, request: RequestBuilder) -> RegistryAnswer {
-        let answer = request.send().await.expect("an answer");
+        self.try_ask(request).await.expect("an answer")
+    }
+
+    /// The same of a daemon that may end meanwhile.
+    async fn try_ask(&self, request: RequestBuilder) -> reqwest::Result<RegistryAnswer> {
+        let answer = request.send().await?;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        RegistryAnswer::checked(status, headers, &answer.bytes().await.expect("a body"))
+        Ok(RegistryAnswer::checked(status, headers, &answer.bytes().await?))
     }
 
     async fn gateway(&self, path: &str) -> RegistryAnswer {
@@ -95,15 +102,20 @@ impl DiskTestClient {
     /// Submits the creation of account `number` under an idempotency key of its own. `None` when it
     /// is refused, which must be a 503 with `Retry-After`.
     async fn submit(&self, number: u64) -> Option<String> {
+        self.try_submit(number).await.expect("an answer")
+    }
+
+    /// The same to a daemon that may end meanwhile.
+    async fn try_submit(&self, number: u64) -> reqwest::Result<Option<String>> {
         let url = format!("{}/create-account", self.gateway);
         let request = self.http.post(url).header("Idempotency-Key", number.to_string()).json(&creation(number));
-        let answer = self.ask(request).await;
+        let answer = self.try_ask(request).await?;
         if answer.status == 200 {
-            return Some(answer.request_id().to_owned());
+            return Ok(Some(answer.request_id().to_owned()));
         }
         answer.expect_error(503, "batcher_unavailable");
         assert!(answer.header("retry-after").is_some(), "{answer:?}");
-        None
+        Ok(None)
     }
 
     /// Asserts that an accepted request becomes final.
@@ -159,6 +171,11 @@ impl DiskTestDaemon {
 
     /// Starts a daemon that may refuse to start; then returns its message.
     fn try_start(data: &Path, variables: &[(&str, &str)]) -> Result<Self, String> {
+        Self::start_or_refusal(data, variables).map_err(|(_, message)| message)
+    }
+
+    /// Starts a daemon that may refuse to start; then returns its exit status and its message.
+    fn start_or_refusal(data: &Path, variables: &[(&str, &str)]) -> Result<Self, (i32, String)> {
         let log = NamedTempFile::new().expect("a file for the log");
         let stderr = Stdio::from(log.reopen().expect("the log opens"));
         match DaemonProcess::try_start(data, &[], variables, stderr) {
@@ -168,9 +185,12 @@ impl DiskTestDaemon {
             }
             Err(status) => {
                 let text = std::fs::read_to_string(log.path()).expect("the log is text");
+                let message = text.lines().last().unwrap_or_default().to_owned();
                 // A refusal, by its reason: docs/operations/running.md.
-                assert!(matches!(status.code(), Some(1 | 75 | 78)), "{status}: {text}");
-                Err(text.lines().last().unwrap_or_default().to_owned())
+                match status.code() {
+                    Some(code @ (1 | 75 | 78)) => Err((code, message)),
+                    _ => panic!("{status}: {text}"),
+                }
             }
         }
     }

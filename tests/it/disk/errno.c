@@ -1,7 +1,8 @@
 // Loaded into the program with LD_PRELOAD by `errno.rs`: makes system calls on the files below
-// FAULTY_FOLDER fail, as disks and file systems do. The file FAULTS has lines with a call and the
-// number of an error, such as `write 5`; it is read at each call. Calls that it does not name, and
-// files elsewhere, are left alone.
+// FAULTY_FOLDER fail, as disks and file systems do. The file FAULTS has lines with a call, the number
+// of an error and perhaps a text that the file's path contains, such as `write 5` or `write 5 .sst`;
+// a text that ends in `$` is the path's end. It is read at each call. Calls that it does not name,
+// and files elsewhere, are left alone. The file STRUCK gets a byte for each call that failed.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,6 +20,24 @@
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
+static void leave_mark(void) {
+    const char *struck = getenv("STRUCK");
+    if (!struck) return;
+    long file = syscall(SYS_openat, AT_FDCWD, struck, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file < 0) return;
+    syscall(SYS_write, file, "x", 1);
+    syscall(SYS_close, file);
+}
+
+static int has(const char *path, const char *text, size_t length) {
+    size_t whole = strlen(path);
+    if (length > 0 && text[length - 1] == '$') {
+        length -= 1;
+        return whole >= length && memcmp(path + whole - length, text, length) == 0;
+    }
+    return length == 0 || memmem(path, whole, text, length) != NULL;
+}
+
 // The error for a call on a path; 0 when it has none. Opens FAULTS with bare system calls, because
 // the functions of the library are those below.
 static int fault(const char *call, const char *path) {
@@ -31,9 +50,15 @@ static int fault(const char *call, const char *path) {
     syscall(SYS_close, file);
     text[length < 0 ? 0 : length] = 0;
     size_t named = strlen(call);
-    for (char *line = text; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, call, named) == 0 && line[named] == ' ') return atoi(line + named);
+    for (char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        if (strncmp(line, call, named) != 0 || line[named] != ' ') continue;
+        char *end;
+        long error = strtol(line + named, &end, 10);
+        end += *end == ' ';
+        if (has(path, end, strcspn(end, "\n"))) {
+            leave_mark();
+            return (int)error;
+        }
     }
     return 0;
 }
@@ -90,6 +115,36 @@ int open(const char *path, int flags, ...) {
 int open64(const char *path, int flags, ...) {
     MODE(flags)
     return NEXT(open64)(path, flags, mode);
+}
+
+int fallocate(int file, int mode, off_t from, off_t length) {
+    FAIL(fault_of_file("allocate", file));
+    return NEXT(fallocate)(file, mode, from, length);
+}
+
+int ftruncate(int file, off_t length) {
+    FAIL(fault_of_file("truncate", file));
+    return NEXT(ftruncate)(file, length);
+}
+
+int ftruncate64(int file, off64_t length) {
+    FAIL(fault_of_file("truncate", file));
+    return NEXT(ftruncate64)(file, length);
+}
+
+int rename(const char *from, const char *to) {
+    FAIL(fault("rename", from));
+    return NEXT(rename)(from, to);
+}
+
+int unlink(const char *path) {
+    FAIL(fault("unlink", path));
+    return NEXT(unlink)(path);
+}
+
+int mkdir(const char *path, mode_t mode) {
+    FAIL(fault("mkdir", path));
+    return NEXT(mkdir)(path, mode);
 }
 
 int link(const char *from, const char *to) {

@@ -13,12 +13,12 @@ use super::{DiskTestDaemon, assert_sound};
 use crate::harness::{folder, run, until};
 
 /// A folder whose files can fail.
-struct FaultyDisk {
+pub(super) struct FaultyDisk {
     folder: TempDir,
 }
 
 impl FaultyDisk {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = folder();
         std::fs::create_dir(folder.path().join("disk")).expect("a folder");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/disk/errno.c");
@@ -29,40 +29,63 @@ impl FaultyDisk {
         Self { folder }
     }
 
-    fn data(&self) -> PathBuf {
+    pub(super) fn data(&self) -> PathBuf {
         self.folder.path().join("disk/data")
     }
 
-    /// Makes calls fail from now on: `write`, `fsync`, `create`, `link`, `chmod`, `bind`.
+    /// A place beside the data folder whose files can fail, too.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join("disk").join(name)
+    }
+
+    /// Makes calls fail from now on: `write`, `fsync`, `create`, `allocate`, `truncate`, `rename`,
+    /// `unlink`, `mkdir`, `link`, `chmod`, `bind`; those on some files only with their text behind
+    /// the error, as `errno.c` says.
     fn fail(&self, calls: &[(&str, Errno)]) {
-        let lines: String = calls.iter().map(|(call, error)| format!("{call} {}\n", error.raw_os_error())).collect();
+        self.fail_on(calls.iter().map(|(call, error)| (*call, *error, "")));
+    }
+
+    pub(super) fn fail_on<'a>(&self, calls: impl IntoIterator<Item = (&'a str, Errno, &'a str)>) {
+        let line = |(call, error, files): (&str, Errno, &str)| format!("{call} {} {files}\n", error.raw_os_error());
+        let lines: String = calls.into_iter().map(line).collect();
         let next = self.folder.path().join("faults.next");
         std::fs::write(&next, lines).expect("written");
         std::fs::rename(next, self.folder.path().join("faults")).expect("renamed");
     }
 
+    /// How many calls have failed.
+    pub(super) fn struck(&self) -> u64 {
+        std::fs::metadata(self.folder.path().join("struck")).map_or(0, |file| file.len())
+    }
+
     /// All calls work from now on.
-    fn mend(&self) {
+    pub(super) fn mend(&self) {
         self.fail(&[]);
     }
 
-    /// Starts a daemon whose write buffers are small, so that it makes files soon.
     fn try_start(&self, variables: &[(&str, &str)]) -> Result<DiskTestDaemon, String> {
+        self.start_or_refusal(variables).map_err(|(_, message)| message)
+    }
+
+    /// Starts a daemon whose write buffers are small, so that it makes files soon. A refusal has
+    /// the exit status and the message.
+    pub(super) fn start_or_refusal(&self, variables: &[(&str, &str)]) -> Result<DiskTestDaemon, (i32, String)> {
         let text = |path: PathBuf| path.to_str().expect("text").to_owned();
         let path = |name: &str| text(self.folder.path().join(name));
-        let (library, faults, disk) = (path("errno.so"), path("faults"), path("disk"));
+        let [library, faults, struck, disk] = ["errno.so", "faults", "struck", "disk"].map(path);
         let mut all = vec![
             ("LD_PRELOAD", library.as_str()),
             ("FAULTS", faults.as_str()),
+            ("STRUCK", struck.as_str()),
             ("FAULTY_FOLDER", disk.as_str()),
             ("SELFSAME_STORAGE__WRITE_BUFFER_KIB", "64"),
             ("SELFSAME_STORAGE__LOG_MIB", "1"),
         ];
         all.extend(variables);
-        DiskTestDaemon::try_start(&self.data(), &all)
+        DiskTestDaemon::start_or_refusal(&self.data(), &all)
     }
 
-    fn start(&self) -> DiskTestDaemon {
+    pub(super) fn start(&self) -> DiskTestDaemon {
         self.try_start(&[]).unwrap_or_else(|message| panic!("the daemon refuses to start: {message}"))
     }
 }

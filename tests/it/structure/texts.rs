@@ -42,7 +42,7 @@ fn comments_wrap_at_a_hundred_characters() {
 
 /// The test code that pauses or measures time, each file with its reason. Everywhere else a test
 /// waits for what has to happen, with the harness's functions for it.
-const TIMED_TESTS: [(&str, &str); 39] = [
+const TIMED_TESTS: [(&str, &str); 40] = [
     ("actors/src/simulation/tests/cluster.rs", "simulated time"),
     ("actors/src/simulation/tests/mod.rs", "simulated time"),
     ("actors/src/simulation/tests/public.rs", "simulated time"),
@@ -63,6 +63,7 @@ const TIMED_TESTS: [(&str, &str); 39] = [
     ("tests/it/cluster/proxy.rs", "a line that is slow"),
     ("tests/it/cluster/torture.rs", "clients pause after a refusal; the times of a failover are printed"),
     ("tests/it/cluster/upgrading.rs", "the interval of a load balancer's questions"),
+    ("tests/it/disk/steps.rs", "errors that last two seconds; pauses between starts"),
     ("tests/it/harness.rs", "the functions with which tests wait"),
     ("tests/it/hostile_http/http2.rs", "clients that send a little at a time"),
     ("tests/it/hostile_http/slow_clients.rs", "clients that send a little at a time"),
