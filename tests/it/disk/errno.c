@@ -1,8 +1,9 @@
 // Loaded into the program with LD_PRELOAD by `errno.rs`: makes system calls on the files below
-// FAULTY_FOLDER fail, as disks and file systems do. The file FAULTS has lines with a call, the number
-// of an error and perhaps a text that the file's path contains, such as `write 5` or `write 5 .sst`;
-// a text that ends in `$` is the path's end. It is read at each call. Calls that it does not name,
-// and files elsewhere, are left alone. The file STRUCK gets a byte for each call that failed.
+// FAULTY_FOLDER fail, as disks and file systems do. The file FAULTS has lines with a call, the
+// number of an error and perhaps a text that the file's path contains, such as `write 5` or
+// `write 5 .sst`; a text that ends in `$` is the path's end. It is read at each call. Calls that it
+// does not name, and files elsewhere, are left alone. The file STRUCK gets a byte for each call that
+// failed.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
