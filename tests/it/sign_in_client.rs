@@ -141,22 +141,26 @@ impl SignInTestClient {
     }
 
     pub async fn answer(&self, session: &SignInSession, person: &str) -> Result<(), ClientError> {
-        let body = if session.request().is_legacy() {
-            let operator = Operator::new(&self.daemon.operator("")).expect("an address");
-            let request = prove::legacy(&person_of(person), &wanted(session), &mut random()).expect("a proof");
-            let trust = || {
-                let folder = self.folder.path();
-                operator.trust_simulated_root(request.root, Environment::Staging, prove::LEGACY_IDENTIFIER, folder)
-            };
-            // A test may let one write fail, and this one is not its subject.
-            if trust().await.is_err() {
-                trust().await.expect("trusted");
-            }
-            request.body
-        } else {
-            current_proof(&self.daemon.operator(""), &self.daemon.client(), session, person).await
-        };
+        let body = self.proof(session, person).await;
         session.answer_from(session.request(), &body, Place::Unsaid).await.map(drop)
+    }
+
+    /// The proof of `person` that a sign-in asks for, also a legacy one.
+    pub async fn proof(&self, session: &SignInSession, person: &str) -> Value {
+        if !session.request().is_legacy() {
+            return current_proof(&self.daemon.operator(""), &self.daemon.client(), session, person).await;
+        }
+        let operator = Operator::new(&self.daemon.operator("")).expect("an address");
+        let request = prove::legacy(&person_of(person), &wanted(session), &mut random()).expect("a proof");
+        let trust = || {
+            let folder = self.folder.path();
+            operator.trust_simulated_root(request.root, Environment::Staging, prove::LEGACY_IDENTIFIER, folder)
+        };
+        // A test may let one write fail, and this one is not its subject.
+        if trust().await.is_err() {
+            trust().await.expect("trusted");
+        }
+        request.body
     }
 
     /// Signs `person` in; returns the code.

@@ -82,7 +82,8 @@ pub const ANY: Asked = Asked::First(None, None);
 impl Begun {
     /// Lets `person` answer what is asked for, a legacy proof too, from another device.
     pub async fn prove(&self, client: &SignInTestClient, person: &str) {
-        client.answer(&self.open().await, person).await.expect("accepted");
+        let proof = client.proof(&self.open().await, person).await;
+        self.post(client, &proof).await.expect_success();
     }
 
     /// The session that a proof is asked for in.

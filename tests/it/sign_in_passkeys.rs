@@ -11,9 +11,10 @@ use serde_json::Value;
 use crate::account_client::{Asks, Begun, Browser, ask_for_accounts, asks, location, start, start_behind_https};
 use crate::sign_in_accounts::Proofs;
 use crate::sign_in_client::{APP, Form, OTHER_APP, SignInTestClient, fragment_or_query};
+use crate::sign_in_legacy::{Asked, NO, asked, attach, completed, sign_in, with_history};
 use crate::sign_in_pointers::{FORGET_OTHERS, asks_for_account, sign_in_elsewhere};
 
-const MAKE_PASSKEY: &str = "/session/passkey";
+pub const MAKE_PASSKEY: &str = "/session/passkey";
 
 /// The value of an attribute of a page.
 fn attribute<'p>(page: &'p str, name: &str) -> Option<&'p str> {
@@ -33,9 +34,13 @@ async fn make_passkey(client: &SignInTestClient, browser: &mut Browser, app: &st
         (200, &"no-store".parse().expect("a value"))
     );
     assert_eq!(permissions(page.headers()), "publickey-credentials-create=(self), publickey-credentials-get=()");
-    let page = page.text().await.expect("text");
-    let handle = attribute(&page, "data-handle").unwrap_or_else(|| panic!("{page}"));
-    assert_eq!((handle.len(), attribute(&page, "data-domain")), (43, Some("id.example")), "{page}");
+    handle_on(&page.text().await.expect("text"))
+}
+
+/// The handle on the page that makes a passkey.
+pub fn handle_on(page: &str) -> String {
+    let handle = attribute(page, "data-handle").unwrap_or_else(|| panic!("{page}"));
+    assert_eq!((handle.len(), attribute(page, "data-domain")), (43, Some("id.example")), "{page}");
     handle.to_owned()
 }
 
@@ -209,6 +214,34 @@ async fn a_passkey_helps_where_the_authenticator_gave_no_proof() {
     let found = Begun::at(&client, &answer);
     found.answer(&client, "alice").await;
     assert_eq!(library.complete(&client, &found, "?remember=no").await, alice);
+    client.stop().await;
+}
+
+/// An account of legacy proofs alone has no session to ask for a proof in, and the same passkey
+/// leads to it when it has one.
+#[tokio::test]
+async fn a_passkey_of_legacy_proofs_alone_asks_for_one_of_them() {
+    let client = SignInTestClient::start_with_keys(|config| {
+        with_history(config);
+        config.urls[Interface::SignIn] = Some("https://id.example".to_owned());
+    })
+    .await;
+    let mut laptop = Browser::default();
+    let alice = sign_in(&client, &mut laptop, "alice", NO).await;
+    let handle = make_passkey(&client, &mut laptop, APP).await;
+    let mut library = Browser::default();
+    let begun = library.begin(&client, &[]).await;
+    let found = Begun::at(&client, &use_passkey(&client, &mut library, &begun, &handle).await);
+    assert_eq!(asked(&found).await, Asked::Legacy);
+    found.prove(&client, "alice").await;
+    assert_eq!(completed(&client, &mut library, &found, NO).await, alice);
+
+    assert_eq!(attach(&client, &mut laptop, "alice", "alice").await, alice);
+    assert_eq!(make_passkey(&client, &mut laptop, APP).await, handle);
+    let mut hotel = Browser::default();
+    let begun = hotel.begin(&client, &[]).await;
+    let found = Begun::at(&client, &use_passkey(&client, &mut hotel, &begun, &handle).await);
+    assert_eq!(asked(&found).await, Asked::Return);
     client.stop().await;
 }
 

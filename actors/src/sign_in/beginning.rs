@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::AuthorizationRequest;
-use selfsame_protocol::sign_in::accounts::AskedAccount;
+use selfsame_protocol::sign_in::accounts::{AskedAccount, SignInAccount};
 use selfsame_protocol::sign_in::asks::{Ask, Continuation, NextProof};
 use selfsame_protocol::sign_in::attaching::Attachable;
 use selfsame_protocol::sign_in::authorize::KeptRequest;
@@ -212,6 +212,12 @@ pub(super) enum NextAsk<'a> {
 }
 
 impl NextAsk<'_> {
+    /// What a code or a passkey asks for that leads to this account.
+    pub fn of_pointed(account: &SignInAccount) -> Self {
+        // An account of legacy proofs alone is found by one of them.
+        account.asked().map_or(Self::AnyPerson, Self::Account)
+    }
+
     fn person(&self) -> NextPerson {
         match self {
             Self::SamePerson { .. } => NextPerson::Same,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use selfsame_protocol::B256;
-use selfsame_protocol::sign_in::accounts::{AskedAccount, Realm};
+use selfsame_protocol::sign_in::accounts::{Realm, SignInAccount};
 use selfsame_protocol::sign_in::passkeys::{AccountId, PasskeyDomain, PasskeyHandle, PasskeyKey};
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::time::UnixSeconds;
@@ -52,9 +52,13 @@ impl SignInHandle {
     ///
     /// # Errors
     /// The service has no passkeys, or the session has no such sign-in; or the store or the subject
-    /// key cannot be read.
+    /// key cannot be read; or this replica cannot learn whether the person has made all others
+    /// forget the account at another one.
     pub async fn make_passkey(&self, session: &str, client_id: &str) -> Result<NewPasskey, SignInError> {
         let domain = self.expect_passkeys()?.clone();
+        // A passkey of an earlier generation is worth nothing, and no write finds that out: the
+        // person would find out when the passkey is the only way in.
+        self.state.catching_up.find().await.map_err(StoreError::from)?;
         let signed_in = self.expect_signed_in(session, client_id).await?;
         let handle = self.passkey_key().await?.handle(&signed_in.account.value);
         Ok(NewPasskey { handle, domain, client_name: signed_in.client.name.clone() })
@@ -81,8 +85,8 @@ impl SignInHandle {
     ) -> Result<NewTransaction, SignInError> {
         let client = self.client_for_another(id, secret).await?;
         self.expect_passkeys()?;
-        let account = self.account_of_passkey(&client, handle, source).await?;
-        self.replace(id, secret, NextAsk::Account(account), source, user_agent).await
+        let next = NextAsk::of_pointed(&self.account_of_passkey(&client, handle, source).await?);
+        self.replace(id, secret, next, source, user_agent).await
     }
 
     fn expect_passkeys(&self) -> Result<&PasskeyDomain, SignInError> {
@@ -104,7 +108,7 @@ impl SignInHandle {
         client: &SignInClient,
         handle: &PasskeyHandle,
         source: Option<IpAddr>,
-    ) -> Result<AskedAccount, SignInError> {
+    ) -> Result<SignInAccount, SignInError> {
         let key = self.passkey_key().await?;
         if let Some(account) = self.find_account_of_passkey(client, &key, handle)? {
             return Ok(account);
@@ -113,7 +117,7 @@ impl SignInHandle {
         self.state.catching_up.find_for(source, self.state.clock.now()).await?;
         let account = self.find_account_of_passkey(client, &key, handle)?.ok_or_else(|| {
             let detail = "this passkey leads to no account of this application";
-            let reason = "no account of the application with a session has this user handle, or all others were made to forget it";
+            let reason = "no account of the application has this user handle, or all others were made to forget it";
             SignInRejection::of(HANDLE, ErrorKind::InvalidRequest, detail).with_reason(reason)
         })?;
         self.state.catching_up.found(source);
@@ -125,14 +129,14 @@ impl SignInHandle {
         client: &SignInClient,
         key: &PasskeyKey,
         handle: &PasskeyHandle,
-    ) -> Result<Option<AskedAccount>, StoreError> {
+    ) -> Result<Option<SignInAccount>, StoreError> {
         let realm = realm(client);
         let Some(ReadRecord { value: subject, .. }) = self.state.get::<B256>(&id_key(&realm, handle.account_id()))?
         else {
             return Ok(None);
         };
         let account = self.account(&realm, subject)?.map(|read| read.value);
-        Ok(account.filter(|account| key.leads_to(handle, account)).and_then(|account| account.asked()))
+        Ok(account.filter(|account| key.leads_to(handle, account)))
     }
 
     /// A random id for a new account, and the write with which the account is found by it.

@@ -10,7 +10,7 @@ use selfsame_protocol::sign_in::pointers::{LINK_KEPT, LinkEnd, SealedPointer, Si
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError, StoredRecord};
+use selfsame_storage::{Decision, RecordKey, RecordKind, RecordWrite, StoreError, StoredRecord};
 
 use super::accounts::{account_key, realm};
 use super::beginning::{NewTransaction, NextAsk};
@@ -152,11 +152,7 @@ impl SignInHandle {
         user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         let client = self.client_for_another(id, secret).await?;
-        let next = match self.account_of_code(&client, code, source).await?.asked() {
-            Some(account) => NextAsk::Account(account),
-            // An account of legacy proofs alone is found by one of them.
-            None => NextAsk::AnyPerson,
-        };
+        let next = NextAsk::of_pointed(&self.account_of_code(&client, code, source).await?);
         self.replace(id, secret, next, source, user_agent).await
     }
 
@@ -249,12 +245,15 @@ impl SignInHandle {
     pub async fn make_link(&self, session: &str, client_id: &str) -> Result<NewLink, SignInError> {
         loop {
             let signed_in = self.expect_signed_in(session, client_id).await?;
-            let SignedInAccount { client, account, condition, .. } = signed_in;
+            let SignedInAccount { client, account: ReadRecord { value, stored }, condition, .. } = signed_in;
             let (secret, now) = (self.state.new_secret(), self.state.clock.unix_seconds());
-            let pointer = account.value.pointer(realm(&client));
-            let link = StoredLink::seal(&pointer, &secret, self.state.new_nonce(), now);
+            let realm = realm(&client);
+            let link = StoredLink::seal(&value.pointer(realm), &secret, self.state.new_nonce(), now);
             let link = link.map_err(|error| SignInError::unavailable(error.to_string()))?;
-            let writes = vec![condition, write(link_key(&secret)?, None, &link, now.plus(LINK_KEPT))];
+            // The account is a condition too: a link of an earlier generation is worth nothing.
+            let account = account_key(&realm, value.subject);
+            let is_as_read = RecordWrite { key: account, before: Some(stored.clone()), after: Some(stored) };
+            let writes = vec![condition, is_as_read, write(link_key(&secret)?, None, &link, now.plus(LINK_KEPT))];
             if self.state.write(writes).await? == Decision::Written {
                 return Ok(NewLink { secret, expires_at: link.valid_until });
             }
