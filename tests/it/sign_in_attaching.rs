@@ -22,6 +22,7 @@ async fn a_person_goes_on_without_the_new_proof_from_the_page_of_its_code() {
     let next = go_on(&client, &mut hers, &begun, "attached").await;
     let code = hers.get(&client, &next.base).await.text().await.expect("text");
     assert!(code.contains("value=\"without\"") && code.contains("Not now"), "{code}");
+    assert!(!code.contains("I have a sign-in code"), "a legacy proof has said whose account it is: {code}");
     let answer = hers.post(&client, &format!("{}/go-on", next.base), &[("next", "without")]).await;
     assert!(location(&answer).ends_with("/complete"), "{answer:?}");
     assert_eq!(completed(&client, &mut hers, &next, "").await, alice, "the legacy proof counts");

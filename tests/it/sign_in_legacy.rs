@@ -203,7 +203,7 @@ async fn current_proofs_are_attached_a_day_later_and_stay_provisional_for_thirty
     let next = go_on(&client, &mut laptop, &begun, "attached").await;
     assert_eq!(asked(&next).await, ANY);
     let says = laptop.get(&client, &next.base).await.text().await.expect("text");
-    assert!(says.contains("One more proof is needed"), "{says}");
+    assert!(says.contains("Give the proof of the new kind"), "{says}");
     next.prove(&client, "alice").await;
     // Whoever answered: the person reads that something was attached.
     let tells = page(&client, &mut laptop, &next).await;

@@ -73,9 +73,10 @@ impl BrowserSignIn {
     }
 
     /// Whether a sign-in code can say which account it asks for. Where the application expects one
-    /// person, it asks for that account already.
+    /// person, it asks for that account already; where a proof is to be attached, a legacy proof
+    /// has said whose account it is.
     pub(super) fn takes_codes(&self) -> bool {
-        self.view.asked.proof == SignInProof::Account && !self.view.expects_person
+        self.view.asked.proof == SignInProof::Account && !self.view.expects_person && !self.view.attaches
     }
 
     /// The form that says by a passkey which account it asks for, where there are passkeys.

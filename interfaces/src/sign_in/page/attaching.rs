@@ -43,10 +43,11 @@ pub fn about_attached(
     let words = frame.words;
     let (title, body) = match about {
         AboutAttached::Lately { attached_at, provisional_until, may_dispute } => {
-            let (on, until) = (day(attached_at), day(provisional_until));
+            let days = [attached_at, provisional_until];
+            let [on, until] = days.map(day);
             let values = [("application", application), ("day", &*on), ("until", &*until)];
             let body = html! {
-                p { (words.say_with("attached-why", &values)) }
+                p { (with_days(&words.say_with("attached-why", &values), &days)) }
                 p.action { a.button href=(onward) { (words.say("attached-mine")) } }
                 @if may_dispute {
                     p { (words.say("attached-dispute")) }
@@ -54,7 +55,7 @@ pub fn about_attached(
                         button.plain type="submit" { (words.say("attached-not-mine")) }
                     }))
                 } @else {
-                    p { (words.say_with("attached-elsewhere", &values)) }
+                    p { (with_days(&words.say_with("attached-elsewhere", &values), &days)) }
                 }
             };
             (words.say("attached-title"), body)
@@ -63,7 +64,7 @@ pub fn about_attached(
             let ends = day(legacy_ends_at);
             let values = [("application", application), ("day", &*ends)];
             let body = html! {
-                p { (words.say_with("attach-why", &values)) }
+                p { (with_days(&words.say_with("attach-why", &values), &[legacy_ends_at])) }
                 (form(action, "attached", shown, html! {
                     button type="submit" { (words.say("attach-yes")) }
                 }))
@@ -72,9 +73,12 @@ pub fn about_attached(
             (words.say("attach-title"), body)
         }
     };
-    let body = html! { main { h1 { (title) } (body) } };
+    let body = html! {
+        main { h1 { (title) } (body) }
+        script src={ (frame.root) "/sign-in-address.js" } defer {}
+    };
     // No `form-action`: the page of the new sign-in can lead on to the application.
-    own_form(frame.respond(StatusCode::OK, &title, &body, LOADS))
+    own_form(frame.respond(StatusCode::OK, &title, &body, &format!("script-src 'self'; {LOADS}")))
 }
 
 /// The form with which a person goes on without the proof that was to be attached.
@@ -112,8 +116,37 @@ pub fn older_credential(frame: &Frame<'_>, asked: &ProofRequest, action: &str, s
     own_form(frame.respond(StatusCode::OK, &title, &body, LOADS))
 }
 
-/// A day, as `2026-12-31` in every language.
+/// A day as `2026-12-31`: what a page says without scripts.
 fn day(time: UnixSeconds) -> String {
     let text = UnixMillis(time.0.saturating_mul(1000)).to_iso_8601();
     text.split('T').next().unwrap_or_default().to_owned()
+}
+
+/// A text with these days, each in an element of its own, which the script of the page puts into
+/// the person's zone and language.
+fn with_days(text: &str, days: &[UnixSeconds]) -> Markup {
+    let part = |time: &UnixSeconds| {
+        let (before, after) = text.split_once(&day(*time))?;
+        Some((before, *time, after))
+    };
+    // The order of the days in the text is that of its language.
+    let Some((before, time, after)) = days.iter().filter_map(part).min_by_key(|(before, ..)| before.len()) else {
+        return html! { (text) };
+    };
+    let machine = UnixMillis(time.0.saturating_mul(1000)).to_iso_8601();
+    html! { (before) time datetime=(machine) data-day { (day(time)) } (with_days(after, days)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_day_of_a_text_is_an_element() {
+        let days = [UnixSeconds(1_800_000_000), UnixSeconds(1_802_592_000)];
+        let html = with_days("until 2027-02-14, <since> 2027-01-15.", &days).into_string();
+        let time = |day: &str| format!("<time datetime=\"{day}T08:00:00.000Z\" data-day>{day}</time>");
+        assert_eq!(html, format!("until {}, &lt;since&gt; {}.", time("2027-02-14"), time("2027-01-15")));
+        assert_eq!(with_days("no day", &days).into_string(), "no day");
+    }
 }

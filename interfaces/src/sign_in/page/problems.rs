@@ -105,19 +105,27 @@ pub fn no_proof(
         WalletFailure::Disputed => ("no-proof-disputed", OPERATOR_ADVICE),
         WalletFailure::Broken => ("no-proof-broken", "no-proof-broken-advice"),
     };
-    let title = words.say(match failure {
-        _ if again.signs_in => "attach-not-title",
+    let gave_proof = matches!(
+        failure,
         WalletFailure::UnboundProof
-        | WalletFailure::NoAccount
-        | WalletFailure::OtherAccount
-        | WalletFailure::AttachedBefore
-        | WalletFailure::Disputed => "cannot-continue-title",
-        _ => "no-proof-title",
+            | WalletFailure::NoAccount
+            | WalletFailure::OtherAccount
+            | WalletFailure::AttachedBefore
+            | WalletFailure::Disputed
+    );
+    let title = words.say(match gave_proof {
+        _ if again.signs_in => "attach-not-title",
+        true => "cannot-continue-title",
+        false => "no-proof-title",
     });
     let body = html! {
         main {
             h1 { (title) }
-            p { (words.say(reason)) }
+            p {
+                // Under the other title the reason says what the authenticator lacks.
+                @if again.signs_in && !gave_proof { (words.say("attach-not-given")) " " }
+                (words.say(reason))
+            }
             @if again.signs_in {
                 p { (words.say("attach-without")) }
                 p.action { a.button href=(onward) { (words.say("continue")) } }
@@ -126,7 +134,11 @@ pub fn no_proof(
             // Only the operator can help, also a person who is signed in.
             @if !again.signs_in || advice == OPERATOR_ADVICE { p { (words.say(advice)) } }
             form method="post" action=(again.new_code) {
-                button type="submit" class=[again.signs_in.then_some("plain")] { (words.say("new-code")) }
+                @if again.signs_in {
+                    button.plain type="submit" { (words.say("try-again")) }
+                } @else {
+                    button type="submit" { (words.say("new-code")) }
+                }
             }
             @if let Some(action) = &again.another_person {
                 form method="post" action=(action) { button.plain type="submit" { (words.say("another-person")) } }

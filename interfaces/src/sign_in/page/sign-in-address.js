@@ -37,3 +37,9 @@ const format = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle:
 for (const time of document.querySelectorAll("time[data-local]")) {
   time.textContent = time.dataset.local.replace("{time}", format.format(new Date(time.dateTime)));
 }
+
+// Days that stand in a sentence.
+const dayFormat = new Intl.DateTimeFormat(locale, { dateStyle: "long" });
+for (const day of document.querySelectorAll("time[data-day]")) {
+  day.textContent = dayFormat.format(new Date(day.dateTime));
+}

@@ -102,7 +102,9 @@ pub fn sign_in(frame: &Frame<'_>, page: &SignInPage<'_>) -> Response {
                 }
                 h1 { (title) }
                 @if page.is_continued {
-                    p data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] { (words.say("one-more-proof")) }
+                    p data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] {
+                        (words.say(if page.attaches { "attach-code" } else { "one-more-proof" }))
+                    }
                 }
                 div.receives data-for=(State::ASKING) hidden[!page.state.is_in(State::ASKING)] {
                     (receives(frame))
