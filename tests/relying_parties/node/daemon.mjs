@@ -20,9 +20,9 @@ export const CALLBACK = "http://localhost:3000/callback";
 // `config` is the text of a configuration file. With `isShared` all interfaces are at one address.
 // With `hasDomain` the issuer is at localhost in place of an address, so that there are passkeys; the
 // configuration then begins with a section. `folder` names the folder of a daemon that was killed,
-// whose data the new one gets.
+// whose data the new one gets. `clock` is the time at which its clock begins.
 export async function start(options = {}) {
-  const { config = "", isShared = false, hasDomain = false, folder = mkdtempSync(join(tmpdir(), "selfsame-")) } = options;
+  const { config = "", isShared = false, hasDomain = false, folder = mkdtempSync(join(tmpdir(), "selfsame-")), clock } = options;
   mkdirSync(folder, { recursive: true });
   const data = join(folder, "data");
   const file = join(folder, "selfsame.toml");
@@ -33,7 +33,8 @@ export async function start(options = {}) {
   const variables = Object.entries(addresses).map(([name, host]) => [`SELFSAME_LISTEN__${name}`, `127.0.0.${isShared ? 1 : host}:0`]);
   if (hasDomain) variables.push(["SELFSAME_LISTEN__SIGN_IN", `127.0.0.1:${port}`]);
   const log = openSync(join(folder, "log"), "a");
-  const process_ = spawn(program, ["serve", "--dev", "--config", file, "--data", data], {
+  const clockWords = clock ? ["--clock", clock] : [];
+  const process_ = spawn(program, ["serve", "--dev", "--config", file, "--data", data, ...clockWords], {
     env: { ...process.env, ...Object.fromEntries(variables) },
     // A file: the tests wait for wallets, and would read no pipe meanwhile.
     stdio: ["ignore", "pipe", log],
@@ -54,7 +55,13 @@ export async function start(options = {}) {
   const runWith = (file, ...words) => execFileSync(program, ["wallet", ...words, "--wallet", file], output);
   const run = (...words) => runWith(wallet, ...words);
   const newWallet = (file) => runWith(file, "new", "--gateway", urls.gateway, "--indexer", urls.indexer);
-  if (!existsSync(wallet)) newWallet(wallet);
+  if (existsSync(wallet)) {
+    // The addresses are other ones than those of the daemon before.
+    const { gateway, indexer } = urls;
+    writeFileSync(wallet, JSON.stringify({ ...JSON.parse(readFileSync(wallet, "utf8")), gateway, indexer }));
+  } else {
+    newWallet(wallet);
+  }
   // A wallet without an account proves nothing. Most tests need none, and some count accounts.
   let hasAccount = false;
   const withAccount = () => {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 
+import { pagesOfAttaching, startOnSecondDay } from "./attaching.mjs";
 import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
 
 export const LANGUAGES = ["en", "de", "es", "fr", "ja", "pt"];
@@ -101,6 +102,12 @@ export const startWithAccounts = () => start({ config: withAccounts(ACCOUNT_APP)
 
 export const startLimited = () => start({ config: LIMITED });
 
+// A daemon of people who have had legacy proofs, with its sign-ins, all of them where it `isWhole`.
+export function startAttaching(browser, isWhole) {
+  const begin = (daemon, more, change, cookies) => prepare(browser, daemon, { ...PKCE, ...more }, change, cookies);
+  return startOnSecondDay(begin, isWhole);
+}
+
 export function authorizationUrl(daemon, more) {
   const url = new URL("/authorize", daemon.issuer);
   const request = { client_id: CLIENT_ID, redirect_uri: CALLBACK, response_type: "code", scope: "openid", state: "mine" };
@@ -146,10 +153,11 @@ export async function walletLinks(page, context = page.context()) {
 const received = (context) =>
   context.route(CALLBACK + "*", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Received</h1>" }));
 
-// Begins a sign-in in a browser of its own, does something to it, and returns where it is and the
-// cookies of its browser.
-async function prepare(browser, daemon, more, change = async () => {}) {
+// Begins a sign-in in a browser of its own, which has these cookies, does something to it, and
+// returns where it is and the cookies of its browser.
+async function prepare(browser, daemon, more, change = async () => {}, had = []) {
   const context = await browser.newContext();
+  await context.addCookies(had);
   const page = await context.newPage();
   await received(context);
   await page.goto(authorizationUrl(daemon, { ...ALL_SCOPES, ...more }));
@@ -244,8 +252,9 @@ export async function everySignIn(browser, { plain, named }) {
 }
 
 // Opens each page in a browser. `plain` is a daemon of `startPlain`, `named` one of `startNamed`,
-// `limited` one of `startLimited`; `signIns` are those of `everySignIn`.
-export function everyPage({ plain, named, limited, signIns }) {
+// `limited` one of `startLimited`, `attaching` what `startAttaching` returns; `signIns` are those of
+// `everySignIn`.
+export function everyPage({ plain, named, limited, attaching, signIns }) {
   const at = (daemon, path) => new URL(path, daemon.issuer).href;
   const begin = (page, daemon, more) => page.goto(authorizationUrl(daemon, { ...ALL_SCOPES, ...more }));
   const { signedIn } = signIns;
@@ -403,6 +412,7 @@ export function everyPage({ plain, named, limited, signIns }) {
       await page.evaluate(() => document.getElementById("use-passkey").submit());
       await loaded;
     },
+    ...pagesOfAttaching(attaching),
     wait: async (page) => {
       await begin(page, limited);
       await begin(page, limited);

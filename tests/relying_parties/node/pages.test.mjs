@@ -12,7 +12,7 @@ import { after, before, test } from "node:test";
 
 import { scan } from "../../applications/node/scan.mjs";
 import { startBrowser } from "./browser.mjs";
-import { LANGUAGES, everyPage, everySignIn, startLimited, startNamed, startPlain } from "./pages.mjs";
+import { LANGUAGES, everyPage, everySignIn, startAttaching, startLimited, startNamed, startPlain } from "./pages.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -34,6 +34,7 @@ const turn = (index, all) => all[index % all.length];
 before(async () => {
   daemons = { plain: await startPlain(), named: await startNamed(), limited: await startLimited() };
   browser = await startBrowser();
+  daemons.attaching = await startAttaching(browser, IS_LONG);
   pages = everyPage({ ...daemons, signIns: await everySignIn(browser, daemons) });
 });
 

@@ -5,7 +5,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
 import { startBrowser } from "./browser.mjs";
-import { everyPage, everySignIn, startLimited, startNamed, startPlain } from "./pages.mjs";
+import { everyPage, everySignIn, startAttaching, startLimited, startNamed, startPlain } from "./pages.mjs";
 
 const phone = { hasTouch: true, isMobile: true, deviceScaleFactor: 2 };
 const DEVICES = {
@@ -21,6 +21,7 @@ mkdirSync(folder, { recursive: true });
 const daemons = { plain: await startPlain(), named: await startNamed(), limited: await startLimited() };
 const browser = await startBrowser();
 try {
+  daemons.attaching = await startAttaching(browser, true);
   const pages = everyPage({ ...daemons, signIns: await everySignIn(browser, daemons) });
   for (const [name, open] of Object.entries(pages)) {
     for (const [device, options] of Object.entries(DEVICES)) {
