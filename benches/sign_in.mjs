@@ -1,23 +1,54 @@
-// Measures the processor time that whole sign-ins at an application with accounts take of the daemon:
-// the two pages, the request and the proof of an authenticator with what it reads of the registry,
-// the completion, the token and the user information. Each line is beside bare RSA signatures of
-// `openssl speed` in the same run. docs/benchmarks.md has the figures.
+// Measures whole sign-ins at an application with accounts, over several connections at once: the two
+// pages, the request of an authenticator and its proof of the simulator, the completion, the token and
+// the user information. Each person has an account in the registry, and a browser. Each line is beside
+// bare RSA signatures of `openssl speed` in the same run. docs/operations/sizing.md and
+// docs/benchmarks.md have the figures.
 //
-// Usage: DAEMON=PROGRAM node benches/sign_in.mjs [SIGN-INS]
+// An authenticator is a process that takes more time than the daemon needs for the sign-in. So all
+// proofs are made between two steps, which alone are measured: up to the request, and from the proof
+// on. The issuer's address is a server here, which keeps the proofs until then.
+//
+// Usage: DAEMON=PROGRAM node benches/sign_in.mjs [SIGN-INS [CONNECTIONS…]]
 
-import { execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { createServer } from "node:http";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { promisify } from "node:util";
 
-const SIGN_INS = Number(process.argv[2] ?? 50);
+const SIGN_INS = Number(process.argv[2] ?? 128);
+const CONNECTIONS = process.argv.length > 3 ? process.argv.slice(3).map(Number) : [1, 16, 64];
 const APP = "app_staging_5e1f5a3e00000000000000000000000d";
 const CALLBACK = "http://localhost:3000/callback";
 const VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 const CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
+// The proofs that authenticators have sent, by their paths.
+const proofs = new Map();
+const front = createServer(async (request, answer) => {
+  const chunks = [];
+  for await (const chunk of request) chunks.push(chunk);
+  if (request.method === "POST") {
+    proofs.set(request.url, Buffer.concat(chunks));
+    answer.setHeader("content-type", "application/json").end('{"success":true}');
+    return;
+  }
+  const { status, headers, body } = await fetch(issuer + request.url, { headers: { accept: request.headers.accept ?? "*/*" } });
+  answer.writeHead(status, { "content-type": headers.get("content-type") });
+  for await (const chunk of body) answer.write(chunk);
+  answer.end();
+}).listen(0, "127.0.43.9");
+await once(front, "listening");
+const { port } = front.address();
+const [issuer, proxied] = ["127.0.43.1", "127.0.43.9"].map((host) => `http://${host}:${port}`);
+
 const CONFIG = `
+[urls]
+id_url = "${proxied}"
+
 [[apps]]
 id = "${APP}"
 public = true
@@ -33,14 +64,15 @@ y = "169501507984606577179586255678218345503016631616247077872228159361826389682
 
 const program = process.env.DAEMON;
 const folder = mkdtempSync(join(tmpdir(), "selfsame-"));
-const [data, file, wallet] = ["data", "selfsame.toml", "wallet.json"].map((name) => join(folder, name));
+const [data, file] = ["data", "selfsame.toml"].map((name) => join(folder, name));
 writeFileSync(file, CONFIG);
 const names = ["SIGN_IN", "VERIFY", "GATEWAY", "INDEXER", "OPERATOR", "BRIDGE", "WALLET"];
-const listen = names.map((name, index) => [`SELFSAME_LISTEN__${name}`, `127.0.43.${index + 1}:0`]);
+const listen = names.map((name, index) => [`SELFSAME_LISTEN__${name}`, `127.0.43.${index + 1}:${index ? 0 : port}`]);
 const daemon = spawn(program, ["serve", "--dev", "--config", file, "--data", data], {
   env: { ...process.env, RUST_LOG: "warn", ...Object.fromEntries(listen) },
   stdio: ["ignore", "pipe", "ignore"],
 });
+process.once("exit", () => daemon.kill());
 // The table that --dev prints contains the addresses; an empty line ends it.
 const urls = {};
 for await (const line of createInterface(daemon.stdout)) {
@@ -48,11 +80,18 @@ for await (const line of createInterface(daemon.stdout)) {
   const [name, url] = line.trim().split(/\s+/);
   if (url?.startsWith("http")) urls[name] ??= url;
 }
+if (!urls.operator) throw new Error("the daemon did not start");
 daemon.stdout.resume();
-const issuer = urls["sign-in"];
-const run = (...words) => execFileSync(program, ["wallet", ...words, "--wallet", wallet], { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
-run("new", "--gateway", urls.gateway, "--indexer", urls.indexer);
-run("create-account");
+const run = (wallet, ...words) => promisify(execFile)(program, ["wallet", ...words, "--wallet", join(folder, wallet)]);
+
+// Does `work` to each of `items`, so many at once.
+async function each(items, atOnce, work) {
+  const left = [...items];
+  const worker = async () => {
+    for (let item = left.shift(); item; item = left.shift()) await work(item);
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+}
 
 // The seconds of the processor that the daemon has used. Linux counts in hundredths on common platforms.
 function processorTime() {
@@ -67,8 +106,23 @@ function bareSignature() {
   return figure > 1 ? 1 / figure : figure;
 }
 
-class Browser {
+const asJson = (answer) => {
+  if (!answer.ok) throw new Error(`${answer.url}: ${answer.status}`);
+  return answer.json();
+};
+
+// A person with an account in the registry, and a browser.
+class Person {
   cookies = new Map();
+
+  constructor(number) {
+    this.wallet = `wallet-${number}.json`;
+  }
+
+  async createAccount() {
+    await run(this.wallet, "new", "--gateway", urls.gateway, "--indexer", urls.indexer);
+    await run(this.wallet, "create-account");
+  }
 
   async get(url) {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
@@ -81,37 +135,63 @@ class Browser {
     return { answer, text: await answer.text() };
   }
 
-  async signIn(state) {
+  async begin(state) {
     const asked = { client_id: APP, redirect_uri: CALLBACK, response_type: "code", scope: "openid", prompt: "login", state };
     const url = `${issuer}/authorize?${new URLSearchParams({ ...asked, code_challenge: CHALLENGE, code_challenge_method: "S256" })}`;
-    const base = new URL((await this.get(url)).answer.headers.get("location"), issuer).href;
-    const { text } = await this.get(base);
+    this.path = new URL((await this.get(url)).answer.headers.get("location"), issuer).pathname;
+    const { text } = await this.get(issuer + this.path);
     if (!text.includes('data-state="waiting"')) throw new Error(text);
-    run("sign-in", "--yes", "--no-guard", `${base}/request`, "--operator", urls.operator, "--data", data);
-    const done = new URL((await this.get(`${base}/complete?remember=yes`)).answer.headers.get("location"));
+    await asJson(await fetch(`${issuer}${this.path}/request`, { headers: { accept: "application/json" } }));
+  }
+
+  async prove() {
+    await run(this.wallet, "sign-in", "--yes", "--no-guard", `${proxied}${this.path}/request`, "--operator", urls.operator, "--data", data);
+  }
+
+  async complete() {
+    const path = `${this.path}/proof`;
+    const headers = { "content-type": "application/json" };
+    await asJson(await fetch(issuer + path, { method: "POST", headers, body: proofs.get(path) }));
+    const done = new URL((await this.get(`${issuer}${this.path}/complete?remember=yes`)).answer.headers.get("location"));
     const form = { grant_type: "authorization_code", code: done.searchParams.get("code"), redirect_uri: CALLBACK, client_id: APP, code_verifier: VERIFIER };
-    const tokens = await (await fetch(`${issuer}/token`, { method: "POST", body: new URLSearchParams(form) })).json();
-    const person = await fetch(`${issuer}/userinfo`, { headers: { authorization: `Bearer ${tokens.access_token}` } });
-    if (!person.ok) throw new Error(JSON.stringify(tokens));
+    const tokens = await asJson(await fetch(`${issuer}/token`, { method: "POST", body: new URLSearchParams(form) }));
+    await asJson(await fetch(`${issuer}/userinfo`, { headers: { authorization: `Bearer ${tokens.access_token}` } }));
   }
 }
 
 try {
   const signature = bareSignature();
-  const line = (name, each) => {
-    const figures = [`${(each * 1e6).toFixed(0)} µs`, `${(1 / each).toFixed(0)} a second and core`, `${(each / signature).toFixed(1)} signatures`];
-    console.log(name.padEnd(36) + figures.map((figure) => figure.padStart(26)).join(""));
+  const line = (name, time, rate = "") => {
+    const figures = [`${(time * 1e6).toFixed(0)} µs`, `${(1 / time).toFixed(0)} a second and core`, `${(time / signature).toFixed(1)} signatures`, rate];
+    console.log(name.padEnd(30) + figures.map((figure) => figure.padStart(24)).join(""));
   };
   line("bare RSA signature of openssl", signature);
-  // Makes the keys, and what the verifier prepares.
-  await new Browser().signIn("warm");
-  const browsers = Array.from({ length: SIGN_INS }, () => new Browser());
-  for (const name of ["a proof of uniqueness, new browser", "a return, browser that remembers"]) {
-    const before = processorTime();
-    for (const [number, browser] of browsers.entries()) await browser.signIn(`${name} ${number}`);
-    line(name, (processorTime() - before) / SIGN_INS);
+  const people = Array.from({ length: SIGN_INS }, (_, number) => new Person(number));
+  await each(people, 2 * availableParallelism(), (person) => person.createAccount());
+  const signIn = async (atOnce, name) => {
+    let [used, passed] = [0, 0];
+    const measured = async (work) => {
+      const [before, begun] = [processorTime(), performance.now()];
+      await each(people, atOnce, work);
+      used += processorTime() - before;
+      passed += (performance.now() - begun) / 1000;
+    };
+    await measured((person) => person.begin(`${name} ${atOnce}`));
+    await each(people, availableParallelism(), (person) => person.prove());
+    await measured((person) => person.complete());
+    const rate = `${(SIGN_INS / passed).toFixed(0)} a second`;
+    line(`${name}, ${atOnce} at once`, used / SIGN_INS, `${rate}, ${(used / passed).toFixed(1)} cores`);
+  };
+  const forget = () => people.forEach((person) => person.cookies.clear());
+  // Makes the accounts, the keys, and what the verifier prepares.
+  await signIn(16, "first visit");
+  for (const atOnce of CONNECTIONS) {
+    forget();
+    await signIn(atOnce, "new browser");
+    await signIn(atOnce, "known browser");
   }
 } finally {
   await new Promise((resolve) => daemon.once("exit", resolve).kill());
+  front.close();
   rmSync(folder, { recursive: true });
 }
