@@ -85,7 +85,17 @@ if (tabs) tabs.onmessage = ({ data }) => data.transaction === base && end("done"
 
 function complete() {
   end("answered");
-  const leave = () => {
+  const leave = async () => {
+    // A browser without a network would show a page of its own in place of this one. It may be wrong about the network, so the service
+    // is asked.
+    while (!navigator.onLine && (await ask()) === undefined) {
+      say(offline, texts.offline);
+      await new Promise((resolve) => {
+        addEventListener("online", resolve, { once: true });
+        setTimeout(resolve, 3_000);
+      });
+    }
+    say(offline, "");
     if (state === "done") return;
     tabs?.postMessage({ transaction: base });
     goOn.hidden = false;
