@@ -158,10 +158,13 @@ ifndef BUILT
 SUITE_NEEDS := daemon-under-test node-packages python-packages
 endif
 
-# Runs relying parties with libraries that applications use.
+# Runs relying parties with libraries that applications use. LONG=1 has the scenes of people who are stranded in Firefox,
+# too.
 test-relying-parties: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
+	[ -z "$(LONG)" ] || scripts/prerequisites.sh browsers
 	$(STEP) relying-parties -- node --test tests/relying_parties/node/*.test.mjs
+	[ -z "$(LONG)" ] || $(STEP) stranded-firefox -- env BROWSER=firefox node --test tests/relying_parties/node/stranded.test.mjs
 	$(STEP) authlib -- $(PYTHON) tests/relying_parties/python/test_authlib.py
 
 # Makes a picture of every page that end users see at sign-in and in the web wallet, in each of its states, on

@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { reservedPort } from "../relying_parties/node/daemon.mjs";
+import { PROGRAM, QUIET } from "../relying_parties/node/firefox.mjs";
 
 // Longer than a busy machine needs for a page, in milliseconds.
 const PATIENCE = 90_000;
@@ -79,14 +80,7 @@ async function ended(process_, signal = "SIGTERM") {
 // ---- Firefox
 
 const PREFERENCES = {
-  "app.update.enabled": false,
-  "browser.safebrowsing.malware.enabled": false,
-  "browser.safebrowsing.phishing.enabled": false,
-  "datareporting.policy.dataSubmissionEnabled": false,
-  "network.captive-portal-service.enabled": false,
-  "network.connectivity-service.enabled": false,
-  "services.settings.server": "data:,#remote-settings-dummy/v1",
-  "toolkit.telemetry.server": "",
+  ...QUIET,
   "browser.shell.checkDefaultBrowser": false,
   "browser.startup.page": 0,
   "intl.accept_languages": "en",
@@ -133,13 +127,12 @@ async function marionette(port) {
 
 // With `passkeys` there is a virtual authenticator.
 export async function startFirefox({ passkeys = false, language = "en" } = {}) {
-  const program = process.env.FIREFOX ?? "/usr/bin/firefox-esr";
   const profile = mkdtempSync(join(tmpdir(), "selfsame-firefox-"));
   const port = await reservedPort();
   const preferences = { ...PREFERENCES, "marionette.port": port, "intl.accept_languages": language };
   const lines = Object.entries(preferences).map(([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});\n`);
   writeFileSync(join(profile, "user.js"), lines.join(""));
-  const process_ = spawn(program, ["--headless", "--marionette", "--no-remote", "--profile", profile], { stdio: "ignore", env: { ...process.env, MOZ_CRASHREPORTER_DISABLE: "1", HOME: profile } });
+  const process_ = spawn(PROGRAM, ["--headless", "--marionette", "--no-remote", "--profile", profile], { stdio: "ignore", env: { ...process.env, MOZ_CRASHREPORTER_DISABLE: "1", HOME: profile } });
   const stop = async () => {
     await ended(process_);
     rmSync(profile, { recursive: true, force: true, maxRetries: 5 });

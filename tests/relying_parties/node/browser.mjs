@@ -14,7 +14,7 @@ const ARGUMENTS = [
 ];
 
 // How long a page may take for anything, in milliseconds: longer than a busy machine needs.
-const PATIENCE = 90_000;
+export const PATIENCE = 90_000;
 
 // How long a browser's context may take to close, in milliseconds. Now and then Chromium does not
 // answer that it has disposed of one; it goes with the browser.
@@ -26,10 +26,8 @@ function within(milliseconds, promise) {
   return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
 }
 
-// `further` are more arguments of the program.
-export async function startBrowser(further = []) {
-  const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-  const browser = await chromium.launch({ executablePath, args: [...ARGUMENTS, ...further], timeout: PATIENCE });
+// Gives each of the browser's contexts these times.
+export function withPatience(browser) {
   const newContext = browser.newContext.bind(browser);
   browser.newContext = async (options) => {
     const context = await newContext(options);
@@ -39,4 +37,10 @@ export async function startBrowser(further = []) {
     return context;
   };
   return browser;
+}
+
+// `further` are more arguments of the program.
+export async function startBrowser(further = []) {
+  const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+  return withPatience(await chromium.launch({ executablePath, args: [...ARGUMENTS, ...further], timeout: PATIENCE }));
 }

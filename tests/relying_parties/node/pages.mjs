@@ -129,11 +129,14 @@ export async function requestUrl(page) {
   return new URL(`${await transactionOf(page)}/request`, page.url()).href;
 }
 
-// Follows the link with this name, until the scripts of the next page have run. A click alone ends
-// as soon as there is some of the page.
+// Presses Enter on a link or a button. A click waits until the page is drawn, of which Playwright does not hear in Firefox without
+// scripts.
+export const activate = (control) => control.press("Enter");
+
+// Follows the link with this name, until the scripts of the next page have run. A key alone ends as soon as there is some of the page.
 export async function follow(page, name) {
   const loaded = page.waitForEvent("load");
-  await page.getByRole("link", { name }).click();
+  await activate(page.getByRole("link", { name }));
   await loaded;
 }
 
