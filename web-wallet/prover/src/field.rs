@@ -1,8 +1,10 @@
 //! The two prime fields of BN254, and the quadratic extension of the base field.
 //!
-//! Elements are in Montgomery form: the limbs hold `value · 2²⁵⁶ mod modulus`. Limbs have 32 bits,
-//! because WebAssembly multiplies 64 bits by 64 bits to 64 bits at most. The native build has the
-//! same limbs, so that the tests run the arithmetic that the browser runs.
+//! Elements are in Montgomery form: they hold `value · 2²⁶¹ mod modulus`, in nine limbs of 29 bits.
+//! WebAssembly multiplies 64 bits by 64 bits to 64 bits at most, and a sum of eighteen products of
+//! such limbs has fewer than 63 bits. So a carry is taken once for each limb of a product, and not
+//! once for each product of two limbs. The native build has the same limbs, so that the tests run
+//! the arithmetic that the browser runs.
 //!
 //! Sums, differences, products and conversions take no branch on their operands and read no memory
 //! at an address that depends on them. Comparisons, and what is built on them, do.
@@ -11,19 +13,33 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Add, Mul, Neg, Sub};
 
-/// A number below 2²⁵⁶; the lowest limb is the first.
+/// A number below 2²⁵⁶ in limbs of 32 bits; the lowest limb is the first.
 pub type Limbs = [u32; 8];
 
-/// The modulus of a prime field. It is odd and below 2²⁵⁴, which the carries below rely on.
+/// Bits of a limb of an element.
+const BITS: usize = 29;
+
+/// A limb whose bits are all ones.
+const MASK: u32 = (1 << BITS) - 1;
+
+/// Limbs of an element.
+const COUNT: usize = 9;
+
+/// A number in limbs of 29 bits; the lowest limb is the first.
+type Short = [u32; COUNT];
+
+/// The modulus of a prime field. It is odd and below 2²⁵⁴: the products below rely on it.
 pub trait Modulus: Copy + PartialEq + Eq {
     /// The modulus itself.
     const MODULUS: Limbs;
-    /// −modulus⁻¹ mod 2³².
-    const NEGATED_INVERSE: u32 = negated_inverse(Self::MODULUS[0]);
-    /// 2²⁵⁶ mod modulus: one in Montgomery form.
-    const ONE: Limbs = power_of_two(256, &Self::MODULUS);
-    /// 2⁵¹² mod modulus: a product with it brings a number into Montgomery form.
-    const SQUARED_RADIX: Limbs = power_of_two(512, &Self::MODULUS);
+    /// The modulus in the limbs of elements.
+    const SHORT: Short = to_short(&Self::MODULUS);
+    /// −modulus⁻¹ mod 2²⁹.
+    const NEGATED_INVERSE: u32 = negated_inverse(Self::MODULUS[0]) & MASK;
+    /// 2²⁶¹ mod modulus: one in Montgomery form.
+    const ONE: Short = power_of_two(BITS * COUNT, &Self::SHORT);
+    /// 2⁵²² mod modulus: a product with it brings a number into Montgomery form.
+    const SQUARED_RADIX: Short = power_of_two(2 * BITS * COUNT, &Self::SHORT);
 }
 
 /// The modulus of the coordinates of points.
@@ -55,52 +71,77 @@ const fn negated_inverse(odd: u32) -> u32 {
     inverse.wrapping_neg()
 }
 
-const fn power_of_two(exponent: usize, modulus: &Limbs) -> Limbs {
-    let mut power = [1, 0, 0, 0, 0, 0, 0, 0];
+const fn power_of_two(exponent: usize, modulus: &Short) -> Short {
+    let mut power = [1, 0, 0, 0, 0, 0, 0, 0, 0];
     let mut step = 0;
     while step < exponent {
-        power = reduce(&add_limbs(&power, &power), modulus);
+        power = add(&power, &power, modulus);
         step += 1;
     }
     power
 }
 
-/// The sum of two numbers below 2²⁵⁵.
-#[inline(always)]
-const fn add_limbs(a: &Limbs, b: &Limbs) -> Limbs {
-    let (mut sum, mut carry, mut i) = ([0; 8], 0u64, 0);
-    while i < 8 {
-        carry += a[i] as u64 + b[i] as u64;
-        sum[i] = carry as u32;
-        carry >>= 32;
+const fn to_short(number: &Limbs) -> Short {
+    let (mut short, mut i) = ([0; COUNT], 0);
+    while i < COUNT {
+        let (limb, shift) = (i * BITS / 32, i * BITS % 32);
+        let higher = if limb < 7 { number[limb + 1] } else { 0 };
+        short[i] = ((number[limb] as u64 | (higher as u64) << 32) >> shift) as u32 & MASK;
         i += 1;
     }
-    sum
+    short
 }
 
-/// `a − b` modulo 2²⁵⁶, and a mask: all bits are ones when `a < b`, and zeros otherwise.
-#[inline(always)]
-const fn subtract_limbs(a: &Limbs, b: &Limbs) -> (Limbs, u32) {
-    let (mut difference, mut borrow, mut i) = ([0; 8], 0i64, 0);
-    while i < 8 {
-        borrow += a[i] as i64 - b[i] as i64;
-        difference[i] = borrow as u32;
-        borrow >>= 32;
-        i += 1;
+fn from_short(short: &Short) -> Limbs {
+    let mut number = [0; 8];
+    for (i, part) in short.iter().enumerate() {
+        let (limb, shift) = (i * BITS / 32, i * BITS % 32);
+        let bits = u64::from(*part) << shift;
+        number[limb] |= bits as u32;
+        if limb < 7 {
+            number[limb + 1] |= (bits >> 32) as u32;
+        }
     }
-    (difference, borrow as u32)
+    number
 }
 
-/// `number mod modulus`, for a number below twice the modulus.
+/// Takes the carries of a number between −modulus and modulus, and adds the modulus to a negative
+/// number. The limbs that it is given may be negative and have up to 63 bits.
 #[inline(always)]
-const fn reduce(number: &Limbs, modulus: &Limbs) -> Limbs {
-    let (mut reduced, is_below) = subtract_limbs(number, modulus);
-    let mut i = 0;
-    while i < 8 {
-        reduced[i] ^= (reduced[i] ^ number[i]) & is_below;
+const fn settle(limbs: &[i64; COUNT], modulus: &Short) -> Short {
+    let (mut settled, mut carry, mut i) = ([0; COUNT], 0, 0);
+    while i < COUNT {
+        carry += limbs[i];
+        settled[i] = carry as u32 & MASK;
+        carry >>= BITS;
         i += 1;
     }
-    reduced
+    // What is carried out of the highest limb is the sign: all bits are ones, or zeros.
+    let (is_negative, mut carry, mut i) = (carry as u32, 0, 0);
+    while i < COUNT {
+        carry += settled[i] + (modulus[i] & is_negative);
+        settled[i] = carry & MASK;
+        carry >>= BITS;
+        i += 1;
+    }
+    settled
+}
+
+/// `a + b mod modulus`, for numbers below the modulus.
+#[inline(always)]
+const fn add(a: &Short, b: &Short, modulus: &Short) -> Short {
+    let (mut sum, mut i) = ([0; COUNT], 0);
+    while i < COUNT {
+        sum[i] = a[i] as i64 + b[i] as i64 - modulus[i] as i64;
+        i += 1;
+    }
+    settle(&sum, modulus)
+}
+
+/// Whether `a < b`, as a mask: all bits are ones, or zeros.
+fn is_below(a: &Limbs, b: &Limbs) -> u32 {
+    let borrow = a.iter().zip(b).fold(0, |borrow, (a, b)| (borrow + i64::from(*a) - i64::from(*b)) >> 32);
+    borrow as u32
 }
 
 /// The bytes of a number, the highest first.
@@ -119,6 +160,94 @@ fn from_bytes(bytes: &[u8; 32]) -> Limbs {
         *limb = u32::from_be_bytes([part[0], part[1], part[2], part[3]]);
     }
     limbs
+}
+
+/// Repeats a block for each limb, with its index as a constant. The compiler does not unroll a loop
+/// of this length, and would keep the limbs in memory.
+macro_rules! for_each_limb {
+    ($index:ident, $block:block) => {
+        for_each_limb!(@ $index, $block, 0 1 2 3 4 5 6 7 8)
+    };
+    (@ $index:ident, $block:block, $($number:literal)*) => {
+        $({
+            const $index: usize = $number;
+            $block
+        })*
+    };
+}
+
+/// Montgomery's product, `a · b / 2²⁶¹`, of numbers below twice the modulus: a number below twice
+/// the modulus, whose limbs have up to 63 bits.
+#[inline(always)]
+fn product<M: Modulus>(a: &Short, b: &Short) -> [i64; COUNT] {
+    let mut sums = [0; 2 * COUNT];
+    for_each_limb!(I, {
+        for j in 0..COUNT {
+            sums[I + j] += u64::from(a[I]) * u64::from(b[j]);
+        }
+    });
+    divide_by_radix::<M>(sums)
+}
+
+/// The product of a number with itself. Of the products of two different limbs each is computed
+/// once.
+#[inline(always)]
+fn square<M: Modulus>(a: &Short) -> [i64; COUNT] {
+    let mut sums = [0; 2 * COUNT];
+    for_each_limb!(I, {
+        sums[2 * I] += u64::from(a[I]) * u64::from(a[I]);
+        for j in 0..COUNT {
+            if I < j {
+                sums[I + j] += u64::from(2 * a[I]) * u64::from(a[j]);
+            }
+        }
+    });
+    divide_by_radix::<M>(sums)
+}
+
+/// Divides a number by 2²⁶¹. Each step adds the multiple of the modulus that makes the lowest limb
+/// zero, and drops that limb. A limb gets at most eighteen products of 58 bits, and a carry.
+#[inline(always)]
+fn divide_by_radix<M: Modulus>(mut sums: [u64; 2 * COUNT]) -> [i64; COUNT] {
+    for_each_limb!(I, {
+        let multiple = u64::from((sums[I] as u32).wrapping_mul(M::NEGATED_INVERSE) & MASK);
+        for j in 0..COUNT {
+            sums[I + j] += multiple * u64::from(M::SHORT[j]);
+        }
+        sums[I + 1] += sums[I] >> BITS;
+    });
+    let mut quotient = [0; COUNT];
+    for (i, limb) in quotient.iter_mut().enumerate() {
+        *limb = sums[COUNT + i] as i64;
+    }
+    quotient
+}
+
+/// Takes the carries of a number that is not negative.
+#[inline(always)]
+fn carried(limbs: &[i64; COUNT]) -> Short {
+    let (mut short, mut carry) = ([0; COUNT], 0);
+    for (limb, sum) in short.iter_mut().zip(limbs) {
+        carry += *sum;
+        *limb = carry as u32 & MASK;
+        carry >>= BITS;
+    }
+    short
+}
+
+/// The square of a number below twice the modulus, below twice the modulus.
+#[inline(never)]
+fn square_below_twice<M: Modulus>(a: &Short) -> Short {
+    carried(&square::<M>(a))
+}
+
+/// `number mod modulus`, for a number below twice the modulus.
+#[inline(always)]
+fn reduced<M: Modulus>(mut number: [i64; COUNT]) -> Short {
+    for (limb, modulus) in number.iter_mut().zip(M::SHORT) {
+        *limb -= i64::from(modulus);
+    }
+    settle(&number, &M::SHORT)
 }
 
 /// What the curves need of a field.
@@ -164,7 +293,7 @@ pub trait Coordinate: Field {
 
 /// An element of a prime field, in Montgomery form.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Element<M>(Limbs, PhantomData<M>);
+pub struct Element<M>(Short, PhantomData<M>);
 
 /// A coordinate of a point of the first group.
 pub type Base = Element<BaseModulus>;
@@ -173,19 +302,23 @@ pub type Base = Element<BaseModulus>;
 pub type Scalar = Element<ScalarModulus>;
 
 impl<M: Modulus> Element<M> {
-    const fn from_montgomery(limbs: Limbs) -> Self {
+    const fn from_montgomery(limbs: Short) -> Self {
         Self(limbs, PhantomData)
     }
 
     /// The element of a number, unless the number is not below the modulus.
     pub fn from_limbs(number: &Limbs) -> Option<Self> {
-        let (_, is_below) = subtract_limbs(number, &M::MODULUS);
-        (is_below != 0).then(|| Self::from_montgomery(*number) * Self::from_montgomery(M::SQUARED_RADIX))
+        (is_below(number, &M::MODULUS) != 0).then(|| Self::from_number(number))
+    }
+
+    /// The element of a number that is below the modulus.
+    fn from_number(number: &Limbs) -> Self {
+        Self::from_montgomery(to_short(number)) * Self::from_montgomery(M::SQUARED_RADIX)
     }
 
     /// The element as a number below the modulus.
     pub fn to_limbs(self) -> Limbs {
-        (self * Self::from_montgomery([1, 0, 0, 0, 0, 0, 0, 0])).0
+        from_short(&(self * Self::from_montgomery([1, 0, 0, 0, 0, 0, 0, 0, 0])).0)
     }
 
     /// The element of a number in 32 bytes, the highest first, unless the number is not below the
@@ -202,42 +335,60 @@ impl<M: Modulus> Element<M> {
     /// A number of 48 bytes, the highest first, modulo the modulus. Of random bytes the result is
     /// uniform but for a difference of 2⁻¹³⁰.
     pub fn from_wide_bytes(bytes: &[u8; 48]) -> Self {
-        let shift = Self::from_montgomery([0, 0, 0, 0, 1, 0, 0, 0]);
-        let radix = Self::from_montgomery(M::SQUARED_RADIX);
+        let shift = Self::from_number(&[0, 0, 0, 0, 1, 0, 0, 0]);
         let mut element = Self::default();
         for chunk in bytes.chunks_exact(16) {
             let mut low = [0; 32];
             low[16..].copy_from_slice(chunk);
             // 16 bytes are below the modulus.
-            let chunk = Self::from_montgomery(from_bytes(&low)) * radix;
-            element = element * (shift * radix) + chunk;
+            element = element * shift + Self::from_number(&from_bytes(&low));
         }
         element
     }
 
     /// The element of a small number.
     pub fn small(number: u32) -> Self {
-        Self::from_montgomery([number, 0, 0, 0, 0, 0, 0, 0]) * Self::from_montgomery(M::SQUARED_RADIX)
+        Self::from_number(&[number, 0, 0, 0, 0, 0, 0, 0])
     }
 
-    /// The power with a public exponent, four bits of it at a time.
+    /// The product with itself.
+    #[inline(never)]
+    fn squared(self) -> Self {
+        Self::from_montgomery(reduced::<M>(square::<M>(&self.0)))
+    }
+
+    /// The power with a public exponent, up to five bits of it at a time. The numbers on the way
+    /// stay below twice the modulus; only the last one is reduced.
     #[must_use]
     pub fn power(self, exponent: &Limbs) -> Self {
-        let mut powers = [Self::from_montgomery(M::ONE); 16];
+        let multiply = |a: &Short, b: &Short| carried(&product::<M>(a, b));
+        let squared = square_below_twice::<M>(&self.0);
+        let mut odd_powers = [self.0; 16];
         for i in 1..16 {
-            powers[i] = powers[i - 1] * self;
+            odd_powers[i] = multiply(&odd_powers[i - 1], &squared);
         }
-        let mut result = powers[0];
-        for i in (0..64).rev() {
-            for _ in 0..4 {
-                result = result * result;
+        let bit = |place: usize| exponent[place / 32] >> (place % 32) & 1;
+        let mut result = M::ONE;
+        let mut place = 256;
+        while place > 0 {
+            // The next bits that begin and end with a one, or a single zero.
+            let mut end = place - 1;
+            if bit(end) == 1 {
+                end = place.saturating_sub(5);
+                while bit(end) == 0 {
+                    end += 1;
+                }
             }
-            let digit = exponent[i / 8] >> (4 * (i % 8)) & 15;
+            for _ in end..place {
+                result = square_below_twice::<M>(&result);
+            }
+            let digit = (end..place).rev().fold(0, |digit, place| digit << 1 | bit(place));
             if digit != 0 {
-                result = result * powers[digit as usize];
+                result = multiply(&result, &odd_powers[digit as usize / 2]);
             }
+            place = end;
         }
-        result
+        Self::from_montgomery(reduced::<M>(result.map(i64::from)))
     }
 
     /// The inverse by Fermat's little theorem: the power with the modulus − 2.
@@ -251,7 +402,7 @@ impl<M: Modulus> Element<M> {
 impl<M: Modulus> Default for Element<M> {
     /// Zero.
     fn default() -> Self {
-        Self::from_montgomery([0; 8])
+        Self::from_montgomery([0; COUNT])
     }
 }
 
@@ -260,7 +411,7 @@ impl<M: Modulus> Add for Element<M> {
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        Self::from_montgomery(reduce(&add_limbs(&self.0, &other.0), &M::MODULUS))
+        Self::from_montgomery(add(&self.0, &other.0, &M::SHORT))
     }
 }
 
@@ -269,14 +420,11 @@ impl<M: Modulus> Sub for Element<M> {
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        let (mut difference, is_below) = subtract_limbs(&self.0, &other.0);
-        let mut carry = 0u64;
-        for (limb, modulus) in difference.iter_mut().zip(&M::MODULUS) {
-            carry += u64::from(*limb) + u64::from(modulus & is_below);
-            *limb = carry as u32;
-            carry >>= 32;
+        let mut difference = [0; COUNT];
+        for (i, limb) in difference.iter_mut().enumerate() {
+            *limb = i64::from(self.0[i]) - i64::from(other.0[i]);
         }
-        Self::from_montgomery(difference)
+        Self::from_montgomery(settle(&difference, &M::SHORT))
     }
 }
 
@@ -285,36 +433,16 @@ impl<M: Modulus> Neg for Element<M> {
 
     #[inline(always)]
     fn neg(self) -> Self {
-        Self::from_montgomery([0; 8]) - self
+        Self::default() - self
     }
 }
 
 impl<M: Modulus> Mul for Element<M> {
     type Output = Self;
 
-    /// Montgomery's product, `a · b / 2²⁵⁶`. Each step adds `a · bᵢ` and the multiple of the
-    /// modulus that makes the lowest limb zero, and drops that limb. What is kept stays below twice
-    /// the modulus, which is below 2²⁵⁵: the two carries of the highest limb have a sum below 2³².
     #[inline(never)]
     fn mul(self, other: Self) -> Self {
-        let a = &self.0;
-        let mut kept = [0u32; 8];
-        for factor in other.0 {
-            let factor = u64::from(factor);
-            let product = u64::from(kept[0]) + u64::from(a[0]) * factor;
-            let multiple = u64::from((product as u32).wrapping_mul(M::NEGATED_INVERSE));
-            let mut product_carry = product >> 32;
-            let mut multiple_carry = (u64::from(product as u32) + multiple * u64::from(M::MODULUS[0])) >> 32;
-            for i in 1..8 {
-                let product = u64::from(kept[i]) + u64::from(a[i]) * factor + product_carry;
-                product_carry = product >> 32;
-                let sum = u64::from(product as u32) + multiple * u64::from(M::MODULUS[i]) + multiple_carry;
-                kept[i - 1] = sum as u32;
-                multiple_carry = sum >> 32;
-            }
-            kept[7] = (product_carry + multiple_carry) as u32;
-        }
-        Self::from_montgomery(reduce(&kept, &M::MODULUS))
+        Self::from_montgomery(reduced::<M>(product::<M>(&self.0, &other.0)))
     }
 }
 
@@ -338,7 +466,7 @@ pub fn shift_right(number: &Limbs, bits: u32) -> Limbs {
 /// Whether a number is greater than half of the modulus, which is odd.
 fn is_in_upper_half(element: Base) -> bool {
     let half = shift_right(&BaseModulus::MODULUS, 1);
-    subtract_limbs(&half, &element.to_limbs()).1 != 0
+    is_below(&half, &element.to_limbs()) != 0
 }
 
 impl Base {
@@ -350,33 +478,27 @@ impl Base {
     }
 
     fn half(self) -> Self {
-        /// (modulus + 1) / 2 in Montgomery form is half of one.
-        const HALF: Limbs = half_of_one();
+        /// Half of one in Montgomery form.
+        const HALF: Short = half_of_one();
         self * Self::from_montgomery(HALF)
     }
 }
 
-/// Half of one in Montgomery form: one, or the sum of one and the modulus, is even.
-const fn half_of_one() -> Limbs {
-    let mut even = BaseModulus::ONE;
-    if even[0] & 1 == 1 {
-        even = add_limbs(&even, &BaseModulus::MODULUS);
-    }
-    let mut i = 0;
-    while i < 8 {
-        let higher = if i < 7 { even[i + 1] << 31 } else { 0 };
-        even[i] = even[i] >> 1 | higher;
-        i += 1;
-    }
-    even
+/// Half of one in Montgomery form: 2²⁶⁰ mod modulus.
+const fn half_of_one() -> Short {
+    power_of_two(BITS * COUNT - 1, &BaseModulus::SHORT)
 }
 
 impl Field for Base {
-    const ZERO: Self = Self::from_montgomery([0; 8]);
+    const ZERO: Self = Self::from_montgomery([0; COUNT]);
     const ONE: Self = Self::from_montgomery(BaseModulus::ONE);
 
     fn inverse(self) -> Self {
         self.fermat_inverse()
+    }
+
+    fn square(self) -> Self {
+        self.squared()
     }
 }
 
@@ -396,11 +518,15 @@ impl Coordinate for Base {
 }
 
 impl Field for Scalar {
-    const ZERO: Self = Self::from_montgomery([0; 8]);
+    const ZERO: Self = Self::from_montgomery([0; COUNT]);
     const ONE: Self = Self::from_montgomery(ScalarModulus::ONE);
 
     fn inverse(self) -> Self {
         self.fermat_inverse()
+    }
+
+    fn square(self) -> Self {
+        self.squared()
     }
 }
 

@@ -65,7 +65,7 @@ impl<F> WirePoints<F> {
     }
 }
 
-/// The proving key with points in plain form: 2.6 MB.
+/// The proving key with points in plain form: 2.9 MB.
 pub struct ProvingKey {
     pub(crate) alpha: G1,
     pub(crate) beta: G1,

@@ -17,10 +17,12 @@ fn elements<F: PrimeField>(count: usize, random: &mut impl Rng) -> Vec<F> {
     let two = F::from(2u64);
     let mut elements = vec![F::zero(), F::one(), two, -F::one(), -two, two.inverse().expect("an inverse")];
     elements.extend((1..254).map(|bit| two.pow([bit])));
-    // In Montgomery form these are one, 2²⁵⁵ mod modulus, and neighbours of the modulus.
-    let radix = two.pow([256u64]);
+    // In Montgomery form these are one, powers of two, and neighbours of the modulus. The last one
+    // has limbs of ones.
+    let radix = two.pow([261u64]);
     let inverse = radix.inverse().expect("an inverse");
     elements.extend([inverse, -inverse, inverse.double(), two.pow([255u64]) * inverse, radix, -radix]);
+    elements.push((two.pow([253u64]) - F::one()) * inverse);
     elements.extend((0..count).map(|_| F::rand(random)));
     elements
 }
@@ -39,6 +41,7 @@ where
         assert_eq!(ours_a * ours_b, ours(a * b), "{a} * {b}");
         assert_eq!(-ours_a, ours(-a), "-{a}");
         assert_eq!(ours_a.square(), ours(a.square()), "{a} squared");
+        assert_eq!(ours_a * ours_a, ours_a.square(), "{a} * {a}");
         assert_eq!(ours_a.double(), ours(a.double()), "{a} doubled");
         assert_eq!(ours_a.to_bytes(), bytes(a), "{a} as bytes");
         if index % 16 == 0 || index < 300 {
