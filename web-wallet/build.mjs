@@ -25,11 +25,11 @@ export const options = {
   charset: "utf8",
   legalComments: "none",
   absWorkingDir: here,
-  external: ["/scan.js", "/simulator.js"],
+  external: ["/scan.js", "/simulator.js", "/signatures.js"],
   logLevel: "warning",
 };
 
-const PROGRAMS = { "app.js": "app.ts", "worker.js": "worker.ts", "scan.js": "decoder.ts", "simulator.js": "simulator.ts" };
+const PROGRAMS = { "app.js": "app.ts", "worker.js": "worker.ts", "scan.js": "decoder.ts", "simulator.js": "simulator.ts", "signatures.js": "signatures.ts" };
 const LANGUAGES = fs.readdirSync(source("words")).map((name) => path.parse(name).name).sort();
 const COPIES = {
   "index.html": source("index.html"),

@@ -3,9 +3,12 @@
 
 use futures_util::future::join_all;
 use selfsame::config::{App, Config, Status};
+use selfsame_protocol::address;
 use serde_json::{Value, json};
 
 use crate::harness::folder;
+use crate::signed_requests::{SIGNER, sign_requests};
+use crate::test_accounts::key;
 use crate::verification_client::{
     DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationAnswer, VerificationClient, legacy, legacy_vector, with,
 };
@@ -219,6 +222,21 @@ async fn an_authenticator_learns_who_asks() {
         production["action"],
         json!({ "action": "verify-user", "description": "", "environment": "production" })
     );
+}
+
+#[tokio::test]
+async fn an_authenticator_learns_the_key_that_signs_an_applications_requests() {
+    // An authenticator is told the same whether verification refuses unsigned requests or not.
+    for is_required in [false, true] {
+        let client = VerificationClient::start_with(|config| sign_requests(config, is_required)).await;
+        let (status, context) = client.ask_context(DEV_APP, &json!({})).await;
+        let expected = json!(address::text(&key(SIGNER).address()));
+        assert_eq!((status, context.get("signing_key")), (200, Some(&expected)), "{context}");
+        let (_, of_party) = client.ask_context(context["rp_id"].as_str().expect("text"), &json!({})).await;
+        assert_eq!(of_party["signing_key"], expected, "{of_party}");
+        let (_, keyless) = client.ask_context(LEGACY_APP, &json!({})).await;
+        assert_eq!((&keyless["app_id"], keyless.get("signing_key")), (&json!(LEGACY_APP), None), "{keyless}");
+    }
 }
 
 #[tokio::test]

@@ -18,7 +18,8 @@ use crate::verification_client::{DEV_APP, LEGACY_APP, VerificationClient, legacy
 /// The name of the key that the relying party of the example application signs with.
 pub const SIGNER: &str = "a server of the application";
 
-fn sign_requests(config: &mut Config, is_required: bool) {
+/// Gives the example application's relying party that key.
+pub fn sign_requests(config: &mut Config, is_required: bool) {
     let party = config.relying_parties.iter_mut().find(|party| party.app_id == DEV_APP).expect("an entry");
     party.signing_key = Some(key(SIGNER).address().into());
     party.require_signed_requests = is_required;

@@ -14,7 +14,7 @@ import { at, beginHere, choice, codeOnScreen, join, press, signInHere, typePassp
 const PROBLEMS = [
   "unavailable", "other_service", "unknown_group", "unknown_code", "code_expired", "code_used", "enrolled_under_another_number", "not_a_member",
   "replacement_secret_wrong", "replaced_today", "group_full", "changed_elsewhere", "not_signed", "answered", "expired", "sign_in_over_bridge",
-  "link_proof_asked", "not_on_roll", "another_account", "proof_refused", "no_copy", "wrong_key", "storage",
+  "link_proof_asked", "not_from_application", "not_on_roll", "another_account", "proof_refused", "no_copy", "wrong_key", "storage",
 ];
 
 let people = 0;

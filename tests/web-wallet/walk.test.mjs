@@ -1,13 +1,16 @@
 // The walks that nearly every member takes, in Chromium with virtual authenticators: from a link to an
-// application, on one screen and on two, again after everything was lost, without a network, and no longer a
-// member. The other walks are in `long.test.mjs`, attacks in `attacks.test.mjs`.
+// application, on one screen and on two, again after everything was lost, without a network, no longer a member,
+// and to a page that asks over the bridge. The other walks are in `long.test.mjs`, attacks in `attacks.test.mjs`.
 
 import assert from "node:assert/strict";
 
+import { CredentialRequest, IDKit } from "idkit-core-4.3";
+
+import { SIGNER, signedContext } from "../bridge/node/clients.mjs";
 import { shortLink } from "../relying_parties/node/pages.mjs";
 import { DESKTOP } from "./devices.mjs";
 import { newScene } from "./scene.mjs";
-import { GROUP_NAME } from "./service.mjs";
+import { GROUP, GROUP_NAME, PATIENCE } from "./service.mjs";
 import { at, backAtApplication, beginHere, hasProblem, join, keepCode, press, says, signInHere } from "./walks.mjs";
 
 // What the specification allows from a link to a member who is signed in.
@@ -15,7 +18,27 @@ const MOST_TAPS = 6;
 const MOST_SECONDS = 60;
 const MOST_BYTES = 1_500_000;
 
-const scene = newScene();
+// An application whose server signs its requests, with the key of `signedContext`.
+const SIGNING_APP = "app_staging_5e1f5a3e0000000000000000000000c4";
+const SIGNING_NAME = "Loans of the cooperative";
+const CONFIG = `
+[[apps]]
+id = "${SIGNING_APP}"
+name = "${SIGNING_NAME}"
+
+[[relying_parties]]
+app_id = "${SIGNING_APP}"
+signing_key = "${SIGNER}"
+require_signed_requests = true
+
+[[actions]]
+app_id = "${SIGNING_APP}"
+action = "loan"
+environment = "staging"
+accepted_identifiers = ["${GROUP}"]
+`;
+
+const scene = newScene({ config: CONFIG });
 const { walk, device } = scene;
 
 walk("a person with a link is a member and signed in, in one minute and six taps, and comes back without the network", async () => {
@@ -106,6 +129,42 @@ walk("a member who is removed between the question and the proof gets a page tha
   await service.remove("K-4");
   await press(phone, "sign-in");
   await hasProblem(page, "removed");
+});
+
+walk("a page that asks in an application's name is answered when the application's server has signed, and not otherwise", async () => {
+  const { service } = scene;
+  const phone = await device();
+  const { page } = phone;
+  await join(phone, await service.invite("K-6"));
+  const post = (path, body) => fetch(service.urls.verify + path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  const { rp_id } = await (await post(`/api/v4/proof-context/${SIGNING_APP}`, {})).json();
+  const ask = async (rp_context) => {
+    const options = { app_id: SIGNING_APP, action: "loan", environment: "staging", bridge_url: service.urls.bridge, rp_context, allow_legacy_proofs: true };
+    // With constraints the kit sends what the server has signed, and the level "device", which the group answers.
+    const request = await IDKit.request(options).constraints(CredentialRequest("proof_of_human", { signal: "yes" }));
+    await page.goto("about:blank");
+    await page.goto(`${service.urls.wallet}/prove#${new URL(request.connectorURI).searchParams}`);
+    return request;
+  };
+  // What the server has signed for another action.
+  const refused = await ask(signedContext(rp_id, "another action"));
+  await hasProblem(page, "not_from_application");
+  assert.ok(!(await page.locator("main").innerText()).includes(SIGNING_NAME), "no name that nothing stands for");
+  assert.deepEqual(await refused.pollOnce(), { type: "failed", error: "invalid_rp_signature" });
+
+  const context = signedContext(rp_id, "loan");
+  const answered = await ask(context);
+  await at(page, "proof");
+  await page.getByRole("heading", { name: SIGNING_NAME }).waitFor();
+  await press(phone, "proof-yes");
+  await at(page, "proof-done");
+  const { success, result } = await answered.pollUntilCompletion({ pollInterval: 100, timeout: PATIENCE });
+  assert.ok(success);
+  // Verification checks the same signature, and takes its nonce once.
+  const verify = async () => (await post(`/api/v4/verify/${SIGNING_APP}`, { ...result, rp_signature: context })).json();
+  const verdict = await verify();
+  assert.ok(verdict.success, JSON.stringify(verdict));
+  assert.equal((await verify()).code, "duplicate_nonce");
 });
 
 walk("without a network the wallet starts, and without its host it proves", async () => {

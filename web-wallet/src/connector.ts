@@ -61,6 +61,7 @@ type Rejection =
   | "rp_signature_expired"
   | "timestamp_too_far_in_future"
   | "invalid_timestamp"
+  | "invalid_rp_signature"
   | "unknown_rp"
   | "generic_error";
 
@@ -108,7 +109,7 @@ export interface AskedProof {
   names: string[];
   /** The relying party that a signed request names. */
   rpId: string | null;
-  /** What client kit 4 asks for besides a legacy proof: its `proof_request`, of which times and action are checked. */
+  /** What client kit 4 asks for besides a legacy proof: its `proof_request`. Times and action are checked, the signature is not. */
   current: Record<string, unknown> | null;
   requiresPresence: boolean;
   returnTo: string | null;
@@ -122,13 +123,18 @@ const textOf = (request: Record<string, unknown>, name: string): string | null =
   return value;
 };
 
+/** Refuses a `proof_request` that has expired. The person may have thought about it for longer than it is good. */
+export const checkExpiry = ({ expires_at }: Record<string, unknown>, now: number): void => {
+  if (typeof expires_at !== "number" || now > expires_at) throw new Refused("expired", "rp_signature_expired");
+};
+
 /** What a `proof_request` asks for. A member makes legacy proofs, so this only decides whether one is accepted. */
 const readCurrent = (value: Record<string, unknown>, action: string, now: number) => {
   const { version, proof_type, session_id, action: hash, created_at, expires_at, rp_id, proof_requests } = value;
   if (version !== 1) throw new Refused("no_credential", "feature_unavailable", "proof_request.version");
   if (typeof created_at !== "number" || typeof expires_at !== "number" || typeof rp_id !== "string") throw malformed("proof_request");
   if (expires_at <= created_at) throw new Refused("unreadable_request", "invalid_timestamp");
-  if (now > expires_at) throw new Refused("expired", "rp_signature_expired");
+  checkExpiry(value, now);
   if (created_at > now + 300) throw new Refused("unreadable_request", "timestamp_too_far_in_future");
   const isUniqueness = (proof_type ?? "uniqueness") === "uniqueness";
   let asked: Bytes | null = null;
@@ -269,27 +275,34 @@ export interface Context {
   name: string;
   page: string | null;
   action: string | null;
+  /** The address of the key that signs the application's requests, in lower case; `null` when the service knows none. */
+  signingKey: string | null;
 }
 
-/** Who asks, as the service knows it; `null` when it does not know the application, or cannot be asked. */
+/**
+ * Who asks, as the service knows it; `null` when it does not know the application. Throws where the service cannot be
+ * asked now.
+ */
 export const contextOf = async (fetch: Fetch, verify: string, asked: AskedProof): Promise<Context | null> => {
   let answer: Record<string, unknown>;
   try {
     const url = `${verify.replace(/\/+$/, "")}/api/v4/proof-context/${encodeURIComponent(asked.appId)}`;
     answer = await sendJson(fetch, url, { method: "POST", body: { action: asked.action, environment: asked.environmentName } });
-  } catch {
+  } catch (error) {
+    if (error instanceof VaultError && (error.code === "offline" || error.code === "unavailable")) throw error;
     return null;
   }
   if (asked.rpId !== null && typeof answer["rp_id"] === "string" && answer["rp_id"] !== asked.rpId.toLowerCase()) {
     throw new Refused("no_credential", "unknown_rp");
   }
-  const { name, integration_url, action } = answer as { name?: unknown; integration_url?: unknown; action?: { description?: unknown } };
+  const { name, integration_url, action, signing_key } = answer as Partial<Record<string, unknown>> & { action?: { description?: unknown } };
   if (typeof name !== "string") return null;
   const description = action?.description;
   return {
     name,
     page: originOf(integration_url),
     action: typeof description === "string" && description !== "" ? description : null,
+    signingKey: typeof signing_key === "string" ? signing_key.toLowerCase() : null,
   };
 };
 

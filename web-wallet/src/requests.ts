@@ -4,8 +4,10 @@ import { type Bytes, readHex, toField, wipe } from "./bytes.ts";
 import {
   type AskedProof,
   type Connector,
+  type Context,
   Refused,
   answerOf,
+  checkExpiry,
   contextOf,
   fetchRequest,
   handIn,
@@ -28,10 +30,13 @@ import type { Environment } from "./wallet.ts";
 
 type Read = Awaited<ReturnType<Vault["read"]>>;
 
-/** A request that was read. `made` is an answer that could not be handed in yet. */
+/**
+ * A request that was read. `made` is an answer that could not be handed in yet. `isSignerKnown` says that the page asks
+ * in no other application's name, as far as the service knows.
+ */
 type Reading = { made: Record<string, unknown> | null } & (
   | { is: "sign-in"; read: ReadRequest; group: KnownGroup | null }
-  | { is: "proof"; connector: Connector; asked: AskedProof; group: KnownGroup | null; mayBeAnswered: boolean }
+  | { is: "proof"; connector: Connector; asked: AskedProof; group: KnownGroup | null; isSignerKnown: boolean; mayBeAnswered: boolean }
 );
 
 const codeOfError = (error: unknown): string => (error instanceof VaultError ? error.code : "");
@@ -219,9 +224,16 @@ export class Requests {
     try {
       const asked = readAsked(await fetchRequest(fetch, connector), this.#environment.now());
       isPresentKit = asked.isPresentKit;
+      // Before what the wallet has: a page in another's name does not learn that either.
+      const { context, isSignerKnown } = await this.#whoAsks(asked).then(
+        (context) => ({ context, isSignerKnown: true }),
+        (error: unknown) => {
+          if (error instanceof Refused) throw error;
+          return { context: null, isSignerKnown: false };
+        },
+      );
       const { group, roll } = await this.#memberFor(asked, groups).catch((error: unknown) => this.#simulatedFor(asked, error));
-      const context = await contextOf(fetch, service.verify, asked);
-      const id = this.#keep({ is: "proof", connector, asked, group, mayBeAnswered: false, made: null });
+      const id = this.#keep({ is: "proof", connector, asked, group, isSignerKnown, mayBeAnswered: false, made: null });
       return {
         is: "proof",
         id,
@@ -237,6 +249,33 @@ export class Requests {
     } catch (error) {
       return await this.#reject(connector, error, isPresentKit);
     }
+  }
+
+  /**
+   * Who asks, as the service knows it. Where it knows the key of the application's servers, a request that this key has
+   * not signed is refused: another page uses the application's name. So is one without a signature, as early client kits
+   * and presets for legacy proofs send it: a page would leave the signature out. Throws another error where the service
+   * cannot be asked now.
+   */
+  async #whoAsks(asked: AskedProof): Promise<Context | null> {
+    const { verify } = await this.#service.service();
+    const context = await contextOf(this.#environment.fetch, verify, asked);
+    const expected = context?.signingKey ?? null;
+    if (expected === null) return context;
+    const signer = asked.current && (await this.#environment.signatures()).signerOf(asked.current);
+    if (signer !== expected) throw new Refused("not_from_application", "invalid_rp_signature", signer ?? "no signature");
+    return context;
+  }
+
+  /**
+   * What has to hold when an answer is made. Who asks is looked up again where that failed before: a page can use up what
+   * the service answers to this person's network, and would get an answer without a signature.
+   */
+  async #checkBeforeAnswer(reading: Extract<Reading, { is: "proof" }>): Promise<void> {
+    const { asked, isSignerKnown } = reading;
+    if (asked.current) checkExpiry(asked.current, this.#environment.now());
+    if (!isSignerKnown) await this.#whoAsks(asked);
+    reading.isSignerKnown = true;
   }
 
   /** Tells the page why there will be no proof, and then the person. */
@@ -293,11 +332,16 @@ export class Requests {
     const reading = this.#reading(id, "proof");
     const { connector, asked, group } = reading;
     try {
+      if (!reading.made) await this.#checkBeforeAnswer(reading);
       reading.made ??= group
         ? answerOf(asked, group.legacyIdentifier, await this.#proveCurrently(group.group, asked))
         : await this.#simulatedAnswer(asked);
     } catch (error) {
       const code = codeOfError(error);
+      if (error instanceof Refused) {
+        this.#readings.delete(id);
+        return await this.#reject(connector, error, asked.isPresentKit);
+      }
       if (group === null && (code === "another_account" || code === "no_credential")) {
         this.#readings.delete(id);
         return await this.#reject(connector, new Refused(code, "credential_unavailable"), asked.isPresentKit);

@@ -35,8 +35,8 @@ const SETTINGS_FILE = "/wallet.json";
 const PAGES = new Set(["/", "/join", "/replace", "/sign-in", "/prove", "/restore", "/about"]);
 /** Large files that hold no policy: a former version's are as good when they have the hash. */
 const SHARED = ["key.bin", "prover.wasm"];
-/** What is fetched when it is first asked for: large pictures, languages, and the program of a service in development. */
-const LATER = /^icon-\d|^simulator|^words-(?!en)/;
+/** What is fetched when it is first asked for: large pictures, languages, and programs that few requests need. */
+const LATER = /^icon-\d|^simulator|^signatures|^words-(?!en)/;
 /** Longest wait for `wallet.json` where an older one is there, in milliseconds. */
 const PATIENCE = 4000;
 

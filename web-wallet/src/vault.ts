@@ -115,7 +115,7 @@ export class VaultError extends Error {
  * `wrong_key` no slot opens with it · `no_wallet` nothing here · `no_copy` the service has no such copy ·
  * `not_a_code` the letters are no code (check letters) · `not_a_link` · `other_service` the link, request or
  * bridge is another service's · `not_signed` the issuer's signature does not hold · `expired` · `answered` ·
- * `no_credential` the wallet has nothing that is asked for · `sign_in_over_bridge` · `link_proof_asked` ·
+ * `no_credential` the wallet has nothing that is asked for · `sign_in_over_bridge` · `link_proof_asked` · `not_from_application` ·
  * `removed` the leaf is not in the group any more · `not_on_roll` · `another_account` ·
  * `proof_refused` with the service's code in `detail` · `storage` this browser refuses to store ·
  * `changed_elsewhere` another tab or device has changed the copy, or another tab is busy; asking again helps ·

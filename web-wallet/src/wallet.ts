@@ -28,6 +28,8 @@ export interface Environment {
   prover: ProverLoader;
   /** The program of the simulator, which is loaded when it is needed. */
   simulator: () => Promise<Pick<typeof import("./simulator.ts"), "proveCurrent" | "chooseCurrent" | "answerCurrent">>;
+  /** The program that reads signatures of applications, the same. */
+  signatures: () => Promise<Pick<typeof import("./signatures.ts"), "signerOf">>;
   /** The address of this wallet, without a slash at the end. */
   url: string;
   /** Unix seconds. */

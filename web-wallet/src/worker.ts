@@ -5,6 +5,7 @@ import type { Port } from "./messages.ts";
 import { ProverLoader, type ReadFile } from "./prover.ts";
 import { refusal, send } from "./service.ts";
 import { BrowserStorage, exclusive } from "./storage.ts";
+import { VaultError } from "./vault.ts";
 import { Wallet } from "./wallet.ts";
 
 const url = new URL(".", location.href).href.replace(/\/+$/, "");
@@ -18,15 +19,19 @@ const readFile: ReadFile = async (name) => {
   return answer.bytes;
 };
 
+/** A program that few requests need. */
+const load = (name: string): Promise<unknown> =>
+  import(`${url}/${name}`).catch(() => {
+    throw new VaultError("unavailable", name);
+  });
+
 const wallet = new Wallet({
   fetch: fetchWeb,
   storage: new BrowserStorage(indexedDB),
   exclusive: exclusive(navigator.locks),
   prover: new ProverLoader(readFile),
-  async simulator() {
-    const program = `${url}/simulator.js`;
-    return (await import(program)) as typeof import("./simulator.ts");
-  },
+  simulator: () => load("simulator.js") as Promise<typeof import("./simulator.ts")>,
+  signatures: () => load("signatures.js") as Promise<typeof import("./signatures.ts")>,
   url,
   now: () => Math.floor(Date.now() / 1000),
 });

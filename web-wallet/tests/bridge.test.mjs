@@ -8,15 +8,27 @@ import { Device, VOTES, joined, startService } from "./service.mjs";
 
 // The packages of the tests of the whole project: `npm ci` in tests/.
 const kit = (name, path) => import(new URL(`tests/node_modules/${name}/${path}`, repository("")).href);
-const { signedContext } = await import(repository("tests/bridge/node/clients.mjs").href);
+const { SIGNER, signedContext } = await import(repository("tests/bridge/node/clients.mjs").href);
 const { createWorldBridgeStore } = await kit("idkit-core-2.1", "build/index.js");
 const early = await kit("idkit-core-1.5", "build/index.js");
 const { CredentialRequest, IDKit } = await kit("idkit-core-4.3", "dist/index.js");
 
+// An application whose servers sign its requests, with the key of `signedContext`.
+const SIGNING = "app_staging_5e1f5a3e0000000000000000000000a3";
+const CONFIG = `
+[[apps]]
+id = "${SIGNING}"
+name = "Bank of the cooperative"
+
+[[relying_parties]]
+app_id = "${SIGNING}"
+signing_key = "${SIGNER}"
+`;
+
 let service;
 let member;
 before(async () => {
-  service = await startService();
+  service = await startService({ config: CONFIG });
   member = await joined(service, "B-1");
 });
 after(() => service?.stop());
@@ -32,6 +44,19 @@ const ask = async (more = {}, makeStore = createWorldBridgeStore) => {
     },
   };
 };
+
+// What the service knows of an application.
+const contextOf = async (app) => {
+  const headers = { "content-type": "application/json" };
+  return (await fetch(`${service.urls.verify}/api/v4/proof-context/${app}`, { method: "POST", headers, body: JSON.stringify({ environment: "staging" }) })).json();
+};
+const rpOf = async (app) => (await contextOf(app)).rp_id;
+
+// What a page asks in the name of that application. With constraints the kit sends what the server has signed, and the
+// level "device", which the group answers.
+const signing = (rp_context) =>
+  IDKit.request({ app_id: SIGNING, bridge_url: service.urls.bridge, environment: "staging", action: "loan", rp_context, allow_legacy_proofs: true });
+const askSigned = (rp_context) => signing(rp_context).constraints(CredentialRequest("proof_of_human", { signal: "yes" }));
 
 // What the page's server sends, as verifyCloudProof does.
 const verified = (result, action = "orchard") => service.verify({ ...result, action, signal_hash: core.toField(core.hashText("yes")) });
@@ -72,9 +97,7 @@ test("a page's request is shown as the service knows it, answered, and the proof
 
 test("client kit 4 gets a legacy proof where it takes one, and a code of its own where not", async () => {
   const { wallet } = member;
-  const { rp_id } = await (
-    await fetch(`${service.urls.verify}/api/v4/proof-context/${VOTES}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ environment: "staging" }) })
-  ).json();
+  const { rp_id } = await contextOf(VOTES);
   const request = (more = {}) =>
     IDKit.request({ app_id: VOTES, bridge_url: service.urls.bridge, environment: "staging", action: "orchard", rp_context: signedContext(rp_id, "orchard"), allow_legacy_proofs: true, return_to: "https://app.example/back", ...more });
   const page = await request().preset(IDKit.deviceLegacy({ signal: "yes" }));
@@ -97,6 +120,105 @@ test("client kit 4 gets a legacy proof where it takes one, and a code of its own
   const refused = await request().preset(IDKit.deviceLegacy({ signal: "yes" }));
   await wallet.refuse((await wallet.read(refused.connectorURI)).id);
   assert.deepEqual(await refused.pollOnce(), { type: "failed", error: "user_rejected" });
+});
+
+test("an application whose key the service knows is answered when it has signed, and no other page in its name", async () => {
+  const { wallet } = member;
+  const { rp_id, signing_key } = await contextOf(SIGNING);
+  assert.equal(signing_key, SIGNER);
+  const genuine = await askSigned(signedContext(rp_id, "loan"));
+  const { id, asked } = await wallet.read(genuine.connectorURI);
+  assert.equal(asked.application, "Bank of the cooperative");
+  await wallet.answerProof(id);
+  assert.ok((await genuine.pollUntilCompletion({ pollInterval: 50, timeout: 60_000 })).success);
+
+  const good = signedContext(rp_id, "loan");
+  for (const context of [
+    signedContext(rp_id, "another action"),
+    { ...good, expires_at: good.expires_at + 1 },
+    { ...good, nonce: `0x00${"1".repeat(62)}` },
+    { ...good, signature: `0x${"11".repeat(64)}1b` },
+    { ...good, signature: `${good.signature.slice(0, -2)}${good.signature.endsWith("1b") ? "1c" : "1b"}` },
+  ]) {
+    const page = await askSigned(context);
+    await assert.rejects(wallet.read(page.connectorURI), isRefusal("not_from_application"));
+    assert.deepEqual(await page.pollOnce(), { type: "failed", error: "invalid_rp_signature" });
+  }
+  // Early kits, and this one's presets for legacy proofs, send no signature: a page that has none would use these.
+  const early = await ask({ app_id: SIGNING, action: "loan" });
+  await assert.rejects(wallet.read(early.uri), isRefusal("not_from_application"));
+  assert.equal((await early.result()).errorCode, "generic_error");
+  const preset = await signing(good).preset(IDKit.deviceLegacy({ signal: "yes" }));
+  await assert.rejects(wallet.read(preset.connectorURI), isRefusal("not_from_application"));
+  assert.deepEqual(await preset.pollOnce(), { type: "failed", error: "invalid_rp_signature" });
+  // What was signed for another relying party, and what is asked for when it has expired.
+  const other = await askSigned(signedContext("rp_00000000000000ff", "loan"));
+  await assert.rejects(wallet.read(other.connectorURI), isRefusal("no_credential"));
+  assert.deepEqual(await other.pollOnce(), { type: "failed", error: "unknown_rp" });
+  const { device } = member;
+  try {
+    device.clock = () => good.expires_at + 1;
+    const late = await askSigned(good);
+    await assert.rejects(wallet.read(late.connectorURI), isRefusal("expired"));
+    assert.deepEqual(await late.pollOnce(), { type: "failed", error: "rp_signature_expired" });
+  } finally {
+    device.clock = () => Math.floor(Date.now() / 1000);
+  }
+});
+
+test("a page in another application's name does not learn what the wallet has", async () => {
+  const { wallet } = member;
+  const rpId = await rpOf(SIGNING);
+  for (const [action, refusal, error] of [["loan", "no_credential", "credential_unavailable"], ["something else", "not_from_application", "invalid_rp_signature"]]) {
+    const page = await signing(signedContext(rpId, action)).preset(IDKit.proofOfHuman({ signal: "yes" }));
+    await assert.rejects(wallet.read(page.connectorURI), isRefusal(refusal));
+    assert.deepEqual(await page.pollOnce(), { type: "failed", error });
+  }
+});
+
+test("where the service cannot say who asks, it is asked again before there is an answer", async () => {
+  const { device, passkey } = member;
+  const wallet = device.start();
+  await wallet.unlock(passkey());
+  const isAway = { now: true };
+  device.before = async ({ url }) => {
+    if (isAway.now && url.includes("/proof-context/")) throw new TypeError("fetch failed");
+  };
+  try {
+    const rpId = await rpOf(SIGNING);
+    const [genuine, wrong] = [await askSigned(signedContext(rpId, "loan")), await askSigned(signedContext(rpId, "something else"))];
+    const reads = [];
+    for (const page of [genuine, wrong]) {
+      const { id, asked } = await wallet.read(page.connectorURI);
+      // The person sees no name that nothing stands for.
+      assert.deepEqual([asked.application, asked.applicationId], [null, SIGNING]);
+      await assert.rejects(wallet.answerProof(id), isRefusal("offline"));
+      assert.deepEqual(await page.pollOnce(), { type: "awaiting_confirmation" });
+      reads.push(id);
+    }
+    isAway.now = false;
+    await wallet.answerProof(reads[0]);
+    assert.ok((await genuine.pollUntilCompletion({ pollInterval: 50, timeout: 60_000 })).success);
+    await assert.rejects(wallet.answerProof(reads[1]), isRefusal("not_from_application"));
+    assert.deepEqual(await wrong.pollOnce(), { type: "failed", error: "invalid_rp_signature" });
+    await assert.rejects(wallet.answerProof(reads[1]), isRefusal("gone"));
+  } finally {
+    device.before = async () => undefined;
+  }
+});
+
+test("a signed request that expires while the person thinks is not answered", async () => {
+  const { device, wallet } = member;
+  const context = signedContext(await rpOf(SIGNING), "loan");
+  const page = await askSigned(context);
+  const { id } = await wallet.read(page.connectorURI);
+  try {
+    device.clock = () => context.expires_at + 1;
+    await assert.rejects(wallet.answerProof(id), isRefusal("expired"));
+  } finally {
+    device.clock = () => Math.floor(Date.now() / 1000);
+  }
+  assert.deepEqual(await page.pollOnce(), { type: "failed", error: "rp_signature_expired" });
 });
 
 test("no sign-in and no link proof goes over the bridge, and the page is told so", async () => {

@@ -24,6 +24,7 @@ const CHAPTERS = [
   "requests",
   "sealed",
   "service",
+  "signatures",
   "simulator",
   "storage",
   "tree",

@@ -172,6 +172,55 @@ test("messages of every client kit open with the key of their URI alone", async 
   }
 });
 
+test("the signer of a request is whose server has signed it, and no change of it is that signer's", () => {
+  const { signer, signed } = readJson("protocol/vectors/rp_signatures.json");
+  const asked = ({ action, sig, nonce, createdAt, expiresAt }) => ({
+    nonce, created_at: createdAt, expires_at: expiresAt, signature: sig,
+    ...(action === null ? { proof_type: "session" } : { action: core.toField(core.h2f(core.utf8(action))) }),
+  });
+  // What the public server kit signs; verification reads the same file.
+  for (const request of signed.map(asked)) {
+    assert.equal(core.signerOf(request), signer);
+    assert.equal(core.signerOf({ ...request, signature: request.signature.slice(2).toUpperCase() }), signer);
+    const short = Number.parseInt(request.signature.slice(-2), 16) - 27;
+    assert.equal(core.signerOf({ ...request, signature: `${request.signature.slice(0, -2)}0${short}` }), signer);
+    const [head, parity] = [request.signature.slice(0, -2), request.signature.slice(-2) === "1b" ? "1c" : "1b"];
+    for (const changes of [
+      { nonce: "0x01" },
+      { created_at: request.created_at + 1 },
+      { expires_at: request.expires_at + 1 },
+      { proof_type: "uniqueness", action: core.toField(core.hashText("another")) },
+      { signature: `${head}${parity}` },
+    ]) {
+      const other = core.signerOf({ ...request, ...changes });
+      assert.match(other, /^0x[0-9a-f]{40}$/, JSON.stringify(changes));
+      assert.notEqual(other, signer, JSON.stringify(changes));
+    }
+    // The other form of the same signature, whose s is in the upper half, is refused as verification refuses it.
+    const s = BigInt(`0x${request.signature.slice(66, 130)}`);
+    const high = (0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n - s).toString(16).padStart(64, "0");
+    const changed = [
+      { signature: `${request.signature.slice(0, 66)}${high}${parity}` },
+      { signature: `${head}1d` },
+      { signature: request.signature.slice(0, -2) },
+      { signature: `0x${"00".repeat(64)}1b` },
+      { signature: `0x${"ff".repeat(64)}1b` },
+      { signature: undefined },
+      { nonce: core.toField(core.toBytes32(core.MODULUS)) },
+      { nonce: undefined },
+      { created_at: -1 },
+      { expires_at: 2 ** 53 },
+      { expires_at: String(request.expires_at) },
+      { proof_type: "uniqueness", action: undefined },
+    ];
+    for (const changes of changed) assert.equal(core.signerOf({ ...request, ...changes }), null, JSON.stringify(changes));
+  }
+  // Requests as the client kits of version 4 have made them of what the server had signed, with the key 0x01…01.
+  const current = recorded.map(({ text }) => JSON.parse(text).proof_request).filter((request) => request);
+  assert.ok(current.length > 10);
+  for (const request of current) assert.equal(core.signerOf(request), "0x1a642f0e3c3af545e7acbd38b07251b3990914f1");
+});
+
 test("a statement that signs in is refused in every spelling, whatever it is called", () => {
   const uniqueness = "a proof of human, or a legacy proof";
   const hash = core.toField(core.hashText("sign-in"));

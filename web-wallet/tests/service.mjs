@@ -217,6 +217,7 @@ export class Device {
       // One for all workers: reading the key takes a second.
       prover: loader,
       simulator: async () => core,
+      signatures: async () => core,
       url: this.service.urls.wallet,
       now: () => this.clock(),
     });

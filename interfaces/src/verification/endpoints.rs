@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use selfsame_actors::{SeenNullifier, Verification, VerificationError};
+use selfsame_protocol::address;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::verification::answer::{
@@ -214,6 +215,7 @@ pub async fn proof_context(endpoint: Arc<Endpoint>, mut request: Request) -> Res
         verified_app_logo: logo.clone(),
         unverified_app_logo: logo,
         integration_url: party.integration_url.clone().unwrap_or_default(),
+        signing_key: party.signing.map(|rule| address::text(&rule.signer)),
         action,
     };
     Ok(json(StatusCode::OK, &answer))

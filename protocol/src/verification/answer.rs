@@ -9,6 +9,7 @@ use super::identity::Environment;
 use super::items::ItemError;
 use super::request::{RequestedEnvironment, ValidationError};
 use crate::ids::Nullifier;
+use crate::number::AddressText;
 
 /// The result of one item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -177,6 +178,11 @@ pub struct ContextResponse {
     pub unverified_app_logo: String,
     /// URL of a page of the application; empty when it has none.
     pub integration_url: String,
+    /// The address of the key that the application's servers sign requests for proofs with; absent
+    /// when the operator registered none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<AddressText>)]
+    pub signing_key: Option<String>,
     /// The action of the request; absent when it names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<ContextAction>,

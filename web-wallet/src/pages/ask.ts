@@ -157,7 +157,9 @@ async function proofPage(id: number, asked: ProofAsked, again: () => Promise<voi
               back ? actions(h("a", { class: "button", href: back.href }, t("to-host", { host: back.host }))) : h("p", { class: "quiet" }, t("close-page")),
             );
           } catch (error) {
-            showProblem(error, again);
+            // The bridge hands a request out once, so the one that was read is asked about again.
+            const isKept = codeOf(error) === "offline" || codeOf(error) === "unavailable";
+            showProblem(error, isKept ? () => attempt(() => proofPage(id, asked, again)) : again);
           }
         },
         { id: "approve" },

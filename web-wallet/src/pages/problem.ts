@@ -10,7 +10,7 @@ const WORTH_REPEATING = new Set([
   "proof_refused", "gone", "request_timeout", "bridge_unavailable", "internal_server_error", "storage",
 ]);
 /** In these another person may be at work. */
-const SUSPICIOUS = new Set(["not_signed", "sign_in_over_bridge", "link_proof_asked", "code_used", "replacement_secret_wrong", "replaced_elsewhere", "proof_refused"]);
+const SUSPICIOUS = new Set(["not_signed", "sign_in_over_bridge", "link_proof_asked", "not_from_application", "code_used", "replacement_secret_wrong", "replaced_elsewhere", "proof_refused"]);
 /** After these, a copy on another device may help. */
 const ELSEWHERE = new Set(["replaced_elsewhere", "no_wallet", "no_credential", "code_used", "another_account"]);
 /** Codes of the service that mean the same to a person. */

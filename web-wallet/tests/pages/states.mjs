@@ -75,7 +75,7 @@ export const STATES = [
   { name: "proof-roll", path: PROVE, scenario: { ...member, proof: { roll: "2026-12-01" } }, ...withPasskey, state: "proof" },
   { name: "proof-unknown", path: PROVE, scenario: { ...member, proof: { application: null, action: null, returnTo: null } }, ...withPasskey, state: "proof" },
   { name: "proof-done", path: PROVE, scenario: { ...member, open: true }, state: "proof-done", go: press("#approve") },
-  ...["expired", "answered", "other_service", "not_signed", "no_credential", "sign_in_over_bridge", "link_proof_asked", "offline", "unavailable", "not_a_link", "unreadable_request"].map((code) => (
+  ...["expired", "answered", "other_service", "not_signed", "no_credential", "sign_in_over_bridge", "link_proof_asked", "not_from_application", "offline", "unavailable", "not_a_link", "unreadable_request"].map((code) => (
     { name: `problem-${code}`, path: THERE, scenario: { ...member, fail: { read: code } }, state: "problem" })),
   ...["removed", "not_on_roll", "another_account", "proof_refused", "changed_elsewhere", "cross_device_denied", "storage", "replaced_elsewhere", "other_group", "act_under_way", "no_such_code"].map((code) => (
     { name: `problem-${code}`, path: THERE, scenario: { ...member, open: true, fail: { answerSignIn: code } }, state: "problem", go: press("#approve") })),
