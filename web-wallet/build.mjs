@@ -31,6 +31,8 @@ export const options = {
 
 const PROGRAMS = { "app.js": "app.ts", "worker.js": "worker.ts", "scan.js": "decoder.ts", "simulator.js": "simulator.ts", "signatures.js": "signatures.ts" };
 const LANGUAGES = fs.readdirSync(source("words")).map((name) => path.parse(name).name).sort();
+/** Where long words may break when text is large: not every browser has the language's rules. */
+const PARTS = { de: ["Wieder-her-stellungs-code", "Mitglied-schaft", "Mitglieds-nummer", "Bildschirm-sperre", "Passwort-manager"] };
 const COPIES = {
   "index.html": source("index.html"),
   "style.css": source("style.css"),
@@ -57,8 +59,9 @@ export const files = async () => {
   for (const [name, from] of Object.entries(COPIES)) made.set(name, fs.readFileSync(from));
   for (const language of LANGUAGES) {
     // Without the line breaks of the sources.
-    const words = JSON.parse(fs.readFileSync(source(`words/${language}.json`), "utf8"));
-    made.set(`words-${language}.json`, Buffer.from(JSON.stringify(words)));
+    const words = JSON.stringify(JSON.parse(fs.readFileSync(source(`words/${language}.json`), "utf8")));
+    const withBreaks = (text, parts) => text.replaceAll(parts.replaceAll("-", ""), parts.replaceAll("-", "\u00ad"));
+    made.set(`words-${language}.json`, Buffer.from((PARTS[language] ?? []).reduce(withBreaks, words)));
   }
   return made;
 };

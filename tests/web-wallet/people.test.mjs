@@ -129,13 +129,14 @@ for (const language of LANGUAGES) {
           const found = [];
           while (texts.nextNode()) {
             const { textContent, parentElement } = texts.currentNode;
-            // Addresses, codes and Japanese break anywhere.
+            // Addresses, codes and Japanese break anywhere, long words where a soft hyphen says so.
             if (parentElement.closest("svg, dd, code, .address, .paper-code, .print-only, :lang(ja)") || !parentElement.checkVisibility()) continue;
-            for (const { index, 0: each } of textContent.matchAll(/[^\s-]+/g)) {
+            for (const { index, 0: each } of textContent.matchAll(/[^\s\u00ad-]+/g)) {
               // Hosts and addresses are no words.
               if (/[:/]/.test(each)) continue;
               const range = document.createRange();
-              range.setStart(texts.currentNode, index);
+              // The hyphen that is shown belongs to the letter behind it.
+              range.setStart(texts.currentNode, textContent[index - 1] === "\u00ad" ? index + 1 : index);
               range.setEnd(texts.currentNode, index + each.length);
               if (new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1) found.push(`broken: ${each}`);
             }
