@@ -226,16 +226,17 @@ async fn an_authenticator_learns_who_asks() {
 
 #[tokio::test]
 async fn an_authenticator_learns_the_key_that_signs_an_applications_requests() {
-    // An authenticator is told the same whether verification refuses unsigned requests or not.
     for is_required in [false, true] {
         let client = VerificationClient::start_with(|config| sign_requests(config, is_required)).await;
         let (status, context) = client.ask_context(DEV_APP, &json!({})).await;
         let expected = json!(address::text(&key(SIGNER).address()));
         assert_eq!((status, context.get("signing_key")), (200, Some(&expected)), "{context}");
+        assert_eq!(context.get("require_signed_requests"), is_required.then_some(&json!(true)), "{context}");
         let (_, of_party) = client.ask_context(context["rp_id"].as_str().expect("text"), &json!({})).await;
         assert_eq!(of_party["signing_key"], expected, "{of_party}");
         let (_, keyless) = client.ask_context(LEGACY_APP, &json!({})).await;
         assert_eq!((&keyless["app_id"], keyless.get("signing_key")), (&json!(LEGACY_APP), None), "{keyless}");
+        assert_eq!(keyless.get("require_signed_requests"), None, "{keyless}");
     }
 }
 

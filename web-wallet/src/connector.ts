@@ -277,6 +277,8 @@ export interface Context {
   action: string | null;
   /** The address of the key that signs the application's requests, in lower case; `null` when the service knows none. */
   signingKey: string | null;
+  /** Whether the application has said that it signs all of its requests. */
+  signsAll: boolean;
 }
 
 /**
@@ -295,7 +297,7 @@ export const contextOf = async (fetch: Fetch, verify: string, asked: AskedProof)
   if (asked.rpId !== null && typeof answer["rp_id"] === "string" && answer["rp_id"] !== asked.rpId.toLowerCase()) {
     throw new Refused("no_credential", "unknown_rp");
   }
-  const { name, integration_url, action, signing_key } = answer as Partial<Record<string, unknown>> & { action?: { description?: unknown } };
+  const { name, integration_url, action, signing_key, require_signed_requests } = answer as Partial<Record<string, unknown>> & { action?: { description?: unknown } };
   if (typeof name !== "string") return null;
   const description = action?.description;
   return {
@@ -303,6 +305,7 @@ export const contextOf = async (fetch: Fetch, verify: string, asked: AskedProof)
     page: originOf(integration_url),
     action: typeof description === "string" && description !== "" ? description : null,
     signingKey: typeof signing_key === "string" ? signing_key.toLowerCase() : null,
+    signsAll: require_signed_requests === true,
   };
 };
 

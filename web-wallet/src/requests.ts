@@ -252,18 +252,17 @@ export class Requests {
   }
 
   /**
-   * Who asks, as the service knows it. Where it knows the key of the application's servers, a request that this key has
-   * not signed is refused: another page uses the application's name. So is one without a signature, as early client kits
-   * and presets for legacy proofs send it: a page would leave the signature out. Throws another error where the service
-   * cannot be asked now.
+   * Who asks, as the service knows it. Where it knows the key of the application's servers, a request that another key
+   * has signed is refused: another page uses the application's name. Early client kits and presets for legacy proofs send
+   * no signature, so a request without one is refused where the application has said that it signs all of them. Throws
+   * another error where the service cannot be asked now.
    */
   async #whoAsks(asked: AskedProof): Promise<Context | null> {
     const { verify } = await this.#service.service();
     const context = await contextOf(this.#environment.fetch, verify, asked);
-    const expected = context?.signingKey ?? null;
-    if (expected === null) return context;
+    if (!context?.signingKey || (!asked.current && !context.signsAll)) return context;
     const signer = asked.current && (await this.#environment.signatures()).signerOf(asked.current);
-    if (signer !== expected) throw new Refused("not_from_application", "invalid_rp_signature", signer ?? "no signature");
+    if (signer !== context.signingKey) throw new Refused("not_from_application", "invalid_rp_signature", signer ?? "no signature");
     return context;
   }
 

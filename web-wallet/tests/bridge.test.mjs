@@ -15,6 +15,8 @@ const { CredentialRequest, IDKit } = await kit("idkit-core-4.3", "dist/index.js"
 
 // An application whose servers sign its requests, with the key of `signedContext`.
 const SIGNING = "app_staging_5e1f5a3e0000000000000000000000a3";
+// One with pages of early client kits besides, which sign nothing.
+const EARLY = "app_staging_5e1f5a3e0000000000000000000000a4";
 const CONFIG = `
 [[apps]]
 id = "${SIGNING}"
@@ -22,6 +24,15 @@ name = "Bank of the cooperative"
 
 [[relying_parties]]
 app_id = "${SIGNING}"
+signing_key = "${SIGNER}"
+require_signed_requests = true
+
+[[apps]]
+id = "${EARLY}"
+name = "Library of the cooperative"
+
+[[relying_parties]]
+app_id = "${EARLY}"
 signing_key = "${SIGNER}"
 `;
 
@@ -54,8 +65,9 @@ const rpOf = async (app) => (await contextOf(app)).rp_id;
 
 // What a page asks in the name of that application. With constraints the kit sends what the server has signed, and the
 // level "device", which the group answers.
-const signing = (rp_context) =>
-  IDKit.request({ app_id: SIGNING, bridge_url: service.urls.bridge, environment: "staging", action: "loan", rp_context, allow_legacy_proofs: true });
+const asking = (app_id, rp_context) =>
+  IDKit.request({ app_id, bridge_url: service.urls.bridge, environment: "staging", action: "loan", rp_context, allow_legacy_proofs: true });
+const signing = (rp_context) => asking(SIGNING, rp_context);
 const askSigned = (rp_context) => signing(rp_context).constraints(CredentialRequest("proof_of_human", { signal: "yes" }));
 
 // What the page's server sends, as verifyCloudProof does.
@@ -164,6 +176,18 @@ test("an application whose key the service knows is answered when it has signed,
   } finally {
     device.clock = () => Math.floor(Date.now() / 1000);
   }
+});
+
+test("an application that does not sign all of its requests is answered without a signature, and not with a wrong one", async () => {
+  const { wallet } = member;
+  const { rp_id, signing_key, require_signed_requests } = await contextOf(EARLY);
+  assert.deepEqual([signing_key, require_signed_requests], [SIGNER, undefined]);
+  const wrong = await asking(EARLY, signedContext(rp_id, "another action")).constraints(CredentialRequest("proof_of_human", { signal: "yes" }));
+  await assert.rejects(wallet.read(wrong.connectorURI), isRefusal("not_from_application"));
+  assert.deepEqual(await wrong.pollOnce(), { type: "failed", error: "invalid_rp_signature" });
+  const preset = await asking(EARLY, signedContext(rp_id, "loan")).preset(IDKit.deviceLegacy({ signal: "yes" }));
+  await wallet.answerProof((await wallet.read(preset.connectorURI)).id);
+  assert.ok((await preset.pollUntilCompletion({ pollInterval: 50, timeout: 60_000 })).success);
 });
 
 test("a page in another application's name does not learn what the wallet has", async () => {

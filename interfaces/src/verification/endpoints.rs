@@ -216,6 +216,7 @@ pub async fn proof_context(endpoint: Arc<Endpoint>, mut request: Request) -> Res
         unverified_app_logo: logo,
         integration_url: party.integration_url.clone().unwrap_or_default(),
         signing_key: party.signing.map(|rule| address::text(&rule.signer)),
+        require_signed_requests: party.signing.is_some_and(|rule| rule.is_required),
         action,
     };
     Ok(json(StatusCode::OK, &answer))

@@ -183,6 +183,11 @@ pub struct ContextResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AddressText>)]
     pub signing_key: Option<String>,
+    /// Whether all requests of the application are signed, as verification requires of it. Absent
+    /// when it is not so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub require_signed_requests: bool,
     /// The action of the request; absent when it names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<ContextAction>,
