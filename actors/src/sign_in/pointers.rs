@@ -10,12 +10,12 @@ use selfsame_protocol::sign_in::pointers::{LINK_KEPT, LinkEnd, SealedPointer, Si
 use selfsame_protocol::sign_in::proof_request::SignInProof;
 use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Decision, RecordKey, RecordKind, RecordWrite, StoreError, StoredRecord};
+use selfsame_storage::{Decision, RecordKey, RecordKind, StoreError, StoredRecord};
 
 use super::accounts::{account_key, realm};
 use super::beginning::{NewTransaction, NextAsk};
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{IssuedItem, ReadRecord, TransactionId, write};
+use super::records::{IssuedItem, ReadRecord, TransactionId, unchanged, write};
 use super::sessions::{BrowserCookie, SignedInAccount};
 
 // Everything that was made before is forgotten.
@@ -251,8 +251,7 @@ impl SignInHandle {
             let link = StoredLink::seal(&value.pointer(realm), &secret, self.state.new_nonce(), now);
             let link = link.map_err(|error| SignInError::unavailable(error.to_string()))?;
             // The account is a condition too: a link of an earlier generation is worth nothing.
-            let account = account_key(&realm, value.subject);
-            let is_as_read = RecordWrite { key: account, before: Some(stored.clone()), after: Some(stored) };
+            let is_as_read = unchanged(account_key(&realm, value.subject), stored);
             let writes = vec![condition, is_as_read, write(link_key(&secret)?, None, &link, now.plus(LINK_KEPT))];
             if self.state.write(writes).await? == Decision::Written {
                 return Ok(NewLink { secret, expires_at: link.valid_until });

@@ -313,6 +313,11 @@ pub(super) fn write<T: Encoding>(
     RecordWrite { key, before: before.cloned(), after }
 }
 
+/// A condition of the writes beside it: the record must still be as it was read.
+pub(super) fn unchanged(key: RecordKey, stored: StoredRecord) -> RecordWrite {
+    RecordWrite { key, before: Some(stored.clone()), after: Some(stored) }
+}
+
 fn by_id(clients: Vec<SignInClient>) -> HashMap<String, Arc<SignInClient>> {
     clients.into_iter().map(|client| (client.client.id.clone(), Arc::new(client))).collect()
 }

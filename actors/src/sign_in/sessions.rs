@@ -16,7 +16,7 @@ use selfsame_storage::{Decision, RecordWrite, StoreError};
 
 use super::accounts::realm;
 use super::handle::{SignInClient, SignInError, SignInHandle};
-use super::records::{ReadRecord, session_key, write};
+use super::records::{ReadRecord, session_key, unchanged, write};
 
 /// The cookies of the browser that completes a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl SignInHandle {
         let known = value.of(&request.client_id, client.proof, client.environment);
         let person = known.filter(|known| known.answers(request, now)).map(|known| known.person).last();
         let person = person.filter(|person| expected_subject.is_none_or(|expected| person.subject() == expected));
-        let condition = RecordWrite { key: session_key(session), before: Some(stored.clone()), after: Some(stored) };
+        let condition = unchanged(session_key(session), stored);
         Ok(person.map(|person| SessionPerson { person, condition }))
     }
 
@@ -177,7 +177,7 @@ impl SignInHandle {
         let Some(subject) = self.signed_in_subject(Some(&client), known) else { return Ok(None) };
         let Some(account) = self.account(&realm(&client), subject)? else { return Ok(None) };
         let (auth_time, stored) = (known.person.auth_time, read.stored);
-        let condition = RecordWrite { key: session_key(session), before: Some(stored.clone()), after: Some(stored) };
+        let condition = unchanged(session_key(session), stored);
         Ok(Some(SignedInAccount { client, account, auth_time, condition }))
     }
 
