@@ -118,6 +118,16 @@ impl DiskTestClient {
         Ok(None)
     }
 
+    /// Creates the first accounts of a store, and waits until all of them are final.
+    async fn create_first(&self, count: u64) -> Vec<String> {
+        let mut accepted = Vec::new();
+        for number in 0..count {
+            accepted.push(self.submit(number).await.expect("accepted"));
+        }
+        self.wait_until_final(accepted.last().expect("one at least")).await;
+        accepted
+    }
+
     /// Asserts that an accepted request becomes final.
     async fn wait_until_final(&self, request_id: &str) {
         let answer = self.gateway(&format!("/status/{request_id}?wait=60")).await;

@@ -111,11 +111,7 @@ enum Healed {
 async fn assert_heals(call: &str, error: Errno, expected: Healed) {
     let disk = FaultyDisk::new();
     let daemon = disk.start();
-    let mut accepted = Vec::new();
-    for number in 0..3 {
-        accepted.push(daemon.submit(number).await.expect("accepted"));
-    }
-    daemon.wait_until_final(&accepted[2]).await;
+    let mut accepted = daemon.create_first(3).await;
     disk.fail(&[(call, error)]);
     while let Some(request_id) = daemon.submit(accepted.len() as u64).await {
         accepted.push(request_id);
@@ -181,12 +177,8 @@ async fn a_backup_copies_files_that_cannot_have_links() {
     for error in [Errno::PERM, Errno::MLINK, Errno::OPNOTSUPP, Errno::XDEV] {
         let disk = FaultyDisk::new();
         let daemon = disk.start();
-        let mut accepted = Vec::new();
         // Enough for several tables.
-        for number in 0..100 {
-            accepted.push(daemon.submit(number).await.expect("accepted"));
-        }
-        daemon.wait_until_final(&accepted[99]).await;
+        daemon.create_first(100).await;
         disk.fail(&[("link", error)]);
         let text = |path: &Path| path.to_str().expect("text").to_owned();
         let (data, target) = (text(&disk.data()), text(&disk.folder.path().join("disk/backup")));

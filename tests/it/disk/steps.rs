@@ -155,11 +155,7 @@ async fn assert_survives((call, files): Step, error: Errno, is_at_start: bool) -
     let disk = FaultyDisk::new();
     let case = format!("{call} of {files:?}: {error}");
     let daemon = disk.start();
-    let mut accepted = Vec::new();
-    for number in 0..3 {
-        accepted.push(daemon.submit(number).await.expect("accepted"));
-    }
-    daemon.wait_until_final(&accepted[2]).await;
+    let mut accepted = daemon.create_first(3).await;
     let mut managed = Managed { disk: &disk, daemon: Some(daemon), mended_at: Instant::now() + FAILING, case: &case };
     if is_at_start {
         managed.daemon.take().expect("it runs").kill();
@@ -226,12 +222,8 @@ async fn a_start_is_tried_again_after_each_error_at_each_step() {
 async fn a_backup_fails_and_the_next_is_good_after_each_error_at_each_step() {
     let disk = FaultyDisk::new();
     let daemon = disk.start();
-    let mut accepted = Vec::new();
     // Enough for several tables.
-    for number in 0..100 {
-        accepted.push(daemon.submit(number).await.expect("accepted"));
-    }
-    daemon.wait_until_final(&accepted[99]).await;
+    let mut accepted = daemon.create_first(100).await;
     let (data, target) = (disk.data().display().to_string(), disk.beside("backup").display().to_string());
     let make = || run(&["backup", &target, "--data", &data, "--operator", &daemon.operator]);
     let test = "a_backup_fails_and_the_next_is_good_after_each_error_at_each_step";

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { CALLBACK, start } from "./daemon.mjs";
+import { CALLBACK, OPRF_KEY, start } from "./daemon.mjs";
 
 // People of one application have attached nothing, those of the other one have.
 const APP = "app_staging_5e1f5a3e00000000000000000000001a";
@@ -26,10 +26,7 @@ wallet_link = "wallet://open?request={request}"
 
 [[relying_parties]]
 app_id = "${id}"
-[relying_parties.oprf_public_key]
-x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
-y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
-`;
+${OPRF_KEY}`;
 
 // Legacy proofs have not ended, whatever the day of the test.
 const CONFIG = `

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { startBrowser } from "./browser.mjs";
-import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
+import { CALLBACK, CLIENT_ID, OPRF_KEY, start } from "./daemon.mjs";
 import { authorizationUrl, PKCE, walletLinks } from "./pages.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "selfsame-keys-"));
@@ -28,10 +28,7 @@ redirect_uris = ["${CALLBACK}"]
 [[relying_parties]]
 app_id = "${CLIENT_ID}"
 signing_key_file = ${JSON.stringify(keyFile)}
-[relying_parties.oprf_public_key]
-x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
-y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
-`;
+${OPRF_KEY}`;
 
 let daemons;
 let browser;

@@ -16,6 +16,11 @@ const program = process.env.DAEMON;
 export const CLIENT_ID = "app_staging_5e1f5a3e000000000000000000000001";
 export const CLIENT_SECRET = "sk_dev_only";
 export const CALLBACK = "http://localhost:3000/callback";
+// The end of a relying party's block, with a key for current proofs: the generator of BabyJubJub.
+export const OPRF_KEY = `[relying_parties.oprf_public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
+`;
 
 // `config` is the text of a configuration file. With `isShared` all interfaces are at one address.
 // With `hasDomain` the issuer is at localhost in place of an address, so that there are passkeys; the

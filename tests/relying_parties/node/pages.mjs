@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 
 import { pagesOfAttaching, startOnSecondDay } from "./attaching.mjs";
-import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
+import { CALLBACK, CLIENT_ID, OPRF_KEY, start } from "./daemon.mjs";
 
 export const LANGUAGES = ["en", "de", "es", "fr", "ja", "pt"];
 
@@ -41,10 +41,7 @@ wallet_link = "wallet://open?request={request}"
 
 [[relying_parties]]
 app_id = "${id}"
-[relying_parties.oprf_public_key]
-x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
-y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
-`;
+${OPRF_KEY}`;
 
 // A service with a name, a logo, links, a colour and an authenticator of its own.
 const CONFIG = `${LASTING}
