@@ -109,7 +109,7 @@ export interface AskedProof {
   names: string[];
   /** The relying party that a signed request names. */
   rpId: string | null;
-  /** What client kit 4 asks for besides a legacy proof: its `proof_request`. Times and action are checked, the signature is not. */
+  /** What client kit 4 asks for besides a legacy proof: its `proof_request`, whose times and action were checked. */
   current: Record<string, unknown> | null;
   requiresPresence: boolean;
   returnTo: string | null;

@@ -1,7 +1,7 @@
 /**
  * The signature of an application's server over a request of client kit 4, for applications whose key the service
  * knows. A program of its own (`signatures.js`), because it needs the arithmetic of secp256k1, which nothing else does;
- * it is loaded when a request comes that such an application has to have signed.
+ * it is loaded when a request comes in the name of such an application.
  */
 
 import { secp256k1 } from "@noble/curves/secp256k1.js";
