@@ -293,7 +293,7 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 42] = [
     ("protocol/src/sign_in/accounts.rs", "POINTERS_KEPT", 86_400, "docs/interfaces/transactions.md", "| {} days after its last use |"),
     ("protocol/src/sign_in/accounts.rs", "POINTERS_KEPT", 86_400, "docs/interfaces/sign-in.md", "end {} days after their last use"),
     ("protocol/src/sign_in/attaching.rs", "PROVISIONAL", 86_400, "docs/accounts.md", "| the next {} days | a legacy proof, or a proof in the session |"),
-    ("protocol/src/sign_in/attaching.rs", "PROVISIONAL", 86_400, "docs/threat-model.md", "told at every sign-in with a legacy proof for {} days"),
+    ("protocol/src/sign_in/attaching.rs", "PROVISIONAL", 86_400, "docs/threats-sign-in.md", "told at every sign-in with a legacy proof for {} days"),
     ("protocol/src/sign_in/attaching.rs", "KNOWN_FOR", 3600, "docs/accounts.md", "that has remembered the account for {} hours because of one"),
     ("protocol/src/sign_in/records.rs", "MOST_RETIRED", 1, "docs/interfaces/sign-in.md", "The newest {} retired keys are"),
     ("storage/src/schema/family.rs", "SCHEMA_DRAFT", 1, "docs/operations/backup.md", "schema 0, draft {}"),
