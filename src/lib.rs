@@ -7,6 +7,10 @@
 #[doc = include_str!("../docs/embedding.md")]
 struct EmbeddingGuide;
 
+#[cfg(doctest)]
+#[doc = include_str!("../docs/mounting.md")]
+struct MountingGuide;
+
 pub mod backup;
 pub mod chain;
 pub mod chains;

@@ -1,7 +1,7 @@
 //! The routes of the interfaces that others than the operator call, for the daemon's own servers,
 //! and for a host's: the interfaces of a service that a host starts itself.
 //!
-//! `docs/embedding.md` is the guide.
+//! `docs/mounting.md` is the guide.
 
 use std::sync::Arc;
 
