@@ -1,10 +1,11 @@
 //! The cases of `verification_cases.json` are played, and what documents say of the answers is made
-//! from them: the rows of `docs/interfaces/differences.md` about verification, and the tables of
-//! answers of `docs/verifying-proofs.md`. `UPDATE_DOCUMENTS=1` writes the tables.
+//! from them: the rows of `docs/interfaces/differences.md` about verification, the table of
+//! successes of `docs/verifying-proofs.md`, and the tables of `docs/verification-errors.md`.
+//! `UPDATE_DOCUMENTS=1` writes the tables.
 //!
 //! A case has `differences`: the places of the first page that it belongs to. One case of each
 //! place also has what the row says, and its last answer is the one of the row. `cause` is what
-//! makes the last answer of a case, in the words of the second page. One case of each code has what
+//! makes the last answer of a case, in the words of the other pages. One case of each code has what
 //! to do in `remedies`.
 
 use std::collections::BTreeSet;
@@ -19,6 +20,7 @@ use crate::verification_cases::{CasePlayer, Outcome, cases};
 
 const DIFFERENCES: &str = "docs/interfaces/differences.md";
 const GUIDE: &str = "docs/verifying-proofs.md";
+const ERRORS: &str = "docs/verification-errors.md";
 
 /// The place of all cases whose answer names a field of an entry, where the public one names the
 /// entry.
@@ -162,8 +164,9 @@ async fn the_pages_say_what_the_cases_are_answered() {
         }
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = [DIFFERENCES, GUIDE, ERRORS];
     let stale: Vec<_> =
-        [DIFFERENCES, GUIDE].into_iter().filter(|page| !make_tables(&root.join(page), "cases", &mut make)).collect();
+        pages.into_iter().filter(|page| !make_tables(&root.join(page), "cases", &mut make)).collect();
     assert!(stale.is_empty(), "UPDATE_DOCUMENTS=1 makes the tables of {stale:?} anew");
     assert_eq!(made.len(), 5, "pages have {made:?} alone");
 }
