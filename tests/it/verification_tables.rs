@@ -165,8 +165,7 @@ async fn the_pages_say_what_the_cases_are_answered() {
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let pages = [DIFFERENCES, GUIDE, ERRORS];
-    let stale: Vec<_> =
-        pages.into_iter().filter(|page| !make_tables(&root.join(page), "cases", &mut make)).collect();
+    let stale: Vec<_> = pages.into_iter().filter(|page| !make_tables(&root.join(page), "cases", &mut make)).collect();
     assert!(stale.is_empty(), "UPDATE_DOCUMENTS=1 makes the tables of {stale:?} anew");
     assert_eq!(made.len(), 5, "pages have {made:?} alone");
 }
