@@ -1,6 +1,6 @@
 //! The cost of following a contract: reading a long history at the first start, and looking at a
 //! chain that makes a block at each look. The node is in memory, so the figures are the daemon's
-//! own work and its disk's; docs/benchmarks.md explains the lines.
+//! own work and its disk's; docs/benchmarks-parts.md explains the lines.
 
 #![allow(
     clippy::expect_used,

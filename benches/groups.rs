@@ -3,7 +3,7 @@
 //! Each line is measured beside its budget. The members join through the service, many at a time.
 //! Their link proofs are for a key whose setup secrets are public, so that a hundred thousand can
 //! be made in a minute; checking one costs what checking a genuine one does. Some more join with
-//! genuine proofs, one after the other. docs/benchmarks.md explains the lines.
+//! genuine proofs, one after the other. docs/benchmarks-parts.md explains the lines.
 //!
 //! `GROUP_MEMBERS` is the number of members, 100,000 without it; `GROUP_CLIENTS` how many join at a
 //! time, 192 without it; `GROUP_PROOFS` the number of genuine proofs, 16 without it, which take

@@ -2,7 +2,7 @@
 //!
 //! Criterion measures each line. The table at the end compares it with its yardstick, so that a
 //! result means the same on every machine: a multiple of the bare hash, the bare signature
-//! recovery, or both. docs/benchmarks.md explains the lines.
+//! recovery, or both. docs/benchmarks-parts.md explains the lines.
 
 #![allow(
     clippy::expect_used,

@@ -2,7 +2,7 @@
 // pages, the request of an authenticator and its proof of the simulator, the completion, the token and
 // the user information. Each person has an account in the registry, and a browser. Each line is beside
 // bare RSA signatures of `openssl speed` in the same run. docs/operations/sizing.md and
-// docs/benchmarks.md have the figures.
+// docs/benchmarks-parts.md have the figures.
 //
 // An authenticator is a process that takes more time than the daemon needs for the sign-in. So all
 // proofs are made between two steps, which alone are measured: up to the request, and from the proof

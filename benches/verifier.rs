@@ -1,7 +1,7 @@
 //! The cost of checking proofs, beside that of the pairings that every check needs.
 //!
 //! The yardstick is measured again for each line, so that a change of the machine's speed affects
-//! both. docs/benchmarks.md explains the lines.
+//! both. docs/benchmarks-parts.md explains the lines.
 
 #![allow(
     clippy::expect_used,

@@ -7,7 +7,7 @@
 //!
 //! Proofs of different origins share a batch, because a proof of a good batch costs a third of a
 //! proof alone, and less in lanes. In a batch with a false proof each costs up to 1.3 times as much
-//! as alone (`docs/benchmarks.md`). That is what the first false proof of an origin costs its
+//! as alone (`docs/benchmarks-parts.md`). That is what the first false proof of an origin costs its
 //! neighbours. The origin is then suspect: it shares no batch until good proofs or time outweigh
 //! its false ones. While so many origins send a first false proof that sharing does not pay
 //! ([`Sharing`]), no batch has proofs of different origins.

@@ -29,7 +29,8 @@ use selfsame_lanes::LANES;
 
 /// The fewest proofs that are checked as a batch without lanes. The final exponentiation and the
 /// pairings with the key's points are a large part of the cost of a smaller batch; when it fails,
-/// each of its proofs would cost more than 1.3 times as much as alone (`docs/benchmarks.md`).
+/// each of its proofs would cost more than 1.3 times as much as alone
+/// (`docs/benchmarks-parts.md`).
 pub const SMALLEST_BATCH: usize = 32;
 
 /// The same with lanes. A failed batch of so few costs each of its proofs 1.2 times as much as
