@@ -1,5 +1,5 @@
 //! `docs/wallet-vectors.json`, the worked examples for authors of wallets, against the rules of the
-//! daemon; and `docs/wallets.md` against the examples.
+//! daemon; and `docs/wallets.md` and `docs/wallet-sign-in.md` against the examples.
 
 use std::fs;
 use std::path::Path;
@@ -226,10 +226,11 @@ fn the_simulators_sessions_belong_to_accounts() {
     }
 }
 
-/// Values of the page that the file has too cannot differ from it.
+/// Values of the pages that the file has too cannot differ from it.
 #[test]
-fn the_page_shows_values_of_the_examples_only() {
-    let (page, vectors) = (document("wallets.md"), document("wallet-vectors.json"));
+fn the_pages_show_values_of_the_examples_only() {
+    let page = document("wallets.md") + &document("wallet-sign-in.md");
+    let vectors = document("wallet-vectors.json");
     let mut shown = 0;
     for word in page.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| word.len() >= 40) {
         if word.starts_with("0x") {
