@@ -558,7 +558,7 @@ fn part_of<'a>(page: &'a str, heading: &str) -> &'a str {
 const CODES: [(&str, &[&str]); 3] = [
     ("docs/interfaces/sign-in.md", &["protocol/src/sign_in/response.rs"]),
     (
-        "docs/interfaces/verification.md",
+        "docs/interfaces/verification-errors.md",
         &[
             "protocol/src/verification/directory.rs",
             "protocol/src/verification/items.rs",
@@ -572,8 +572,7 @@ const CODES: [(&str, &[&str]); 3] = [
 #[test]
 fn codes_that_sources_make_are_on_the_page() {
     // The statuses of a relying party are words of the same form.
-    let verification = read("docs/interfaces/verification.md");
-    let statuses = part_of(&verification, "## Who asks");
+    let statuses = read("docs/interfaces/relying-parties.md");
     for (page, sources) in CODES {
         let text = read(page);
         let part = part_of(&text, "\n## Errors");

@@ -89,7 +89,7 @@ pub enum VerificationError {
 }
 
 impl VerificationError {
-    /// The code of the answer (`docs/interfaces/verification.md`, "Errors").
+    /// The code of the answer (`docs/interfaces/verification-errors.md`, "Errors").
     pub fn code(&self) -> &'static str {
         match self {
             Self::Admission(error) => error.code(),

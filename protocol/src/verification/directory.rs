@@ -287,7 +287,7 @@ pub enum AdmissionError {
 }
 
 impl AdmissionError {
-    /// The code of the answer (`docs/interfaces/verification.md`, "Errors").
+    /// The code of the answer (`docs/interfaces/verification-errors.md`, "Errors").
     pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidRelyingPartyId { .. } => "invalid_request",

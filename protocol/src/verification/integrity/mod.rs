@@ -498,7 +498,7 @@ pub enum IntegrityError {
 }
 
 impl IntegrityError {
-    /// The code of the answer (`docs/interfaces/verification.md`, "Errors").
+    /// The code of the answer (`docs/interfaces/verification-errors.md`, "Errors").
     pub const CODE: &str = "integrity_verification_failed";
     /// The field of the request that is refused.
     pub const ATTRIBUTE: &str = "integrity_bundle";
