@@ -81,16 +81,16 @@ pub struct SimulatedRelyingParty {
 pub struct ClusterStatus {
     /// The name of the replica that answers.
     pub name: String,
-    /// The name of the replica that leads; null when none does, or when it is not known.
+    /// The name of the replica that leads; null when none leads, or when the leader is unknown.
     pub leader: Option<String>,
-    /// Why it is not known who leads; null when it is.
+    /// Why the leader is unknown; null when it is known.
     pub leader_error: Option<String>,
     /// The term in which the replica that answers leads; null when another one does.
     pub term: Option<u64>,
     /// The last entry of the journal; null before it was seen.
     pub journal_end: Option<u64>,
-    /// The store has everything that the journal had this many milliseconds ago; null while that
-    /// was never so.
+    /// The store has everything that the journal had this many milliseconds ago; null until it had
+    /// everything for the first time.
     pub staleness_ms: Option<u64>,
     /// All replicas, in the order of their names.
     pub replicas: Vec<Replica>,
@@ -105,13 +105,13 @@ pub struct Replica {
     pub address: String,
     /// The version of its program.
     pub version: String,
-    /// Whether it has published something in the last seconds.
+    /// Whether it has published its state in the last seconds.
     pub running: bool,
-    /// Whole seconds since it did, as far as the replica that answers has seen.
+    /// Whole seconds since then, as far as the replica that answers has seen.
     pub silent_seconds: u64,
     /// The last entry of the journal that its store has.
     pub position: u64,
-    /// The last entry that a power failure of its machine leaves there.
+    /// The last entry that its store keeps when its machine loses power.
     pub synced: u64,
     /// Entries of the journal that it lacks; null before the journal's end was seen.
     pub lag: Option<u64>,
@@ -332,10 +332,10 @@ pub struct ShownAccount {
     /// they made the account, when an operator has chosen them, and when there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached_at: Option<String>,
-    /// Whether they were attached so lately that legacy proofs sign in as well.
+    /// Whether the current proofs were attached so lately that legacy proofs sign in as well.
     pub is_provisional: bool,
-    /// The hour in which another person's were given for the account (RFC 3339): neither of them
-    /// signs in until the operator has chosen.
+    /// The hour in which another person gave proofs for the account (RFC 3339): neither of the two
+    /// signs in with current proofs until the operator has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disputed_at: Option<String>,
 }

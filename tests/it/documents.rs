@@ -298,7 +298,7 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 42] = [
     ("protocol/src/sign_in/records.rs", "MOST_RETIRED", 1, "docs/interfaces/sign-in.md", "The newest {} retired keys are"),
     ("storage/src/schema/family.rs", "SCHEMA_DRAFT", 1, "docs/operations/backup.md", "schema 0, draft {}"),
     ("storage/src/schema/family.rs", "SCHEMA_DRAFT", 1, "docs/operations/running.md", "this program reads schema 0, draft {} alone"),
-    ("interfaces/src/operator/history.rs", "NEWEST", 1, "docs/interfaces/operator.md", "array of the newest {} applied blocks"),
+    ("interfaces/src/operator/history.rs", "NEWEST", 1, "docs/interfaces/operator-status.md", "array of the newest {} applied blocks"),
 ];
 
 /// The value of a constant that is a number, a product, a shift or a duration of whole seconds.

@@ -21,8 +21,8 @@ use crate::http::{Request, Response, json};
 
 /// What is known of an account
 ///
-/// What the store knows of an account of sign-in, for a person who asks. The nullifier and the
-/// session are not shown.
+/// What the store knows of an account of sign-in, for the person who has it and asks. The nullifier
+/// and the session are not shown.
 #[utoipa::path(
     post, path = "/accounts/show", tag = "operator", operation_id = "show_account", security(("operatorToken" = [])),
     request_body = AccountQuery,
@@ -51,8 +51,8 @@ pub async fn show_account(operator: Arc<Operator>, mut request: Request) -> Resu
 
 /// Choose the current proofs of an account
 ///
-/// Says which current proofs belong to an account of legacy proofs, for good: of two persons who
-/// both gave theirs, or none. Those that are not kept no longer sign in. Proofs of a second person
+/// Chooses for good which current proofs an account of legacy proofs keeps: those of one of two
+/// persons who gave theirs, or none. The other ones no longer sign in. Proofs of a second person
 /// are dropped only when the body says that the operator knows of both.
 #[utoipa::path(
     post, path = "/accounts/link", tag = "operator", operation_id = "choose_account_proofs", security(("operatorToken" = [])),
@@ -129,7 +129,7 @@ fn shown(app_id: String, environment: Environment, subject: B256, account: Accou
     request_body = NewSubjects,
     responses(
         (status = 200, description = "What is decided now, and what was before", body = ChangedSubjects),
-        (status = 404, description = "Nobody has signed in to the application yet, so nothing is decided: `not_found`", body = ServiceApiError<String>),
+        (status = 404, description = "No person has signed in to the application yet, so nothing is decided: `not_found`", body = ServiceApiError<String>),
         (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
         (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),

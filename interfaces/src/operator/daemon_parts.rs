@@ -199,9 +199,9 @@ pub struct Build {
     /// The version in `Cargo.toml`, for example `0.1.0`.
     pub version: &'static str,
     /// The commit of the sources, abbreviated, with `-dirty` behind it when files differed from the
-    /// commit. `None` when the program was built in another way than by `make`, or not in a clone.
+    /// commit; null when the program was not built by `make` in a clone.
     pub commit: Option<&'static str>,
-    /// The day of that commit in UTC, for example `2027-01-31`.
+    /// The day of that commit in UTC, for example `2027-01-31`; null without a commit.
     pub commit_date: Option<&'static str>,
 }
 

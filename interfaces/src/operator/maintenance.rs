@@ -195,7 +195,7 @@ pub async fn list_webhooks(operator: Arc<Operator>, _: Request) -> Result<Respon
 
 /// The dead letters of a webhook
 ///
-/// The events that it has not accepted in all attempts, at most a hundred, the oldest first.
+/// The events that the webhook has accepted in no attempt, at most a hundred, the oldest first.
 #[utoipa::path(
     get, path = "/webhooks/{id}/dead-letters", tag = "operator", operation_id = "dead_letters", security(("operatorToken" = [])),
     params(
@@ -224,7 +224,7 @@ pub async fn dead_letters(operator: Arc<Operator>, request: Request) -> Result<R
 
 /// Send the dead letters of a webhook again
 ///
-/// They are sent as if they had never been sent, a thousand at most.
+/// Sends at most a thousand dead letters as if they had never been sent.
 #[utoipa::path(
     post, path = "/webhooks/{id}/dead-letters/retry", tag = "operator", operation_id = "retry_dead_letters", security(("operatorToken" = [])),
     params(("id" = String, Path, pattern = "^[a-z0-9-]{1,64}$", description = "The webhook's id in the configuration")),

@@ -38,13 +38,13 @@ struct Status {
     build: Build,
     /// Whole seconds since the daemon was started.
     uptime_seconds: u64,
-    /// Whether the daemon can do its work, and if not, why.
+    /// Whether the daemon can do its work.
     ready: bool,
     /// Why the daemon is not ready; empty when it is.
     reasons: Vec<String>,
     /// Whether something needs the operator's attention, also while the daemon is ready.
     degraded: bool,
-    /// What does, since when, and what to do; empty when nothing does.
+    /// What needs the operator's attention, since when, and what to do; empty when nothing does.
     attention: Vec<Attention>,
     /// The registry's numbers since the start.
     #[schema(value_type = Object)]
@@ -55,7 +55,7 @@ struct Status {
     /// How the keys of the attestation issuers stand; empty when none is configured.
     #[schema(value_type = Vec<Object>)]
     attestation_issuers: Vec<AttestationIssuerStatus>,
-    /// What is followed from chains; empty when nothing is.
+    /// The contracts that are followed on chains; empty when none is.
     #[schema(value_type = Vec<Object>)]
     chains: Vec<ChainStatus>,
     /// The webhooks of the configuration.
@@ -64,13 +64,13 @@ struct Status {
     groups: Vec<ListedGroup>,
     /// The last backups since the start, the newest last.
     backups: Vec<Backup>,
-    /// That the store was restored from a backup; null when it was not.
+    /// The backup that the store was restored from; null when it was not restored.
     restored: Option<Restored>,
     /// The actors, as `/actors` answers them.
     actors: Vec<Actor>,
     /// The cluster that the daemon is a replica of; null when it is alone.
     cluster: Option<ClusterStatus>,
-    /// What came of the last reload of the configuration; null before the first one.
+    /// The report of the last reload of the configuration; null before the first one.
     reload: Option<ReloadReport>,
 }
 
@@ -291,7 +291,7 @@ pub(super) fn all_actors(operator: &Operator) -> Vec<Actor> {
 
 /// Remove a replica
 ///
-/// Removes a replica from the cluster. One that runs ends itself.
+/// Removes a replica from the cluster. A replica that runs ends then.
 #[utoipa::path(
     post, path = "/cluster/remove", tag = "operator", operation_id = "remove_replica", security(("operatorToken" = [])),
     request_body = ReplicaRemoval,

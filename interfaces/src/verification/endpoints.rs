@@ -264,7 +264,7 @@ const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=5, stale-i
 
 /// Whether an application is verified
 ///
-/// It is while the operator of the service has registered it and serves it.
+/// An application is verified while the operator of the service has registered it and serves it.
 #[utoipa::path(
     get, path = "/api/v4/app-status/{id}", tag = "verification",
     params(("id" = String, Path, pattern = "^(rp_[0-9a-fA-F]{16}|app_[A-Za-z0-9_-]{1,128})$", example = "rp_6765160973bf7042", description = "`rp_` and 16 hex digits, or the application's `app_…` id")),

@@ -55,7 +55,7 @@ pub struct LegacyRequest {
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
-    /// The word of the person's device for the proofs, as the client kit gives it.
+    /// What the person's device has signed, as the client kit gives it.
     pub integrity_bundle: Option<IntegrityBundleEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
@@ -229,7 +229,7 @@ pub struct UniquenessRequest {
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
-    /// The word of the person's device for the proofs, as the client kit gives it.
+    /// What the person's device has signed, as the client kit gives it.
     pub integrity_bundle: Option<IntegrityBundleEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
@@ -270,7 +270,7 @@ pub struct BoundUniquenessRequest {
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
-    /// The word of the person's device for the proofs, as the client kit gives it.
+    /// What the person's device has signed, as the client kit gives it.
     pub integrity_bundle: Option<IntegrityBundleEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
@@ -339,7 +339,7 @@ pub struct SessionRequest {
     pub user_presence_completed: Option<bool>,
     /// The relying party's signature of the nonce and of what follows from the request.
     pub rp_signature: Option<SignatureEntry>,
-    /// The word of the person's device for the proofs, as the client kit gives it.
+    /// What the person's device has signed, as the client kit gives it.
     pub integrity_bundle: Option<IntegrityBundleEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]

@@ -74,8 +74,8 @@ pub struct VerificationResponse {
     /// The request's environment.
     #[schema(example = "production")]
     pub environment: &'static str,
-    /// `verified` for an integrity bundle that holds, `not_checked` for one that no keys of the
-    /// environment were configured for; absent for a request without a bundle.
+    /// `verified` for an integrity bundle that holds, `not_checked` where the environment has no
+    /// keys; absent for a request without a bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub integrity: Option<&'static str>,
     /// One result for each proof, in the request's order.
