@@ -19,7 +19,7 @@
 //! | `dump` | the effective configuration as text |
 //! | `schema` | the configuration file as a JSON Schema, for editors |
 //!
-//! `docs/configuration.md` describes every key.
+//! `docs/configuration/` describes every key.
 
 mod addresses;
 pub mod chains;

@@ -1,5 +1,5 @@
 //! The sections of the configuration as types. Their defaults are those of the parts that they
-//! configure. `docs/configuration.md` describes every key for operators.
+//! configure. `docs/configuration/` describes every key for operators.
 
 use std::path::PathBuf;
 

@@ -210,7 +210,7 @@ fn says(cell: &str, default: &Value) -> bool {
     same_text || values.is_some_and(|(default, said)| (default - said).abs() < 1e-9)
 }
 
-/// The defaults of `docs/configuration.md` and of `docs/interfaces/limits.md` are those of the
+/// The defaults of `docs/configuration/` and of `docs/interfaces/limits.md` are those of the
 /// schema.
 #[test]
 fn defaults_of_the_pages_are_those_of_the_program() {
@@ -225,8 +225,10 @@ fn defaults_of_the_pages_are_those_of_the_program() {
             wrong.push(format!("{page}: {key} is {default}, not {cell}"));
         }
     };
+    let configuration = files("docs/configuration", "md").into_iter().map(|page| page.display().to_string());
+    let configuration: Vec<_> = configuration.map(|page| (read(&page), page)).collect();
     let mut section = String::new();
-    for line in read("docs/configuration.md").lines() {
+    for (line, page) in configuration.iter().flat_map(|(text, page)| text.lines().map(move |line| (line, page))) {
         if let Some(heading) = line.strip_prefix("## ") {
             let name = heading.trim_matches('`').trim_matches(['[', ']']);
             section = if heading.starts_with("`[[") { format!("{name}[0].") } else { format!("{name}.") };
@@ -238,7 +240,7 @@ fn defaults_of_the_pages_are_those_of_the_program() {
         if let [key, default, ..] = cells[..]
             && let Some(key) = key.strip_prefix("| `").and_then(|key| key.strip_suffix('`'))
         {
-            compare("docs/configuration.md", &format!("{section}{key}"), default);
+            compare(page, &format!("{section}{key}"), default);
         }
     }
     for line in read("docs/interfaces/limits.md").lines() {
@@ -286,7 +288,7 @@ const NUMBERS: [(&str, &str, u64, &str, &str); 42] = [
     ("protocol/src/sign_in/transaction.rs", "MOST_REFUSED", 1, "docs/interfaces/limits.md", "not accepted and counted | {} |"),
     ("protocol/src/sign_in/openings.rs", "MOST_CHALLENGES", 1, "docs/interfaces/limits.md", "| challenges of a sign-in | {} |"),
     ("interfaces/src/http/exchange.rs", "MOST_UNREAD_REFUSALS", 1, "docs/operations/sizing.md", "whose client leaves more than {} refusals unread"),
-    ("interfaces/src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration.md", "(answers of up to {} KiB are not counted)"),
+    ("interfaces/src/http/exchange.rs", "SMALL_ANSWER", 1024, "docs/configuration/limits.md", "(answers of up to {} KiB are not counted)"),
     ("protocol/src/sign_in/accounts.rs", "MOST_POINTERS", 1, "docs/accounts.md", "A browser remembers up to {} accounts"),
     ("protocol/src/sign_in/accounts.rs", "MOST_POINTERS", 1, "docs/operations/allocation.md", "a record of at most {} of them"),
     ("protocol/src/sign_in/accounts.rs", "POINTERS_KEPT", 86_400, "docs/accounts.md", "until {} days after it last used one of them"),

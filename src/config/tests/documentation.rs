@@ -1,4 +1,4 @@
-//! The page and the sample agree with the configuration.
+//! The pages and the sample agree with the configuration.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,6 +7,21 @@ use selfsame_protocol::registry::CommitmentCheck;
 
 use super::load;
 use crate::config::{Config, VerificationKeys};
+
+/// The pages of `docs/configuration/`, by their names, the first one first.
+const PAGES: [(&str, &str); 6] = [
+    ("README.md", include_str!("../../../docs/configuration/README.md")),
+    ("daemon.md", include_str!("../../../docs/configuration/daemon.md")),
+    ("limits.md", include_str!("../../../docs/configuration/limits.md")),
+    ("sign-in.md", include_str!("../../../docs/configuration/sign-in.md")),
+    ("verification.md", include_str!("../../../docs/configuration/verification.md")),
+    ("registry.md", include_str!("../../../docs/configuration/registry.md")),
+];
+
+/// The texts of all pages.
+pub(super) fn pages() -> String {
+    PAGES.map(|(_, text)| text).join("\n")
+}
 
 #[test]
 fn the_production_sample_loads() {
@@ -54,16 +69,16 @@ pub(super) fn every_key() -> BTreeSet<String> {
 
 #[test]
 fn every_key_is_in_the_documentation() {
-    let page = include_str!("../../../docs/configuration.md");
+    let pages = pages();
     let mut sections = vec![String::new()];
     let mut seen = 0;
     while let Some(section) = sections.pop() {
-        let mut part = page;
+        let mut part = pages.as_str();
         let name = section.replace("[0]", "");
         if !name.is_empty() && !name.contains(".keys") && !name.ends_with("public_key") && !name.starts_with("limits.")
         {
             let heading = if section.ends_with("[0]") { format!("## `[[{name}]]`") } else { format!("## `[{name}]`") };
-            part = page.split_once(&heading).unwrap_or_else(|| panic!("{heading} is not on the page")).1;
+            part = pages.split_once(&heading).unwrap_or_else(|| panic!("{heading} is on no page")).1;
             part = part.split("\n## ").next().unwrap_or(part);
         }
         for key in keys_of(&section).unwrap() {
@@ -71,9 +86,22 @@ fn every_key_is_in_the_documentation() {
             seen += 1;
             let nested = [path.clone(), format!("{path}[0]")].into_iter().find(|path| keys_of(path).is_some());
             let heading = section.is_empty() && nested.is_some() || section == "verifier.keys";
-            assert!(heading || part.contains(&format!("\n| `{key}` | ")), "{path} is not on the page");
+            assert!(heading || part.contains(&format!("\n| `{key}` | ")), "{path} is on no page");
             sections.extend(nested);
         }
     }
     assert!(seen > 80, "only {seen} keys were found");
+}
+
+/// The list on the first page has each section with the page that describes it.
+#[test]
+fn the_first_page_says_where_each_section_is() {
+    let (_, first) = PAGES[0];
+    for (name, page) in &PAGES[1..] {
+        let row = first.lines().find(|line| line.starts_with("| ") && line.contains(&format!("]({name})")));
+        let sections = row.unwrap_or_else(|| panic!("{name} is not in the list")).rsplit(" | ").next().unwrap();
+        let listed: BTreeSet<&str> = sections.split('`').skip(1).step_by(2).collect();
+        let headings = page.split("\n## `").skip(1).map(|section| section.split('`').next().unwrap());
+        assert_eq!(listed, headings.collect(), "{name}");
+    }
 }

@@ -103,7 +103,7 @@ fn every_changed_setting_is_named() {
 }
 
 /// `docs/operations/running.md` lists the settings that a reload takes over, and
-/// `docs/configuration.md` says it of each of their sections.
+/// `docs/configuration/` says it of each of their sections.
 #[test]
 fn the_pages_name_what_a_reload_takes_over() {
     let taken: BTreeSet<&str> = TAKEN_OVER.iter().map(|setting| setting.name).collect();
@@ -112,8 +112,8 @@ fn the_pages_name_what_a_reload_takes_over() {
     let list = list.split_once("The other ones wait").unwrap().0;
     let named: BTreeSet<&str> = list.split('`').skip(1).step_by(2).map(|name| name.trim_matches(['[', ']'])).collect();
     assert_eq!(named, taken);
-    let page = include_str!("../../../docs/configuration.md");
-    let sections = page.split("\n## `").skip(1).filter(|section| section.contains("Read again by a reload"));
+    let pages = super::documentation::pages();
+    let sections = pages.split("\n## `").skip(1).filter(|section| section.contains("Read again by a reload"));
     let described: BTreeSet<&str> =
         sections.map(|section| section.split('`').next().unwrap().trim_matches(['[', ']'])).collect();
     assert_eq!(described, taken.iter().map(|name| name.split('.').next().unwrap()).collect());
