@@ -1,6 +1,8 @@
 //! The tables of `docs/interfaces/` are made from the descriptions that the interfaces serve at
 //! `/openapi.json`. A page has a table between the marks `<!-- made from the description: gateway
 //! routes -->` and `<!-- end -->`; with the variable `UPDATE_DOCUMENTS=1` the test writes it there.
+//! After the name of a table of routes, parameters or answers, `within` or `outside` and beginnings
+//! of paths divide it between two pages.
 //! `verification_tables.rs` makes others in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +50,13 @@ async fn tables_of_the_interfaces_are_those_of_the_descriptions() {
     assert!(named.contains("common answers"), "no page has the answers that all interfaces have");
     for (interface, description) in &descriptions.0 {
         for table in ["routes", "answers"] {
-            assert!(named.contains(&format!("{interface} {table}")), "no page has the {table} of {interface}");
+            let whole = format!("{interface} {table}");
+            let paths = named.iter().find_map(|name| name.strip_prefix(&whole)?.strip_prefix(" within "));
+            let is_shown = match paths {
+                Some(paths) => named.contains(&format!("{whole} outside {paths}")),
+                None => named.contains(&whole),
+            };
+            assert!(is_shown, "no page has the {table} of {interface}, or only a part of them");
         }
         let codes = description.components().keys().filter(|name| name.ends_with("ErrorCode"));
         for code in codes.filter(|code| !code.starts_with("ServiceApiError_")) {
@@ -181,15 +189,27 @@ impl Operation<'_> {
 
 impl Description {
     fn table(&self, name: &str, common: &CommonAnswers) -> String {
-        match name.split_once(' ') {
-            None if name == "routes" => self.routes(),
-            None if name == "parameters" => self.parameters(),
-            None if name == "answers" => self.answers(common),
-            None if name == "credentials" => self.credentials(),
-            Some(("fields", component)) => self.fields(component),
-            Some(("codes", component)) => self.codes(component),
+        match name.split_once(' ').unwrap_or((name, "")) {
+            ("routes", part) => self.routes(&self.operations_of(part)),
+            ("parameters", part) => self.parameters(&self.operations_of(part)),
+            ("answers", part) => self.answers(self.operations_of(part), common),
+            ("credentials", "") => self.credentials(),
+            ("fields", component) => self.fields(component),
+            ("codes", component) => self.codes(component),
             _ => panic!("there is no table {name:?}"),
         }
+    }
+
+    /// The operations that a table is about: all, or those whose paths begin so, or the others.
+    fn operations_of(&self, part: &str) -> Vec<Operation<'_>> {
+        let mut operations = self.operations();
+        if let Some((word, paths)) = part.split_once(' ') {
+            assert!(["within", "outside"].contains(&word), "there is no part {part:?}");
+            let begins = |path: &str| paths.split(' ').any(|beginning| path.starts_with(beginning));
+            operations.retain(|operation| begins(operation.path) == (word == "within"));
+        }
+        assert!(!operations.is_empty(), "no operation is in the part {part:?}");
+        operations
     }
 
     /// The operations of the interface itself, without those that every interface has, and without
@@ -229,8 +249,7 @@ impl Description {
     }
 
     /// Every operation: what it does, takes, needs and answers; and what else is said of it.
-    fn routes(&self) -> String {
-        let operations = self.operations();
+    fn routes(&self, operations: &[Operation]) -> String {
         let rows = operations.iter().map(|operation| {
             let body = operation.body().map(|(kind, schema)| match self.named(schema).as_str() {
                 "object" if kind.contains("form") => "form".to_owned(),
@@ -249,7 +268,7 @@ impl Description {
         let mut text = table(&["method", "path", "what it does", "body", "needs", "answer"], rows);
         // Notes that several operations share are said once.
         let mut notes: Vec<(String, Vec<String>)> = Vec::new();
-        for operation in &operations {
+        for operation in operations {
             let note = operation.text("description");
             if note.trim_end_matches('.').len() <= operation.text("summary").len() {
                 continue;
@@ -285,10 +304,10 @@ impl Description {
     }
 
     /// Parameters of paths, queries and headers, and the fields of forms that no component has.
-    fn parameters(&self) -> String {
-        let operations = self.operations();
+    fn parameters(&self, operations: &[Operation]) -> String {
+        let all_operations = self.operations();
         let is_shared = |parameter: &Value| {
-            operations.iter().all(|other| other.parameters().any(|of_other| of_other["name"] == parameter["name"]))
+            all_operations.iter().all(|other| other.parameters().any(|of_other| of_other["name"] == parameter["name"]))
         };
         let mut rows: Vec<([String; 4], Vec<usize>)> = Vec::new();
         let mut add = |index: usize, cells: [String; 4]| match rows.iter_mut().find(|(other, _)| *other == cells) {
@@ -320,14 +339,14 @@ impl Description {
                 add(index, [format!("`{name}`"), "form".to_owned(), self.kind(field, false), self.meaning(field)]);
             }
         }
-        let rows = rows.into_iter().map(|(cells, at)| [vec![self.places(&operations, &at)], cells.to_vec()].concat());
+        let rows = rows.into_iter().map(|(cells, at)| [vec![self.places(operations, &at)], cells.to_vec()].concat());
         table(&["where", "parameter", "in", "type", "meaning"], rows)
     }
 
     /// Every status with the paths that answer with it, but those that most interfaces have.
-    fn answers(&self, common: &CommonAnswers) -> String {
+    fn answers(&self, mut operations: Vec<Operation>, common: &CommonAnswers) -> String {
         // HEAD has the statuses of GET.
-        let operations: Vec<_> = self.operations().into_iter().filter(|operation| operation.method != "HEAD").collect();
+        operations.retain(|operation| operation.method != "HEAD");
         let (mut rows, mut lists) = (BTreeMap::<(String, String), Vec<usize>>::new(), String::new());
         for (index, operation) in operations.iter().enumerate() {
             for (status, answer) in operation.answers().filter(|(status, _)| status.as_str() >= "3") {

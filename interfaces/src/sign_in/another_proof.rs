@@ -27,8 +27,8 @@ const WITHOUT: &str = "without";
 
 /// The question about an older credential
 ///
-/// Before an authenticator is asked for a proof of one, which it may not give again for a year, the
-/// person is told.
+/// Tells the person before an authenticator is asked for a proof of one, which it may not give
+/// again for a year.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/older", tag = "sign-in", operation_id = "older_credential_page",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
@@ -59,9 +59,8 @@ pub async fn older_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
 /// Go on with another proof
 ///
 /// Begins again with the same request of the application, in the browser that began it, and asks
-/// for another proof. After an accepted proof it needs what the completion needs. With `without` no
-/// proof comes: the person does not give the one that was to be attached, and the legacy proof of
-/// before completes the sign-in.
+/// for another proof. After an accepted proof it needs what the completion needs. With `without`
+/// the legacy proof of before completes the sign-in, and no proof is attached.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/go-on", tag = "sign-in", operation_id = "go_on",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),

@@ -19,9 +19,9 @@ use crate::http::{AuditOutcome, Request, Response};
 
 /// Make a passkey
 ///
-/// Shows a page whose button makes a passkey of the account in the browser. It finds the account
-/// where no browser remembers it, and completes no sign-in without a proof. The service keeps
-/// nothing of it; one that is made again takes the place of the one in the same keychain.
+/// Shows a page whose button makes a passkey, which finds the account in browsers that do not
+/// remember it. A sign-in still needs a proof. The service keeps nothing of the passkey; a second
+/// one in the same keychain replaces the first.
 #[utoipa::path(
     post, path = "/session/passkey", tag = "sign-in", operation_id = "make_passkey", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),

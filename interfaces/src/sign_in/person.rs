@@ -204,13 +204,10 @@ pub(super) fn unknown(
 ///
 /// Sends the browser back to the application. The same secret gets the same response again until
 /// the code in it was used or has expired, because browsers repeat a request whose answer was lost.
-/// When the authenticator gave no proof, a person is told why first, on a page that leads on with
-/// `onward`. Where the application has accounts, a person whose proof came from another device is
-/// asked whether this browser is to remember the account, and goes on with `remember`; one who had
-/// the account before is also asked after an answer from the same device, whether all others are to
-/// forget it. Where the application has a legacy history, the completion of a sign-in that needs
-/// another proof leads to the page that asks for it. Only a failed completion is counted against
-/// its source: there are no more successful ones than sign-ins, which are counted.
+/// Before it come the pages that a person has to see: why the authenticator gave no proof, which
+/// leads on with `onward`; whether this browser, or this one alone, is to remember the account,
+/// which leads on with `remember`; the question for another proof. Only a failed completion is
+/// counted against its source.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device"), ("digits" = Option<String>, Query, pattern = "^[0-9]{3}$", description = "The digits that the authenticator shows, after a proof with `digits`; three different wrong ones end the sign-in"), ("onward" = Option<String>, Query, description = "The person has seen why there was no proof"), ("attached" = Option<String>, Query, description = "The person has seen what there is to say about current proofs that are attached to the account, or may be"), ("remember" = Option<String>, Query, pattern = "^(yes|no|only)$", description = "Whether this browser is to remember the account; `only`: and all others are to forget it, from a page of this service alone")),
@@ -414,8 +411,8 @@ pub(super) async fn form(sign_in: &SignIn, request: &Request) -> Result<(Transac
 
 /// Cancel a sign-in, on its page
 ///
-/// Ends it, also after its time, and sends the browser back to the application with
-/// `access_denied`, the same again to the same secret.
+/// Ends the sign-in, also after its time, and sends the browser back to the application with
+/// `access_denied`; the same secret gets the same response again.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/cancel", tag = "sign-in", operation_id = "cancel",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),

@@ -60,9 +60,9 @@ pub(super) async fn signed_in(
 
 /// Make all others forget an account
 ///
-/// No pointer to the account that was made before is worth anything then: those of other browsers,
-/// sign-in codes, passkeys and links. This browser goes on remembering it, if it did. The proof of
-/// this browser's sign-in has to be less than an hour old. No browser is signed out.
+/// Ends all that led to the account before: the memory of other browsers, sign-in codes, passkeys
+/// and links. This browser goes on remembering it, if it did, and no browser is signed out. The
+/// proof of this browser's sign-in has to be less than an hour old.
 #[utoipa::path(
     post, path = "/session/forget-others", tag = "sign-in", operation_id = "forget_others", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
@@ -108,8 +108,8 @@ pub(super) async fn not_signed_in(
 
 /// Make a sign-in code
 ///
-/// Shows a new code of the account, once. It finds the account where no browser remembers it, and
-/// completes no sign-in without a proof. Earlier codes stay good.
+/// Shows a new code, once, which finds the account in browsers that do not remember it. A sign-in
+/// still needs a proof. Earlier codes stay good.
 #[utoipa::path(
     post, path = "/session/code", tag = "sign-in", operation_id = "make_sign_in_code", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
@@ -255,8 +255,8 @@ const LONGEST_TYPED: usize = 64;
 
 /// Make a link for another device
 ///
-/// Shows a link, and its QR code, that makes the browser in which it is opened remember the
-/// account: once, within five minutes. A sign-in needs a proof as well.
+/// Shows a link and its QR code, good once within five minutes: the browser that opens it remembers
+/// the account. A sign-in still needs a proof.
 #[utoipa::path(
     post, path = "/session/link", tag = "sign-in", operation_id = "make_account_link", security(("sessionCookie" = []), ()),
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),

@@ -425,10 +425,9 @@ pub struct PasskeyForm {
 /// The form with which a sign-in goes on with another proof.
 #[derive(ToSchema)]
 pub struct GoOnForm {
-    /// The proof: `attached` for one that is attached to the account to which a legacy proof signs
-    /// the person in, `older` for one of an older credential, `without` for none in place of the
-    /// one that was to be attached; without this field the one without which the sign-in cannot be
-    /// completed.
+    /// `attached`: a proof that is attached to the account; `older`: one of an older credential;
+    /// `without`: none in place of the attached one. Without this field the one that the completion
+    /// needs.
     #[schema(nullable = false, pattern = "^(attached|older|without)$")]
     next: Option<String>,
     /// The secret of the return URL, after a proof from the same device.

@@ -193,9 +193,9 @@ async fn offer(
 
 /// Remember the account that was proved from this browser
 ///
-/// After the authenticator that the short page opened has answered. The browser is then asked for
-/// that account the next time that it opens a short page of the application, and signs in itself
-/// with it.
+/// Makes this browser remember the account, once the authenticator that its short page opened has
+/// answered. Its next short page of the application and the sign-ins that begin in it ask for that
+/// account.
 #[utoipa::path(
     post, path = "/s/{short_id}/remember", tag = "sign-in", operation_id = "remember_elsewhere",
     params(("short_id" = String, Path, description = "The short id of the sign-in", pattern = "^[a-z2-7]{16}$", example = "n5wwk3lfon2gcy3u")),

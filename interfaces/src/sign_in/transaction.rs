@@ -127,10 +127,10 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
 
 /// Answer the proof request
 ///
-/// A verification request with exactly one proof, or the code that says why there is none. An
-/// authenticator on the browser's own device gets the address that it has to open there, and one
-/// that was opened from the short page on another device the digits that it has to show. Scripts of
-/// every origin may answer.
+/// A verification request with exactly one proof, or the code that says why there is none. The
+/// answer has the address to open for an authenticator on the browser's own device, and the digits
+/// to show for one that the short page of another device opened. Scripts of every origin may
+/// answer.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/proof", tag = "sign-in", operation_id = "answer_proof_request",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
@@ -277,9 +277,9 @@ pub(super) fn state(progress: Progress) -> Value {
 /// The progress of the sign-in, as a stream
 ///
 /// Sends events with `{"state": …}`: one at once, and one when the state changes; every 15 seconds
-/// an event `alive`, which tells a script that the stream still comes through. The state of the
-/// last event is `answered` or `over`, unless the stream ends for its time or the shutdown. An
-/// answer that needs more than the secret is not the last one.
+/// an event `alive` shows a script that the stream still comes through. The last state is `over`,
+/// or `answered` where the completion needs no more than the secret, unless the stream ends for its
+/// time or the shutdown.
 #[utoipa::path(
     get, path = "/authorize/{transaction}/events", tag = "sign-in", operation_id = "events",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction")),
