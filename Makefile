@@ -157,15 +157,17 @@ outer-suites: daemon-under-test node-packages python-packages
 ifndef BUILT
 SUITE_NEEDS := daemon-under-test node-packages python-packages
 endif
+# What the suites in Node.js take from each other and from the examples, and their packages.
+NODE_INPUTS := tests/relying_parties tests/bridge tests/applications tests/proxies tests/package-lock.json docs/applications examples
 
 # Runs relying parties with libraries that applications use. LONG=1 has the scenes of people who are stranded in Firefox,
 # too.
 test-relying-parties: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	[ -z "$(LONG)" ] || scripts/prerequisites.sh browsers
-	$(STEP) relying-parties -- node --test tests/relying_parties/node/*.test.mjs
+	$(STEP) relying-parties --inputs $(NODE_INPUTS) --variables LONG -- node --test tests/relying_parties/node/*.test.mjs
 	[ -z "$(LONG)" ] || $(STEP) stranded-firefox -- env BROWSER=firefox node --test tests/relying_parties/node/stranded.test.mjs
-	$(STEP) authlib -- $(PYTHON) tests/relying_parties/python/test_authlib.py
+	$(STEP) authlib --inputs tests/relying_parties tests/requirements.txt -- $(PYTHON) tests/relying_parties/python/test_authlib.py
 
 # Makes a picture of every page that end users see at sign-in and in the web wallet, in each of its states, on
 # two phones and on a desktop, light and dark, in the folder PICTURES=… (PICTURE_LANGUAGE=en).
@@ -179,29 +181,30 @@ pictures: $(SUITE_NEEDS)
 # Runs pages' client kits with the wallet behind the message bridge. LONG=1 has the whole table of what they ask for.
 test-bridge: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
-	$(STEP) bridge -- node --test tests/bridge/node/*.test.mjs
+	$(STEP) bridge --inputs $(NODE_INPUTS) --variables LONG -- node --test tests/bridge/node/*.test.mjs
 
 # Holds a vote with the ballot box of examples/vote and the commands of docs/groups.md. LONG=1 has 300 members.
 test-vote: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
-	$(STEP) vote -- node --test tests/vote/*.test.mjs
+	$(STEP) vote --inputs tests/vote docs/groups.md $(NODE_INPUTS) --variables LONG -- node --test tests/vote/*.test.mjs
 
 # Runs published client libraries (of wallets, and of relying parties in Rust). They have a workspace of
 # their own.
+PUBLISHED_INPUTS := tests/published docs/applications tests/chain
 PUBLISHED := env CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client $(CARGO) test --manifest-path tests/published/Cargo.toml
 test-published-client: $(SUITE_NEEDS)
-	$(STEP) published-client -- $(PUBLISHED)
+	$(STEP) published-client --inputs $(PUBLISHED_INPUTS) -- $(PUBLISHED)
 
 # Runs the applications of docs/applications as a developer starts them, and signs in.
 test-applications: $(SUITE_NEEDS)
 	scripts/prerequisites.sh browser
 	$(PUBLISHED) --no-run --example application
 	PYTHON=$(PYTHON) APPLICATION_RS=$(BUILD_OUTPUT)/published-client/$(CARGO_BUILD_TARGET:%=%/)debug/examples/application \
-		$(STEP) applications -- node --test tests/applications/node/*.test.mjs
+		$(STEP) applications --inputs $(NODE_INPUTS) $(PUBLISHED_INPUTS) tests/requirements.txt -- node --test tests/applications/node/*.test.mjs
 
 # Checks webhooks with a published library for receivers, also while the daemon's program is killed.
 test-webhooks: $(SUITE_NEEDS)
-	$(STEP) webhooks -- node --test tests/webhooks/node/*.test.mjs
+	$(STEP) webhooks --inputs tests/webhooks $(NODE_INPUTS) -- node --test tests/webhooks/node/*.test.mjs
 
 # Runs sign-in, operations and streams through nginx, Caddy and Traefik with the configurations of
 # packaging/proxies. The variables NGINX, CADDY and TRAEFIK may name other programs of the proxies. LONG=1
@@ -220,9 +223,9 @@ test-contract: $(SUITE_NEEDS)
 # docs/wallets.md and the daemon's program; and clients in TypeScript and Python that are generated from the
 # descriptions.
 test-wallets: $(SUITE_NEEDS)
-	$(STEP) authenticator -- npm --prefix examples/authenticator test --silent
-	$(STEP) client-typescript -- node --test tests/clients/node/*.test.mjs
-	$(STEP) client-python -- $(PYTHON) tests/clients/python/test_generated_client.py
+	$(STEP) authenticator --inputs examples docs/wallet-vectors.json $(NODE_INPUTS) -- npm --prefix examples/authenticator test --silent
+	$(STEP) client-typescript --inputs tests/clients $(NODE_INPUTS) -- node --test tests/clients/node/*.test.mjs
+	$(STEP) client-python --inputs tests/clients tests/requirements.txt -- $(PYTHON) tests/clients/python/test_generated_client.py
 
 # Compares the prover of the web wallet with other libraries and with the daemon's verifier, and the checked-in
 # WebAssembly with a build of its sources and with the native prover. It has a workspace of its own.
@@ -240,7 +243,7 @@ test-web-wallet: $(SUITE_NEEDS)
 	$(STEP) prover-node --inputs web-wallet -- node --test web-wallet/prover/prover.test.mjs
 	$(STEP) web-wallet-build --inputs web-wallet -- npm --prefix web-wallet run check --silent
 	$(STEP) web-wallet-rules --inputs web-wallet --variables LONG -- node --test web-wallet/tests/
-	$(STEP) web-wallet-pages --inputs web-wallet tests/web-wallet tests/package-lock.json --variables LONG -- \
+	$(STEP) web-wallet-pages --inputs web-wallet tests/web-wallet $(NODE_INPUTS) --variables LONG -- \
 		node --test tests/web-wallet/*.test.mjs
 
 # Runs the alerts and the queries of the dashboard with Prometheus, which reads the metrics of the
