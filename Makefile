@@ -220,8 +220,8 @@ test-contract: $(SUITE_NEEDS)
 	$(STEP) contract --inputs tests/contract tests/requirements.txt -- $(PYTHON) tests/contract/test_contract.py
 
 # Runs the example of an authenticator, at the versions of its lock file, against the worked examples of
-# docs/wallets.md and the daemon's program; and clients in TypeScript and Python that are generated from the
-# descriptions.
+# docs/wallets.md and docs/wallet-sign-in.md, and against the daemon's program; and clients in TypeScript and Python
+# that are generated from the descriptions.
 test-wallets: $(SUITE_NEEDS)
 	$(STEP) authenticator --inputs examples docs/wallet-vectors.json $(NODE_INPUTS) -- npm --prefix examples/authenticator test --silent
 	$(STEP) client-typescript --inputs tests/clients $(NODE_INPUTS) -- node --test tests/clients/node/*.test.mjs

@@ -341,6 +341,19 @@ fn numbers_of_the_pages_are_those_of_the_constants() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// The most words of a page that is read in ten minutes.
+const MOST_WORDS: usize = 3500;
+
+#[test]
+fn a_page_is_read_in_ten_minutes() {
+    let long = pages()
+        .into_iter()
+        .map(|(path, text)| (text.split_whitespace().count(), path))
+        .filter(|(words, _)| *words > MOST_WORDS)
+        .collect::<Vec<_>>();
+    assert!(long.is_empty(), "cut these pages, or divide them by subject: {long:?}");
+}
+
 /// Files that pages name in backticks are there: by their path from the root, or by its end, such
 /// as `support/slot.rs`.
 #[test]
