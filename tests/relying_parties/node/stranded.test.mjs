@@ -114,9 +114,10 @@ const says = (page, text) => page.getByText(text).waitFor();
 
 // Goes back to the page at `url`, as the browser may have kept it. Playwright does not hear of that in Firefox.
 async function goBack(page, url) {
-  await page.evaluate(() => history.back());
+  // The call may end with the page that it leaves.
+  await page.evaluate(() => history.back()).catch(() => {});
   // While it goes there is no page to ask.
-  for (let place; place !== url; ) place = await page.evaluate(() => location.href).catch(() => {});
+  for (let place; place !== url && !page.isClosed(); ) place = await page.evaluate(() => location.href).catch(() => {});
 }
 
 // Three other digits.
