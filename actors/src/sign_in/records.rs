@@ -42,7 +42,8 @@ use crate::support::tasks::Blocking;
 
 // The keys of sign-in's records: a transaction's id, or the hash of a secret.
 
-/// A transaction's public id: 128 random bits, written as 32 lower-case hex digits.
+/// A transaction's public id, 16 bytes of the hash of its short id, which has 80 random bits:
+/// written as 32 lower-case hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(pub(super) [u8; 16]);
 
