@@ -242,7 +242,7 @@ test-web-wallet: $(SUITE_NEEDS)
 	$(STEP) prover-wasm --inputs web-wallet -- web-wallet/prover/build.sh --check
 	$(STEP) prover-node --inputs web-wallet -- node --test web-wallet/prover/prover.test.mjs
 	$(STEP) web-wallet-build --inputs web-wallet -- npm --prefix web-wallet run check --silent
-	$(STEP) web-wallet-rules --inputs web-wallet --variables LONG -- node --test web-wallet/tests/
+	$(STEP) web-wallet-rules --inputs web-wallet docs/interfaces/wallet.md tests/package-lock.json --variables LONG -- node --test web-wallet/tests/
 	$(STEP) web-wallet-pages --inputs web-wallet tests/web-wallet $(NODE_INPUTS) --variables LONG -- \
 		node --test tests/web-wallet/*.test.mjs
 
