@@ -104,8 +104,8 @@ function report(attack, works, good, memory = []) {
   if (memory.length > 0) console.log(`  memory ${memory[0]} MiB before, ${memory[1]} MiB after`);
 }
 
-async function isReady(port, path = "/health") {
-  return (await call(port, "GET", path)).status === 200;
+async function answers(port) {
+  return (await call(port, "GET", "/health")).status === 200;
 }
 
 // Runs `work` with a daemon in development mode that has `settings`; `work` takes a function that says
@@ -121,7 +121,7 @@ async function withDaemon(settings, work) {
   });
   const memory = () => Math.round(Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${daemon.pid}/status`, "utf8"))[1]) / 1024);
   try {
-    while (!(await isReady(SIGN_IN))) await sleep(100);
+    while (!(await answers(SIGN_IN))) await sleep(100);
     await work(memory);
   } finally {
     const ended = new Promise((resolve) => daemon.once("exit", resolve));
@@ -209,7 +209,7 @@ async function replicas() {
     stdio: ["ignore", "ignore", "inherit"],
   });
   try {
-    for (const replica of [0, 1, 2]) while (!(await isReady(port(replica, GATEWAY)))) await sleep(100);
+    for (const replica of [0, 1, 2]) while (!(await answers(port(replica, GATEWAY)))) await sleep(100);
     const account = (number) => JSON.stringify({
       recovery_address: null,
       authenticator_addresses: [`0x${(number + 1).toString(16).padStart(40, "0")}`],
@@ -226,13 +226,13 @@ async function replicas() {
       new Calls(`the state of a request, asked of replica ${replica + 1}`),
       async (number) => (await call(port(replica, GATEWAY), "GET", `/status/${ids[number % ids.length]}`, { from: "127.9.1.1" })).status,
     ]);
-    const answers = new Map();
+    const statuses = new Map();
     const strangers = [0, 1, 2].flatMap((replica) => Array(8).fill(async () => {
       const { status } = await call(port(replica, GATEWAY), "GET", `/status/${randomUUID()}`, { from: "127.3.1.1" });
-      answers.set(status, (answers.get(status) ?? 0) + 1);
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
     }));
     report("unknown ids at replicas", await minute(strangers, good), good);
-    console.log(`  strangers' answers: ${[...answers].map(([status, count]) => `${count} times ${status}`).join(", ")}`);
+    console.log(`  strangers' answers: ${[...statuses].map(([status, count]) => `${count} times ${status}`).join(", ")}`);
   } finally {
     const ended = new Promise((resolve) => cluster.once("exit", resolve));
     cluster.kill("SIGINT");
