@@ -159,11 +159,28 @@ impl DiskTestClient {
     }
 }
 
+/// What a daemon has logged. A test that fails shows it.
+struct DaemonLog(NamedTempFile);
+
+impl DaemonLog {
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.0.path()).expect("the log is text")
+    }
+}
+
+impl Drop for DaemonLog {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the daemon's log:\n{}", self.text());
+        }
+    }
+}
+
 /// A daemon in a process of its own, with its log in a file.
 struct DiskTestDaemon {
     client: DiskTestClient,
     process: DaemonProcess,
-    log: NamedTempFile,
+    log: DaemonLog,
 }
 
 impl Deref for DiskTestDaemon {
@@ -186,15 +203,15 @@ impl DiskTestDaemon {
 
     /// Starts a daemon that may refuse to start; then returns its exit status and its message.
     fn start_or_refusal(data: &Path, variables: &[(&str, &str)]) -> Result<Self, (i32, String)> {
-        let log = NamedTempFile::new().expect("a file for the log");
-        let stderr = Stdio::from(log.reopen().expect("the log opens"));
+        let log = DaemonLog(NamedTempFile::new().expect("a file for the log"));
+        let stderr = Stdio::from(log.0.reopen().expect("the log opens"));
         match DaemonProcess::try_start(data, &[], variables, stderr) {
             Ok(process) => {
                 let client = DiskTestClient::new(&process.gateway, &process.indexer, &process.operator);
                 Ok(Self { client, process, log })
             }
             Err(status) => {
-                let text = std::fs::read_to_string(log.path()).expect("the log is text");
+                let text = log.text();
                 let message = text.lines().last().unwrap_or_default().to_owned();
                 // A refusal, by its reason: docs/operations/running.md.
                 match status.code() {
@@ -208,16 +225,30 @@ impl DiskTestDaemon {
     /// Sends SIGKILL. The daemon must have run until then without a panic.
     fn kill(self) {
         let status = self.process.kill();
-        let log = std::fs::read_to_string(self.log.path()).expect("the log is text");
+        let log = self.log.text();
         assert!(status.signal() == Some(9) && !log.contains("panicked"), "{status}: {log}");
     }
 
     /// Sends SIGTERM; the daemon must end with success and without a panic.
     fn stop(self) {
         let status = self.process.terminate();
-        let log = std::fs::read_to_string(self.log.path()).expect("the log is text");
+        let log = self.log.text();
         assert!(status.success() && !log.contains("panicked"), "{status}: {log}");
     }
+}
+
+/// Plays cases at the same time, each in a thread of its own. A case waits for processes to start
+/// and to end, and holds its thread meanwhile: in one task with others it would let them open a
+/// connection and send the request only after ten seconds, when the daemon has closed it.
+fn side_by_side<Played: Future<Output = ()>>(cases: impl IntoIterator<Item = impl FnOnce() -> Played + Send>) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.expect("a runtime").block_on(case());
+            });
+        }
+    });
 }
 
 /// Checks the store of a daemon that has ended; returns whether it is sound, and the output.

@@ -5,11 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use futures_util::future::join_all;
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use super::{DiskTestDaemon, assert_sound};
+use super::{DiskTestDaemon, assert_sound, side_by_side};
 use crate::harness::{folder, run, until};
 
 /// A folder whose files can fail.
@@ -93,7 +92,7 @@ impl FaultyDisk {
 /// Waits until a line of the log has these texts: another thread writes the log.
 async fn expect_log(daemon: &DiskTestDaemon, texts: &[&str]) {
     until("a line of the log", async || {
-        let log = std::fs::read_to_string(daemon.log.path()).expect("the log is text");
+        let log = daemon.log.text();
         if log.lines().any(|line| texts.iter().all(|text| line.contains(text))) { Ok(()) } else { Err(log) }
     })
     .await;
@@ -145,7 +144,7 @@ async fn assert_heals(call: &str, error: Errno, expected: Healed) {
         _ => {
             let DiskTestDaemon { process, log, .. } = daemon;
             let status = process.wait();
-            let text = std::fs::read_to_string(log.path()).expect("the log is text");
+            let text = log.text();
             assert!(status.code() == Some(75) && !text.contains("panicked"), "{case}: {status}: {text}");
             assert!(text.contains("the store takes no writes although its disk does"), "{case}: {text}");
             disk.start()
@@ -158,18 +157,18 @@ async fn assert_heals(call: &str, error: Errno, expected: Healed) {
     assert_sound(&disk.data());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_error_of_a_write_heals_without_a_person() {
-    join_all([
-        assert_heals("write", Errno::IO, Healed::ByNewStart),
-        assert_heals("fsync", Errno::IO, Healed::ByNewStart),
-        assert_heals("write", Errno::DQUOT, Healed::ByNewStart),
-        assert_heals("write", Errno::ROFS, Healed::ByNewStart),
-        assert_heals("create", Errno::MFILE, Healed::ByNewStart),
-        assert_heals("create", Errno::NOSPC, Healed::Either),
-        assert_heals("write", Errno::NOSPC, Healed::Either),
-    ])
-    .await;
+#[test]
+fn each_error_of_a_write_heals_without_a_person() {
+    let cases = [
+        ("write", Errno::IO, Healed::ByNewStart),
+        ("fsync", Errno::IO, Healed::ByNewStart),
+        ("write", Errno::DQUOT, Healed::ByNewStart),
+        ("write", Errno::ROFS, Healed::ByNewStart),
+        ("create", Errno::MFILE, Healed::ByNewStart),
+        ("create", Errno::NOSPC, Healed::Either),
+        ("write", Errno::NOSPC, Healed::Either),
+    ];
+    side_by_side(cases.map(|(call, error, expected)| move || assert_heals(call, error, expected)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -203,7 +203,7 @@ async fn a_daemon_whose_store_is_taken_away_ends() {
         daemon.wait_until_final(&daemon.submit(1).await.expect("accepted")).await;
         change(&data, &other);
         let status = block_in_place(|| daemon.process.wait());
-        let log = std::fs::read_to_string(daemon.log.path()).expect("the log is text");
+        let log = daemon.log.text();
         assert_eq!(status.code(), Some(78), "{what}: {log}");
         let last = log.lines().last().unwrap_or_default();
         let expected = format!("selfsame: the store's folder {} was removed", store_folder(&data).display());

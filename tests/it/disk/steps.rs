@@ -9,12 +9,11 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use rustix::io::Errno;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::errno::FaultyDisk;
-use super::{DamageChoices, DiskTestDaemon, assert_sound};
+use super::{DamageChoices, DiskTestDaemon, assert_sound, side_by_side};
 use crate::harness::{in_time, run, variable};
 
 /// How long the calls fail.
@@ -124,7 +123,7 @@ impl Managed<'_> {
     async fn start_again(&mut self) {
         if let Some(DiskTestDaemon { process, log, .. }) = self.daemon.take() {
             let status = process.wait();
-            let text = std::fs::read_to_string(log.path()).expect("the log is text");
+            let text = log.text();
             assert!(status.code() == Some(75) && !text.contains("panicked"), "{}: {status}: {text}", self.case);
         }
         while self.daemon.is_none() {
@@ -195,25 +194,26 @@ async fn assert_survives((call, files): Step, error: Errno, is_at_start: bool) -
     disk.struck() > 0
 }
 
-async fn assert_all_survive(test: &str, steps: &[Step], is_at_start: bool) {
+fn assert_all_survive(test: &str, steps: &[Step], is_at_start: bool) {
     for cases in cases(test, steps).chunks(SIDE_BY_SIDE) {
-        let played = cases.iter().map(async |(step, error)| {
-            let case = format!("{} of {:?}: {error}", step.0, step.1);
-            let has_struck = in_time(&case, assert_survives(*step, *error, is_at_start)).await;
-            assert!(has_struck || SELDOM.contains(step), "{case}: no call has failed");
-        });
-        join_all(played).await;
+        side_by_side(cases.iter().map(|(step, error)| {
+            async move || {
+                let case = format!("{} of {:?}: {error}", step.0, step.1);
+                let has_struck = in_time(&case, assert_survives(*step, *error, is_at_start)).await;
+                assert!(has_struck || SELDOM.contains(step), "{case}: no call has failed");
+            }
+        }));
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_in_use_heals_after_each_error_at_each_step() {
-    assert_all_survive("a_store_in_use_heals_after_each_error_at_each_step", &STEPS_OF_A_STORE, false).await;
+#[test]
+fn a_store_in_use_heals_after_each_error_at_each_step() {
+    assert_all_survive("a_store_in_use_heals_after_each_error_at_each_step", &STEPS_OF_A_STORE, false);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_is_tried_again_after_each_error_at_each_step() {
-    assert_all_survive("a_start_is_tried_again_after_each_error_at_each_step", &STEPS_OF_A_START, true).await;
+#[test]
+fn a_start_is_tried_again_after_each_error_at_each_step() {
+    assert_all_survive("a_start_is_tried_again_after_each_error_at_each_step", &STEPS_OF_A_START, true);
 }
 
 /// A backup that fails says which call failed and leaves nothing; the store goes on, and the next
