@@ -3,6 +3,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
+use mimalloc::MiMalloc;
+
 mod account_client;
 mod account_flows;
 mod account_growth;
@@ -122,3 +124,7 @@ mod web_wallet;
 mod webhook_receiver;
 mod webhooks;
 mod wire;
+
+/// The program's. Many tests have a daemon in their own process.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
