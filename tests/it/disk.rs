@@ -170,8 +170,11 @@ impl DaemonLog {
 
 impl Drop for DaemonLog {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("the daemon's log:\n{}", self.text());
+        // A second panic would end the process before the first one is shown.
+        if std::thread::panicking()
+            && let Ok(text) = std::fs::read_to_string(self.0.path())
+        {
+            eprintln!("the daemon's log:\n{text}");
         }
     }
 }
