@@ -30,6 +30,8 @@ const SHOWN_PATH: usize = 200;
 
 type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 type Handler = Box<dyn Fn(Request) -> Answer + Send + Sync>;
+/// A handler of a [`Router`].
+type StateHandler<S, E> = dyn Fn(Arc<S>, Request) -> BoxFuture<'static, Result<Response, E>> + Send + Sync;
 
 /// The routes of one interface, whose handlers share the state `S` and fail with `E`.
 ///
@@ -177,13 +179,21 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
         F: Fn(Arc<S>, Request) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Response, E>> + Send + 'static,
     {
+        let handler = Arc::new(move |state, request| handler(state, request).boxed());
+        let route = Route { method, handler: self.handled(handler), time_limit: time_limit.into(), audited: None };
+        self.routes.routes.push((pattern, route));
+        self
+    }
+
+    /// A handler with what is done before it and with what becomes of its errors. This does not depend on the
+    /// handler's type, and so it is compiled once for an interface.
+    fn handled(&self, handler: Arc<StateHandler<S, E>>) -> Handler {
         let (state, before) = (self.state.clone(), self.before);
-        let handler = Arc::new(handler);
-        let handler: Handler = Box::new(move |request| {
+        Box::new(move |request| {
             let notes = request.audit().clone();
             let answer = match before.map_or(Ok(None), |before| before(&state, &request)) {
                 Err(rejection) => std::future::ready(Err(E::from(rejection))).boxed(),
-                Ok(None) => handler(state.clone(), request).boxed(),
+                Ok(None) => handler(state.clone(), request),
                 Ok(Some(waiting)) => {
                     let (handler, state) = (Arc::clone(&handler), state.clone());
                     async move {
@@ -199,10 +209,7 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
                     reject(error)
                 })
             }))
-        });
-        let route = Route { method, handler, time_limit: time_limit.into(), audited: None };
-        self.routes.routes.push((pattern, route));
-        self
+        })
     }
 
     /// Every request to the route that was added last has an event in the audit trail, also one
