@@ -22,8 +22,9 @@ TEST_SEED := $(COMMIT_SEED)
 test-all torture torture-cluster torture-load: TEST_SEED := $(NEW_SEED)
 endif
 export TEST_SEED
-# They test the program as it is released, with its optimization.
+# They test the program as it is released, with its optimization, and compiled as a whole.
 test-all torture torture-cluster torture-load: export QUICKLY :=
+test-all torture torture-cluster torture-load bench bench-large: export CARGO_INCREMENTAL := 0
 
 # The commit of the sources and its day, for `selfsame --version`; empty outside of a clone. Who
 # packages an archive of the sources can set both.

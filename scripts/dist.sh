@@ -21,7 +21,8 @@ if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
         exit 1
     fi
 fi
-export CARGO_TARGET_DIR=$build LC_ALL=C TZ=UTC
+# What is released is compiled as a whole, and takes nothing from builds before it.
+export CARGO_TARGET_DIR=$build CARGO_INCREMENTAL=0 LC_ALL=C TZ=UTC
 umask 022
 
 # A build of the tests leaves a program with fault points there, so it is built by the command of `make build`.
