@@ -280,7 +280,7 @@ pub struct Revoke {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Key {
     /// Key id in the headers of ID tokens and in the key set: base64url of the first 16 bytes of
-    /// SHA-256 of the modulus.
+    /// SHA-256 of the modulus (RS256), or of the coordinates x and y, of 32 bytes each (ES256).
     pub kid: String,
     /// `unpublished` (checks hints alone), `retired` (published until its last token has expired),
     /// `current`, `next`.

@@ -25,6 +25,7 @@ use fixture::*;
 
 mod deployment;
 mod fixture;
+mod looks;
 mod refusals;
 
 #[tokio::test]

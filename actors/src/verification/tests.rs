@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all, pending};
 use ractor::registry::where_is;
+use selfsame_protocol::chain::contracts::{Answer, BlockTag, Question, RootContract};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
@@ -29,6 +31,8 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::chain::contracts::{ChainSettings, CodeSettings, ContractPlace, Freshness, RootSourceSettings};
+use crate::chain::nodes::{ChainNode, NodeError, Refusal};
 use crate::clock::{ManualClock, Random};
 use crate::{
     ActorHealth, ConfiguredKey, PairingChecker, ProofChecker, Service, ServiceParts, Settings, VerificationError,
@@ -123,6 +127,11 @@ fn relying_party() -> RelyingParty {
 }
 
 async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -> VerificationService {
+    start_with(Settings::for_instance(instance), change).await
+}
+
+/// A service with these settings, also with other ones of verification.
+async fn start_with(settings: Settings, change: impl FnOnce(&mut VerificationSettings)) -> VerificationService {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
     let store = Store::open(folder.path(), &OpenOptions::new(domain)).expect("the store opens");
@@ -138,7 +147,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
         ..VerificationSettings::default()
     };
     change(&mut verification);
-    let settings = Settings { verification, ..Settings::for_instance(instance) };
+    let settings = Settings { verification, ..settings };
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let service = Service::start(ServiceParts::new(settings, store).clock(clock)).await.expect("the service starts");
     VerificationService { verification: service.verification(), service, _folder: folder }
@@ -336,6 +345,65 @@ async fn a_source_with_a_quarter_of_the_permits_is_refused_and_others_are_not() 
     for answer in [first, other] {
         assert!(answer.await.expect("no panic").expect("the proofs are verified").results[0].success);
     }
+    running.stop().await;
+}
+
+/// A node of a chain that answers nothing.
+struct SilentNode;
+
+impl ChainNode for SilentNode {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    fn ask<'a>(&'a self, _: &'a [Question]) -> BoxFuture<'a, Result<Vec<Result<Answer, Refusal>>, NodeError>> {
+        pending().boxed()
+    }
+}
+
+/// A contract whose roots the proofs of these tests have, at a node that answers nothing.
+fn silent_chain() -> ChainSettings {
+    let seconds = Duration::from_secs;
+    let roots = RootSourceSettings {
+        name: "silent/roots".to_owned(),
+        contract: RootContract::IdentityManager,
+        place: ContractPlace::At(Address::repeat_byte(9)),
+        code: CodeSettings::default(),
+        environment: HERE.0,
+        identifiers: vec![LegacyIdentifier::Orb],
+        head: BlockTag::Latest,
+        freshness: Freshness { interval: seconds(3), stale_after: seconds(900), fresh_for: seconds(60) },
+        reach: seconds(3600),
+        start_block: None,
+        blocks_per_question: 1000,
+    };
+    let nodes: Vec<Arc<dyn ChainNode>> = vec![Arc::new(SilentNode)];
+    ChainSettings { name: "silent".to_owned(), chain_id: 480, nodes, roots: vec![roots], ..ChainSettings::default() }
+}
+
+#[tokio::test]
+async fn at_most_thirty_two_requests_wait_for_a_look_at_a_chain() {
+    let too_many = |answer: &Result<_, _>| {
+        matches!(answer, Err(error @ VerificationError::Unavailable { .. })
+            if error.to_string().contains("too many requests wait for roots"))
+    };
+    let running =
+        start_with(Settings { chains: vec![silent_chain()], ..Settings::for_instance("looks") }, |settings| {
+            settings.queue = 400;
+            // The root of the proofs is not known.
+            settings.trusted_roots.clear();
+        })
+        .await;
+    // A second that a look may take passes when all requests wait, and not before.
+    tokio::time::pause();
+    for _ in 0..2 {
+        let requests = (0..40_u8)
+            .map(|number| verify_from(&running.verification, source(number), request(&[(number.into(), true)])));
+        let answers = join_all(requests).await;
+        assert!(answers.iter().all(is_unavailable), "nobody can say that the root does not exist: {answers:?}");
+        assert_eq!(answers.iter().filter(|answer| too_many(answer)).count(), 8, "{answers:?}");
+    }
+    tokio::time::resume();
     running.stop().await;
 }
 
