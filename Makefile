@@ -68,7 +68,8 @@ PYTHON := $(PACKAGES)/python/bin/python
 # One process for each test, with the groups, limits and repeats of .config/nextest.toml.
 NEXTEST = env PROPTEST_RNG_SEED=$(TEST_SEED) $(PACKAGES)/python/bin/cargo-nextest nextest run --cargo-profile release $(QUICKLY) --workspace $(FAULTS)
 
-# Every check that CI runs. The times of the steps are printed at the end, also when one of them fails.
+# Every check that CI runs, first what takes seconds. The times of the steps are printed at the end, also when one of
+# them fails.
 test:
 	@rm -f $(BUILD_OUTPUT)/suites/times
 	@$(MAKE) --no-print-directory test-gate; status=$$?; $(STEP) --table; exit $$status
@@ -77,6 +78,7 @@ test-gate: prerequisites python-packages
 	$(STEP) lint -- $(MAKE) lint
 	$(STEP) checks -- $(MAKE) checks
 	$(STEP) build-tests -- $(NEXTEST) --no-run
+	$(STEP) rules-of-texts -- $(NEXTEST) -E 'test(/^structure::/)'
 	$(STEP) rust-tests -- $(MAKE) test-rust
 	$(MAKE) test-models test-chain test-cluster
 	$(STEP) build-published-client -- $(PUBLISHED) --no-run --example application --tests

@@ -185,8 +185,8 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
         self
     }
 
-    /// A handler with what is done before it and with what becomes of its errors. This does not depend on the
-    /// handler's type, and so it is compiled once for an interface.
+    /// A handler with what is done before it and with what becomes of its errors. This does not
+    /// depend on the handler's type, and so it is compiled once for an interface.
     fn handled(&self, handler: Arc<StateHandler<S, E>>) -> Handler {
         let (state, before) = (self.state.clone(), self.before);
         Box::new(move |request| {
