@@ -5,6 +5,7 @@
 //! client. So where two readers could disagree, the daemon never executes what follows.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -13,7 +14,7 @@ use selfsame_interfaces::interface::Interface;
 use selfsame_wallet::operations::create_account;
 
 use super::raw::{RawAnswer, connect, exchange, replies};
-use super::{HostileTestDaemon, wait_until_served};
+use super::{HostileTestDaemon, SHORT, wait_until_served};
 use crate::test_accounts::key;
 
 /// The number of connections at a time.
@@ -292,23 +293,32 @@ fn behind(interface: &str, number: usize) -> Vec<u8> {
 /// whose requests count too.
 async fn smuggle(interface: &str, address: SocketAddr, shape: &FirstRequest, behind: &[u8]) -> (u64, u64) {
     let FirstRequest { name, bytes, behind: expected } = shape;
-    let answered = exchange(connect(address).await, &[bytes.as_slice(), behind].concat()).await;
-    let answered = replies(&answered);
-    let ids: Vec<_> = answered.iter().map(|reply| reply.header("x-request-id").unwrap_or("none")).collect();
-    let description =
-        format!("{interface}: {name}: {ids:?} {:?}", answered.iter().map(|reply| reply.status).collect::<Vec<_>>());
-    let is_expected = |reply: &RawAnswer| reply.status < 500 || [503, 504].contains(&reply.status);
-    assert!(answered.iter().all(is_expected), "{description}");
-    match expected {
-        Never => assert!(matches!(ids.as_slice(), [] | ["none"] | ["first"]), "{description}"),
-        // When the first request's own id is not certain, it is answered with an id of the daemon.
-        Next => assert!(matches!(ids.as_slice(), [_, "behind"]) && ids[0] != "none", "{description}"),
+    let mut handled = 0;
+    loop {
+        let began = Instant::now();
+        let answered = exchange(connect(address).await, &[bytes.as_slice(), behind].concat()).await;
+        let answered = replies(&answered);
+        let ids: Vec<_> = answered.iter().map(|reply| reply.header("x-request-id").unwrap_or("none")).collect();
+        let description =
+            format!("{interface}: {name}: {ids:?} {:?}", answered.iter().map(|reply| reply.status).collect::<Vec<_>>());
+        let is_expected = |reply: &RawAnswer| reply.status < 500 || [503, 504].contains(&reply.status);
+        assert!(answered.iter().all(is_expected), "{description}");
+        handled += ids.iter().filter(|id| **id != "none").count() as u64;
+        match expected {
+            Never => assert!(matches!(ids.as_slice(), [] | ["none"] | ["first"]), "{description}"),
+            // On a busy machine the first request can take longer to arrive than the daemon waits for
+            // it, and for the rest of a body that it refuses: two seconds each. That ends the
+            // connection. It is sent again, because the second request must have its answer.
+            Next if ids == ["first"] && began.elapsed() >= SHORT => continue,
+            // The first request is answered with an id of the daemon when its own is not certain.
+            Next => assert!(matches!(ids.as_slice(), [_, "behind"]) && ids[0] != "none", "{description}"),
+        }
+        if ids == ["none"] {
+            assert!((400..500).contains(&answered[0].status), "{description}");
+        }
+        let from_behind = ids.iter().filter(|id| **id == "behind").count() as u64;
+        return (handled + wait_until_served(address).await, from_behind);
     }
-    if ids == ["none"] {
-        assert!((400..500).contains(&answered[0].status), "{description}");
-    }
-    let handled = ids.iter().filter(|id| **id != "none").count() as u64 + wait_until_served(address).await;
-    (handled, ids.iter().filter(|id| **id == "behind").count() as u64)
 }
 
 #[tokio::test]

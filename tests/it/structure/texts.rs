@@ -42,7 +42,7 @@ fn comments_wrap_at_a_hundred_characters() {
 
 /// The test code that pauses or measures time, each file with its reason. Everywhere else a test
 /// waits for what has to happen, with the harness's functions for it.
-const TIMED_TESTS: [(&str, &str); 41] = [
+const TIMED_TESTS: [(&str, &str); 42] = [
     ("actors/src/chain/tests/looks.rs", "simulated time"),
     ("actors/src/simulation/tests/cluster.rs", "simulated time"),
     ("actors/src/simulation/tests/mod.rs", "simulated time"),
@@ -66,6 +66,7 @@ const TIMED_TESTS: [(&str, &str); 41] = [
     ("tests/it/cluster/upgrading.rs", "the interval of a load balancer's questions"),
     ("tests/it/disk/steps.rs", "errors that last two seconds; pauses between starts"),
     ("tests/it/harness.rs", "the functions with which tests wait"),
+    ("tests/it/hostile_http/framing.rs", "whether a request took longer than the daemon waits for it"),
     ("tests/it/hostile_http/http2.rs", "clients that send a little at a time"),
     ("tests/it/hostile_http/slow_clients.rs", "clients that send a little at a time"),
     ("tests/it/integrity_mutations.rs", "prints times; asserts nothing about them"),
