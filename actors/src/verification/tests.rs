@@ -400,7 +400,10 @@ async fn at_most_thirty_two_requests_wait_for_a_look_at_a_chain() {
         let requests = (0..40_u8)
             .map(|number| verify_from(&running.verification, source(number), request(&[(number.into(), true)])));
         let answers = join_all(requests).await;
-        assert!(answers.iter().all(is_unavailable), "nobody can say that the root does not exist: {answers:?}");
+        assert!(
+            answers.iter().all(is_unavailable),
+            "the contract was not read, so the daemon cannot judge the root: {answers:?}"
+        );
         assert_eq!(answers.iter().filter(|answer| too_many(answer)).count(), 8, "{answers:?}");
     }
     tokio::time::resume();

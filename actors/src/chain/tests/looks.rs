@@ -1,5 +1,6 @@
-//! Looks at a contract for roots that proofs name and nobody knows: they are shared, spaced, and
-//! wait for the next regular step after a failure.
+//! When proofs name roots that the follower of a contract does not know, it looks at the contract
+//! once for all of them, at most once a second, and after a failure not before the next regular
+//! step.
 
 use futures_util::future::join_all;
 use ractor::Actor;
