@@ -73,6 +73,7 @@ pub fn routes(handle: BridgeHandle, openapi: openapi::Document) -> Routes {
         openapi::health,
         openapi::answer,
     ),
+    components(schemas(ServiceApiError<BridgeErrorCode>, BridgeErrorCode)),
     modifiers(&Shared, &Links)
 )]
 pub struct Description;
@@ -82,7 +83,7 @@ struct Shared;
 
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        openapi::describe_rejections::<BridgeEndpointError>(description, "ServiceApiError_BridgeErrorCode");
+        openapi::describe_errors::<BridgeEndpointError>(description, "ServiceApiError_BridgeErrorCode");
         openapi::describe_codes(description, "BridgeErrorCode", meanings::<BridgeErrorCode>());
     }
 }
@@ -208,8 +209,8 @@ const ACCEPT_IDKIT_FLOW_ID: HeaderName = HeaderName::from_static("accept-idkit-f
     request_body(content = CreateRequest, example = json!({"iv":"AAECAwQFBgcICQoL","payload":"AAECAwQFBgcICQoLDA0ODw=="})),
     responses(
         (status = 200, description = "It is kept", body = CreatedRequest, example = json!({"request_id":"4ab2c0b2-5f4e-4e2b-9f0c-0f5b8f7f8a51"})),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<BridgeErrorCode>),
-        (status = 409, description = "The id is taken: `request_id_taken`", body = ServiceApiError<BridgeErrorCode>),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 409, description = "The id is taken: `request_id_taken`"),
         BodyErrors, SharedErrors,
     ),
 )]
@@ -232,8 +233,8 @@ async fn create_request(bridge: Arc<Bridge>, mut request: Request) -> Result<Res
     ),
     responses(
         (status = 200, description = "The request", body = RequestAnswer),
-        (status = 400, description = "The id is malformed: `bad_request`", body = ServiceApiError<BridgeErrorCode>),
-        (status = 404, description = "There is no such request, or it was taken: `not_found`", body = ServiceApiError<BridgeErrorCode>),
+        (status = 400, description = "The id is malformed: `bad_request`"),
+        (status = 404, description = "There is no such request, or it was taken: `not_found`"),
         SharedErrors,
     ),
 )]
@@ -279,7 +280,7 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
     request_body(content = Message, example = json!({"iv":"AAECAwQFBgcICQoL","payload":"AAECAwQFBgcICQoLDA0ODw=="})),
     responses(
         (status = 201, description = "It is kept", body = CreatedRequest, example = json!({"request_id":"4ab2c0b2-5f4e-4e2b-9f0c-0f5b8f7f8a51"})),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<BridgeErrorCode>),
+        (status = 400, description = "The body is malformed: `bad_request`"),
         BodyErrors, SharedErrors,
     ),
 )]
@@ -299,8 +300,8 @@ async fn create_response(bridge: Arc<Bridge>, mut request: Request) -> Result<Re
     request_body(content = Message, example = json!({"iv":"AAECAwQFBgcICQoL","payload":"AAECAwQFBgcICQoLDA0ODw=="})),
     responses(
         (status = 201, description = "The answer is kept"),
-        (status = 400, description = "The id or the body is malformed (`bad_request`), or there is no such request (`no_such_request`)", body = ServiceApiError<BridgeErrorCode>),
-        (status = 409, description = "The request has an answer: `already_answered`", body = ServiceApiError<BridgeErrorCode>),
+        (status = 400, description = "The id or the body is malformed (`bad_request`), or there is no such request (`no_such_request`)"),
+        (status = 409, description = "The request has an answer: `already_answered`"),
         BodyErrors, SharedErrors,
     ),
 )]
@@ -327,8 +328,8 @@ async fn answer_request(bridge: Arc<Bridge>, mut request: Request) -> Result<Res
     ),
     responses(
         (status = 200, description = "How far the request is, with its answer once it is completed", body = ResponseAnswer, example = json!({"status":"retrieved","response":null})),
-        (status = 400, description = "The id or `wait` is malformed: `bad_request`", body = ServiceApiError<BridgeErrorCode>),
-        (status = 404, description = "There is no such request, or its answer was taken: `not_found`", body = ServiceApiError<BridgeErrorCode>),
+        (status = 400, description = "The id or `wait` is malformed: `bad_request`"),
+        (status = 404, description = "There is no such request, or its answer was taken: `not_found`"),
         SharedErrors,
     ),
 )]

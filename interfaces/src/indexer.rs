@@ -123,7 +123,7 @@ struct Shared;
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
         describe_height(description);
-        openapi::describe_rejections::<IndexerError>(description, "ServiceApiError_IndexerErrorCode");
+        openapi::describe_errors::<IndexerError>(description, "ServiceApiError_IndexerErrorCode");
         openapi::describe_codes(description, "IndexerErrorCode", meanings::<IndexerErrorCode>());
     }
 }

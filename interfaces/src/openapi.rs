@@ -25,6 +25,8 @@ use crate::http::{
     Before, DEPRECATED_SINCE, DEPRECATION_ENDS, InterfaceError, Rejection, Request, Response, content, json,
 };
 
+const JSON: &str = "application/json";
+
 /// An OpenAPI document as JSON text.
 pub type Document = Bytes;
 
@@ -50,23 +52,27 @@ pub fn describe_alias(description: &mut OpenApi, path: &str, again: String) {
     description.paths.paths.insert(again, item);
 }
 
-/// Describes the answers that every endpoint of an interface has in common: those to requests that
-/// are rejected before their handler, or instead of it. The status and the example of each come
-/// from the interface's own error. `schema` is the component that describes the body of errors.
+/// Describes the errors of an interface. Each endpoint gets the answers that all have in common: those
+/// to requests that are rejected before their handler, or instead of it. The status and the example of
+/// each come from the interface's own error. And an error that an endpoint describes without a body has
+/// the body of all errors of the interface, the component `schema`.
 ///
 /// Also names the headers that belong to a status.
-pub fn describe_rejections<E: InterfaceError>(description: &mut OpenApi, schema: &str) {
+pub fn describe_errors<E: InterfaceError>(description: &mut OpenApi, schema: &str) {
+    let body = |example| ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).example(example).build();
     for operation in description.paths.paths.values_mut().flat_map(operations) {
         for rejection in rejections(operation.request_body.is_some()) {
             let about = describe(&rejection);
             let (status, example) = read(E::from(rejection).into_response());
-            let body = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).example(example).build();
-            let response = ResponseBuilder::new().description(about).content("application/json", body).build();
+            let response = ResponseBuilder::new().description(about).content(JSON, body(example)).build();
             let responses = &mut operation.responses.responses;
             responses.entry(status.as_str().to_owned()).or_insert_with(|| response.into());
         }
         for (status, response) in &mut operation.responses.responses {
             let RefOr::T(response) = response else { continue };
+            if status.starts_with(['4', '5']) && response.content.is_empty() {
+                response.content.insert(JSON.to_owned(), body(None).into());
+            }
             for (name, header) in headers(status) {
                 response.headers.entry(name.to_owned()).or_insert_with(|| header.into());
             }
@@ -254,7 +260,7 @@ fn headers(status: &str) -> Vec<(&'static str, Header)> {
     responses((status = 200, description = "This document", body = serde_json::Value, example = json!({"openapi":"3.1.0"}))),
 )]
 pub async fn answer<E>(document: Document) -> Result<Response, E> {
-    Ok(content(StatusCode::OK, "application/json", document))
+    Ok(content(StatusCode::OK, JSON, document))
 }
 
 // `GET /health`, the same at every interface: shows that the process answers. `GET /ready` of the

@@ -93,6 +93,7 @@ pub fn routes(groups: GroupsHandle, page: Option<&WebWallet>, openapi: openapi::
         openapi::health,
         openapi::answer,
     ),
+    components(schemas(ServiceApiError<GroupErrorCode>, GroupErrorCode)),
     modifiers(&WriteKeyScheme, &Shared)
 )]
 pub struct Description;
@@ -113,7 +114,7 @@ struct Shared;
 
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        openapi::describe_rejections::<WalletEndpointError>(description, "ServiceApiError_GroupErrorCode");
+        openapi::describe_errors::<WalletEndpointError>(description, "ServiceApiError_GroupErrorCode");
         openapi::describe_codes(description, "GroupErrorCode", meanings::<GroupErrorCode>());
     }
 }
@@ -285,7 +286,7 @@ async fn list_groups(wallet: Arc<Wallet>, _: Request) -> Result<Response, Wallet
     responses(
         (status = 200, description = "The group", body = GroupResponse, headers(("ETag" = String, description = "Names this answer"))),
         (status = 304, description = "The group is as the earlier answer says"),
-        (status = 404, description = "No group has the id: `unknown_group`", body = ServiceApiError<GroupErrorCode>),
+        (status = 404, description = "No group has the id: `unknown_group`"),
     ),
 )]
 async fn describe_group(wallet: Arc<Wallet>, request: Request) -> Result<Response, WalletEndpointError> {
@@ -318,8 +319,8 @@ async fn describe_group(wallet: Arc<Wallet>, request: Request) -> Result<Respons
     ),
     responses(
         (status = 200, description = "32 768 bytes", content_type = "application/octet-stream", body = Vec<u8>),
-        (status = 400, description = "The root is not in its form: `bad_request`", body = ServiceApiError<GroupErrorCode>),
-        (status = 404, description = "No group has the id (`unknown_group`), or neither a live root nor a roll has the page (`unknown_page`)", body = ServiceApiError<GroupErrorCode>),
+        (status = 400, description = "The root is not in its form: `bad_request`"),
+        (status = 404, description = "No group has the id (`unknown_group`), or neither a live root nor a roll has the page (`unknown_page`)"),
     ),
 )]
 async fn group_page(wallet: Arc<Wallet>, request: Request) -> Result<Response, WalletEndpointError> {
@@ -401,8 +402,8 @@ async fn enrol(wallet: &Wallet, request: &Request, act: EnrolmentRequest) -> Res
     params(("handle" = SealedHandle, Path, description = "A handle of the copy: 64 lower-case hex digits")),
     responses(
         (status = 200, description = "The copy", body = SealedResponse, headers(("ETag" = String, description = "The version in quotes"))),
-        (status = 400, description = "The handle is not in its form: `bad_request`", body = ServiceApiError<GroupErrorCode>),
-        (status = 404, description = "There is no copy with this handle: `not_found`", body = ServiceApiError<GroupErrorCode>),
+        (status = 400, description = "The handle is not in its form: `bad_request`"),
+        (status = 404, description = "There is no copy with this handle: `not_found`"),
     ),
 )]
 async fn read_sealed(wallet: Arc<Wallet>, request: Request) -> Result<Response, WalletEndpointError> {
@@ -425,15 +426,15 @@ async fn read_sealed(wallet: Arc<Wallet>, request: Request) -> Result<Response, 
     responses(
         (status = 200, description = "The copy is changed", body = SealedVersion, headers(("ETag" = String, description = "The version in quotes"))),
         (status = 201, description = "The copy is made", body = SealedVersion, headers(("ETag" = String, description = "The version in quotes"))),
-        (status = 400, description = "The handle, a header or the body is not in its form: `bad_request`", body = ServiceApiError<GroupErrorCode>),
-        (status = 401, description = "The write key is missing: `unauthorized`", body = ServiceApiError<GroupErrorCode>),
-        (status = 403, description = "The write key is another one (`write_key_wrong`), or nothing permits a new copy (`permit_invalid`)", body = ServiceApiError<GroupErrorCode>),
-        (status = 404, description = "There is no copy with this handle: `not_found`", body = ServiceApiError<GroupErrorCode>),
-        (status = 409, description = "Another copy has a handle: `handle_taken`", body = ServiceApiError<GroupErrorCode>),
-        (status = 412, description = "The copy has another version: `version_mismatch`", body = ServiceApiError<GroupErrorCode>),
-        (status = 413, description = "`sealed` has more than 32 768 digits, or there are more than 16 slots: `sealed_too_large`", body = ServiceApiError<GroupErrorCode>),
-        (status = 428, description = "Both headers are missing: `precondition_required`", body = ServiceApiError<GroupErrorCode>),
-        (status = 429, description = "The source address has sent as many requests as it may, see Retry-After: `rate_limit_exceeded`", body = ServiceApiError<GroupErrorCode>),
+        (status = 400, description = "The handle, a header or the body is not in its form: `bad_request`"),
+        (status = 401, description = "The write key is missing: `unauthorized`"),
+        (status = 403, description = "The write key is another one (`write_key_wrong`), or nothing permits a new copy (`permit_invalid`)"),
+        (status = 404, description = "There is no copy with this handle: `not_found`"),
+        (status = 409, description = "Another copy has a handle: `handle_taken`"),
+        (status = 412, description = "The copy has another version: `version_mismatch`"),
+        (status = 413, description = "`sealed` has more than 32 768 digits, or there are more than 16 slots: `sealed_too_large`"),
+        (status = 428, description = "Both headers are missing: `precondition_required`"),
+        (status = 429, description = "The source address has sent as many requests as it may, see Retry-After: `rate_limit_exceeded`"),
     ),
 )]
 async fn write_sealed(wallet: Arc<Wallet>, mut request: Request) -> Result<Response, WalletEndpointError> {
@@ -464,13 +465,13 @@ async fn write_sealed(wallet: Arc<Wallet>, mut request: Request) -> Result<Respo
     ),
     responses(
         (status = 204, description = "The copy is deleted"),
-        (status = 400, description = "The handle or a header is not in its form: `bad_request`", body = ServiceApiError<GroupErrorCode>),
-        (status = 401, description = "The write key is missing: `unauthorized`", body = ServiceApiError<GroupErrorCode>),
-        (status = 403, description = "The write key is another one: `write_key_wrong`", body = ServiceApiError<GroupErrorCode>),
-        (status = 404, description = "There is no copy with this handle: `not_found`", body = ServiceApiError<GroupErrorCode>),
-        (status = 412, description = "The copy has another version: `version_mismatch`", body = ServiceApiError<GroupErrorCode>),
-        (status = 428, description = "`If-Match` is missing: `precondition_required`", body = ServiceApiError<GroupErrorCode>),
-        (status = 429, description = "The source address has sent as many requests as it may, see Retry-After: `rate_limit_exceeded`", body = ServiceApiError<GroupErrorCode>),
+        (status = 400, description = "The handle or a header is not in its form: `bad_request`"),
+        (status = 401, description = "The write key is missing: `unauthorized`"),
+        (status = 403, description = "The write key is another one: `write_key_wrong`"),
+        (status = 404, description = "There is no copy with this handle: `not_found`"),
+        (status = 412, description = "The copy has another version: `version_mismatch`"),
+        (status = 428, description = "`If-Match` is missing: `precondition_required`"),
+        (status = 429, description = "The source address has sent as many requests as it may, see Retry-After: `rate_limit_exceeded`"),
     ),
 )]
 async fn delete_sealed(wallet: Arc<Wallet>, request: Request) -> Result<Response, WalletEndpointError> {

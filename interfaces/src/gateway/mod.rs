@@ -131,7 +131,7 @@ struct Shared;
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
         describe_height(description);
-        openapi::describe_rejections::<GatewayError>(description, "ServiceApiError_GatewayErrorCode");
+        openapi::describe_errors::<GatewayError>(description, "ServiceApiError_GatewayErrorCode");
         openapi::describe_codes(description, "GatewayErrorCode", meanings::<GatewayErrorCode>());
     }
 }

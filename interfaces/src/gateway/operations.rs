@@ -94,7 +94,7 @@ impl IdempotencyKey {
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"queued"}})),
-        (status = 401, description = "The operator's token is missing or wrong: `bad_request`", body = ServiceApiError<GatewayErrorCode>),
+        (status = 401, description = "The operator's token is missing or wrong: `bad_request`"),
         (status = 400, description = "Malformed (`bad_request`), or a rule is broken (the code of the rule)", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"authenticator_already_exists","message":"AuthenticatorAddressAlreadyInUse: address 0x71a4fb49dcddadfed612b153b000fbab994ed6af already belongs to an account"})),
         SubmissionErrors,
     ),

@@ -72,8 +72,8 @@ pub fn request_id(request: &Request) -> Result<RequestId, GatewayError> {
     params(("request_id" = RequestId, Path, description = "The id that the request was answered with, with or without `gw_`")),
     responses(
         (status = 200, description = "The receipt", body = Receipt),
-        (status = 404, description = "No such request, or it is not final yet: `not_found`", body = ServiceApiError<GatewayErrorCode>),
-        (status = 429, description = "Too many receipts of different blocks from this address, see Retry-After: `rate_limit_exceeded`", body = ServiceApiError<GatewayErrorCode>),
+        (status = 404, description = "No such request, or it is not final yet: `not_found`"),
+        (status = 429, description = "Too many receipts of different blocks from this address, see Retry-After: `rate_limit_exceeded`"),
     ),
 )]
 pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -99,8 +99,8 @@ pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response
     params(("id" = String, Path, pattern = "^(0x[0-9a-fA-F]{64}|0x[0-9a-fA-F]{1,16}|[0-9]{1,19})$", example = "1", description = "The block's height, or its hash (0x and 64 hex digits)")),
     responses(
         (status = 200, description = "The block", body = BlockResponse),
-        (status = 400, description = "Neither a height nor a hash: `bad_request`", body = ServiceApiError<GatewayErrorCode>),
-        (status = 404, description = "No such block: `not_found`", body = ServiceApiError<GatewayErrorCode>),
+        (status = 400, description = "Neither a height nor a hash: `bad_request`"),
+        (status = 404, description = "No such block: `not_found`"),
     ),
 )]
 pub async fn block(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -155,7 +155,7 @@ pub async fn head(gateway: Arc<Gateway>, _: Request) -> Result<Response, Gateway
     params(("root" = String, Query, pattern = "^(0x[0-9a-fA-F]{1,64}|[0-9]{1,77})$", example = "0x228ffdf6570d757e6ebc79516241b636bdceed0996036242d00fdd61050975a2", description = "The root, as a numeric string")),
     responses(
         (status = 200, description = "The answer", body = ValidRootResponse, example = json!({"valid":true})),
-        (status = 400, description = "The root is missing or malformed: `bad_request`", body = ServiceApiError<GatewayErrorCode>),
+        (status = 400, description = "The root is missing or malformed: `bad_request`"),
     ),
 )]
 pub async fn is_valid_root(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {

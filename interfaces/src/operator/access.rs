@@ -19,7 +19,6 @@ use futures_util::future::BoxFuture;
 use http::uri::Authority;
 use hyper::StatusCode;
 use hyper::header::{HOST, ORIGIN};
-use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::net::{address_of_host, is_loopback_host};
 use selfsame_protocol::operator_call::{CallNonce, Challenge};
 
@@ -123,8 +122,8 @@ fn is_origin_of(origin: &str, host: &str) -> bool {
     params(("nonce" = String, Query, description = "32 random bytes", pattern = "^[0-9a-f]{64}$")),
     responses(
         (status = 200, description = "The HMAC over the nonce", body = Challenge),
-        (status = 400, description = "The nonce is missing or malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 400, description = "The nonce is missing or malformed: `bad_request`"),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`"),
     ),
 )]
 pub async fn challenge(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use selfsame_actors::AccountState;
 use selfsame_protocol::B256;
-use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::operator::{AccountChoice, AccountQuery, ChangedSubjects, NewSubjects, ShownAccount};
 use selfsame_protocol::sign_in::attaching::NotChosen;
@@ -28,11 +27,9 @@ use crate::http::{Request, Response, json};
     request_body = AccountQuery,
     responses(
         (status = 200, description = "The account", body = ShownAccount),
-        (status = 404, description = "No account of the application has this `sub`: `not_found`", body = ServiceApiError<String>),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 404, description = "No account of the application has this `sub`: `not_found`"),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn show_account(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -59,11 +56,9 @@ pub async fn show_account(operator: Arc<Operator>, mut request: Request) -> Resu
     request_body = AccountChoice,
     responses(
         (status = 200, description = "The account as it is now", body = ShownAccount),
-        (status = 404, description = "No account of the application has this `sub`: `not_found`", body = ServiceApiError<String>),
-        (status = 400, description = "The body is malformed, or the account has no such proofs, or two persons' and `of_two` is not set: `bad_request`", body = ServiceApiError<String>),
-        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 404, description = "No account of the application has this `sub`: `not_found`"),
+        (status = 400, description = "The body is malformed, or the account has no such proofs, or two persons' and `of_two` is not set: `bad_request`"),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn choose_proofs(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -129,11 +124,9 @@ fn shown(app_id: String, environment: Environment, subject: B256, account: Accou
     request_body = NewSubjects,
     responses(
         (status = 200, description = "What is decided now, and what was before", body = ChangedSubjects),
-        (status = 404, description = "No person has signed in to the application yet, so nothing is decided: `not_found`", body = ServiceApiError<String>),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 404, description = "No person has signed in to the application yet, so nothing is decided: `not_found`"),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn change_subjects(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {

@@ -15,7 +15,6 @@ use hyper::StatusCode;
 use hyper::body::Frame;
 use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use selfsame_actors::{GroupStatus, Invited};
-use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::groups::listed::{
     ListedGroup, ListedMember, ListedRoll, MemberList, NamedMember, NamedRoll, RollList,
 };
@@ -73,11 +72,9 @@ fn person(group: &GroupId, member: &MemberNumber) -> [u8; 32] {
     request_body = InvitationRequest,
     responses(
         (status = 200, description = "The new links", body = InvitationResponse),
-        (status = 400, description = "The body is malformed, or names a number twice; the message has the index: `bad_request`", body = ServiceApiError<String>),
-        (status = 404, description = "No group has the id: `unknown_group`", body = ServiceApiError<String>),
-        (status = 503, description = "The group cannot be changed at the moment, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed, or names a number twice; the message has the index: `bad_request`"),
+        (status = 404, description = "No group has the id: `unknown_group`"),
+        (status = 503, description = "The group cannot be changed at the moment, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn invite(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -112,9 +109,7 @@ pub async fn invite(operator: Arc<Operator>, mut request: Request) -> Result<Res
     params(("id" = String, Path, description = "The id of the group")),
     responses(
         (status = 200, description = "The members", body = MemberList),
-        (status = 404, description = "No group has the id: `unknown_group`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 404, description = "No group has the id: `unknown_group`"),
     ),
 )]
 pub async fn list_members(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
@@ -135,11 +130,9 @@ pub async fn list_members(operator: Arc<Operator>, request: Request) -> Result<R
     request_body = NamedMember,
     responses(
         (status = 200, description = "The member number", body = NamedMember),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 404, description = "No group has the id (`unknown_group`), or the number was never invited, or removed before and has no new link (`not_found`)", body = ServiceApiError<String>),
-        (status = 503, description = "The group cannot be changed at the moment, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 404, description = "No group has the id (`unknown_group`), or the number was never invited, or removed before and has no new link (`not_found`)"),
+        (status = 503, description = "The group cannot be changed at the moment, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn remove_member(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -159,9 +152,7 @@ pub async fn remove_member(operator: Arc<Operator>, mut request: Request) -> Res
     params(("id" = String, Path, description = "The id of the group")),
     responses(
         (status = 200, description = "The rolls", body = RollList),
-        (status = 404, description = "No group has the id: `unknown_group`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 404, description = "No group has the id: `unknown_group`"),
     ),
 )]
 pub async fn list_rolls(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
@@ -179,12 +170,10 @@ pub async fn list_rolls(operator: Arc<Operator>, request: Request) -> Result<Res
     request_body = NamedRoll,
     responses(
         (status = 200, description = "The roll", body = ListedRoll),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 404, description = "No group has the id: `unknown_group`", body = ServiceApiError<String>),
-        (status = 409, description = "The group has a roll of this name: `conflict`", body = ServiceApiError<String>),
-        (status = 503, description = "The group cannot be changed at the moment, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 404, description = "No group has the id: `unknown_group`"),
+        (status = 409, description = "The group has a roll of this name: `conflict`"),
+        (status = 503, description = "The group cannot be changed at the moment, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn take_roll(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -205,12 +194,10 @@ pub async fn take_roll(operator: Arc<Operator>, mut request: Request) -> Result<
     request_body = NamedRoll,
     responses(
         (status = 200, description = "The name of the roll", body = NamedRoll),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 404, description = "No group has the id (`unknown_group`), or the group has no such roll (`not_found`)", body = ServiceApiError<String>),
-        (status = 409, description = "An action counts the roll: `conflict`", body = ServiceApiError<String>),
-        (status = 503, description = "The group cannot be changed at the moment, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 404, description = "No group has the id (`unknown_group`), or the group has no such roll (`not_found`)"),
+        (status = 409, description = "An action counts the roll: `conflict`"),
+        (status = 503, description = "The group cannot be changed at the moment, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn remove_roll(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {

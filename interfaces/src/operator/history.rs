@@ -9,7 +9,6 @@ use hyper::StatusCode;
 use selfsame_actors::{HistogramSnapshot, LedgerBlock, Service};
 use selfsame_protocol::events::Audience;
 use selfsame_protocol::events::delivery::EventBody;
-use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::ledger::Tip;
 use selfsame_protocol::time::UnixSeconds;
 use serde::Serialize;
@@ -177,8 +176,6 @@ struct Answer {
     get, path = "/history", tag = "operator", operation_id = "history", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "The samples", body = Answer),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn history(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
@@ -254,8 +251,6 @@ fn summary(LedgerBlock { block, result }: LedgerBlock) -> Option<Summary> {
     get, path = "/blocks", tag = "operator", operation_id = "blocks", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "At most 20 blocks", body = Vec<Summary>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn blocks(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
@@ -285,11 +280,9 @@ pub async fn blocks(operator: Arc<Operator>, _: Request) -> Result<Response, Ope
     ),
     responses(
         (status = 200, description = "Server-sent events", content_type = "text/event-stream", body = EventBody<'static>),
-        (status = 400, description = "A parameter is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
-        (status = 404, description = "The configuration turns streams off: `not_found`", body = ServiceApiError<String>),
-        (status = 429, description = "Too many streams, see Retry-After: `rate_limit_exceeded`", body = ServiceApiError<String>),
+        (status = 400, description = "A parameter is malformed: `bad_request`"),
+        (status = 404, description = "The configuration turns streams off: `not_found`"),
+        (status = 429, description = "Too many streams, see Retry-After: `rate_limit_exceeded`"),
     ),
 )]
 pub async fn events(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {

@@ -11,7 +11,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use selfsame_actors::{DeadLetter, ReceiverStatus};
 use selfsame_protocol::events::Audience;
-use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::operator::{
     Backup, ChangedDeadLetters, ListedDeadLetter, NewBackup, ReloadOutcome, ReloadReport, WebhookStatus,
@@ -87,9 +86,7 @@ impl ReloadStatus {
     post, path = "/reload", tag = "operator", operation_id = "reload", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "What came of it", body = ReloadReport),
-        (status = 503, description = "The daemon is stopping, or overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 503, description = "The daemon is stopping, or overloaded: `unavailable`"),
     ),
 )]
 pub async fn reload(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
@@ -121,10 +118,8 @@ pub const BACKUP_TIME_LIMIT: Duration = Duration::from_secs(15);
     request_body = NewBackup,
     responses(
         (status = 202, description = "The backup, which is being made", body = Backup),
-        (status = 409, description = "Another backup is being made: `conflict`", body = ServiceApiError<String>),
-        (status = 400, description = "Malformed, or the folder is not an absolute path of a missing or empty folder: `bad_request`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 409, description = "Another backup is being made: `conflict`"),
+        (status = 400, description = "Malformed, or the folder is not an absolute path of a missing or empty folder: `bad_request`"),
     ),
 )]
 pub async fn begin_backup(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -142,8 +137,6 @@ pub async fn begin_backup(operator: Arc<Operator>, mut request: Request) -> Resu
     get, path = "/backups", tag = "operator", operation_id = "list_backups", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "The backups", body = Vec<Backup>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn list_backups(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
@@ -158,9 +151,7 @@ pub async fn list_backups(operator: Arc<Operator>, _: Request) -> Result<Respons
     params(("id" = u64, Path, minimum = 1, description = "The number of the backup since the start")),
     responses(
         (status = 200, description = "The backup", body = Backup),
-        (status = 404, description = "The daemon knows no such backup: `not_found`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 404, description = "The daemon knows no such backup: `not_found`"),
     ),
 )]
 pub async fn one_backup(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
@@ -183,8 +174,6 @@ pub async fn one_backup(operator: Arc<Operator>, request: Request) -> Result<Res
     get, path = "/webhooks", tag = "operator", operation_id = "webhooks", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "The webhooks", body = Vec<WebhookStatus>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn list_webhooks(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
@@ -204,10 +193,8 @@ pub async fn list_webhooks(operator: Arc<Operator>, _: Request) -> Result<Respon
     ),
     responses(
         (status = 200, description = "The dead letters", body = Vec<ListedDeadLetter>),
-        (status = 400, description = "A parameter is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
-        (status = 404, description = "There is no such webhook: `not_found`", body = ServiceApiError<String>),
+        (status = 400, description = "A parameter is malformed: `bad_request`"),
+        (status = 404, description = "There is no such webhook: `not_found`"),
     ),
 )]
 pub async fn dead_letters(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
@@ -230,10 +217,8 @@ pub async fn dead_letters(operator: Arc<Operator>, request: Request) -> Result<R
     params(("id" = String, Path, pattern = "^[a-z0-9-]{1,64}$", description = "The webhook's id in the configuration")),
     responses(
         (status = 200, description = "How many are sent again", body = ChangedDeadLetters),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
-        (status = 404, description = "There is no such webhook: `not_found`", body = ServiceApiError<String>),
-        (status = 409, description = "Another replica sends the webhooks: `conflict`", body = ServiceApiError<String>),
+        (status = 404, description = "There is no such webhook: `not_found`"),
+        (status = 409, description = "Another replica sends the webhooks: `conflict`"),
     ),
 )]
 pub async fn retry_dead_letters(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
@@ -251,10 +236,8 @@ pub async fn retry_dead_letters(operator: Arc<Operator>, request: Request) -> Re
     params(("id" = String, Path, pattern = "^[a-z0-9-]{1,64}$", description = "The webhook's id in the configuration")),
     responses(
         (status = 200, description = "How many were removed", body = ChangedDeadLetters),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
-        (status = 404, description = "There is no such webhook: `not_found`", body = ServiceApiError<String>),
-        (status = 409, description = "Another replica sends the webhooks: `conflict`", body = ServiceApiError<String>),
+        (status = 404, description = "There is no such webhook: `not_found`"),
+        (status = 409, description = "Another replica sends the webhooks: `conflict`"),
     ),
 )]
 pub async fn discard_dead_letters(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {

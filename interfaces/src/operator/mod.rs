@@ -35,6 +35,7 @@ use std::sync::Arc;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 use selfsame_actors::{EventError, GroupError, RollError, SignInError, UndecidedSubjects};
+use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::groups::names::MemberNumber;
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::operator_call::{CallRejection, InvalidNonce};
@@ -42,6 +43,7 @@ use selfsame_protocol::sign_in::records::{KeyTooYoung, UnknownKey};
 use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::Environment;
 use selfsame_storage::StoreError;
+use utoipa::openapi::ResponseBuilder;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
@@ -450,6 +452,7 @@ impl InterfaceError for OperatorError {
         page::style,
         openapi::answer,
     ),
+    components(schemas(ServiceApiError<String>)),
     modifiers(&OperatorToken, &Shared)
 )]
 pub struct Description;
@@ -475,11 +478,22 @@ impl Modify for OperatorToken {
     }
 }
 
-/// Describes what all endpoints have in common.
+/// Describes what all endpoints have in common, and those that need a token.
 struct Shared;
 
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        openapi::describe_rejections::<OperatorError>(description, "ServiceApiError_String");
+        let refusals = [
+            (StatusCode::UNAUTHORIZED, "The token is missing or wrong: `unauthorized`"),
+            (StatusCode::FORBIDDEN, "Called by another name, or by a page of another origin: `forbidden`"),
+        ];
+        let all = description.paths.paths.values_mut().flat_map(openapi::operations);
+        for operation in all.filter(|operation| operation.security.is_some()) {
+            for (status, about) in refusals {
+                let refusal = || ResponseBuilder::new().description(about).build().into();
+                operation.responses.responses.entry(status.as_str().to_owned()).or_insert_with(refusal);
+            }
+        }
+        openapi::describe_errors::<OperatorError>(description, "ServiceApiError_String");
     }
 }

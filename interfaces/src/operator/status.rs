@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use selfsame_actors::{ActorHealth, AttestationIssuerStatus, ChainStatus, RegistryStatistics, VerifierStatistics};
-use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::groups::listed::ListedGroup;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::operator::{
@@ -82,8 +81,6 @@ struct Status {
     get, path = "/status", tag = "operator", operation_id = "daemon_status", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "The status", body = Status),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
@@ -274,8 +271,6 @@ impl From<ActorHealth> for Actor {
     get, path = "/actors", tag = "operator", operation_id = "actors", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "The actors", body = Vec<Actor>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn actors(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
@@ -297,11 +292,9 @@ pub(super) fn all_actors(operator: &Operator) -> Vec<Actor> {
     request_body = ReplicaRemoval,
     responses(
         (status = 200, description = "The replica is removed", body = ReplicaRemoval),
-        (status = 404, description = "The cluster has no such replica, or the daemon is alone: `not_found`", body = ServiceApiError<String>),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 503, description = "etcd gives no answer, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 404, description = "The cluster has no such replica, or the daemon is alone: `not_found`"),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 503, description = "etcd gives no answer, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn remove_replica(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -404,8 +397,6 @@ struct App {
     get, path = "/apps", tag = "operator", operation_id = "apps", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "The applications", body = Vec<App>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn apps(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {

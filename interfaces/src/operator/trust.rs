@@ -6,7 +6,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
 use selfsame_actors::KeyState;
-use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
 use selfsame_protocol::operator::{Key, ListedRoot, NewRoot, Revoke, RootRemoval, Rotate, SimulatedRoot, Simulation};
@@ -36,10 +35,8 @@ pub(super) fn to_listed_root(trusted: &TrustedRoot) -> ListedRoot {
     request_body = NewRoot,
     responses(
         (status = 200, description = "The root", body = ListedRoot),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn add_root(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -80,11 +77,9 @@ pub(super) async fn trust(operator: &Operator, audit: &AuditNotes, trusted: &Tru
     request_body = RootRemoval,
     responses(
         (status = 200, description = "The root", body = RootRemoval),
-        (status = 404, description = "The root is not trusted: `not_found`", body = ServiceApiError<String>),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 404, description = "The root is not trusted: `not_found`"),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn remove_root(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -105,8 +100,6 @@ pub async fn remove_root(operator: Arc<Operator>, mut request: Request) -> Resul
     get, path = "/roots", tag = "operator", operation_id = "list_roots", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "The roots", body = Vec<ListedRoot>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn list_roots(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
@@ -148,8 +141,8 @@ fn seconds(text: &str) -> Option<UnixSeconds> {
     get, path = "/simulator", tag = "operator", operation_id = "simulator",
     responses(
         (status = 200, description = "The seed and the public keys", body = Simulation),
-        (status = 404, description = "No verification key is the simulator's: `not_found`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 404, description = "No verification key is the simulator's: `not_found`"),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`"),
     ),
 )]
 pub async fn simulator(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
@@ -166,9 +159,8 @@ pub async fn simulator(operator: Arc<Operator>, _: Request) -> Result<Response, 
     request_body = SimulatedRoot,
     responses(
         (status = 200, description = "The root", body = ListedRoot),
-        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "The daemon runs without `--dev`, or is called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed: `bad_request`"),
+        (status = 403, description = "The daemon runs without `--dev`, or is called by another name, or by a page of another origin: `forbidden`"),
     ),
 )]
 pub async fn trust_root(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -199,8 +191,6 @@ fn key(KeyState { id, state, published_at }: KeyState) -> Key {
     get, path = "/keys", tag = "operator", operation_id = "list_keys", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "The keys", body = Vec<Key>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
     ),
 )]
 pub async fn list_keys(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
@@ -216,10 +206,8 @@ pub async fn list_keys(operator: Arc<Operator>, _: Request) -> Result<Response, 
     request_body = Rotate,
     responses(
         (status = 200, description = "The keys after the change", body = Vec<Key>),
-        (status = 400, description = "Malformed, or without `now` the next key is published for less than 3600 s: `bad_request`", body = ServiceApiError<String>),
-        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 400, description = "Malformed, or without `now` the next key is published for less than 3600 s: `bad_request`"),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn rotate_keys(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
@@ -242,10 +230,8 @@ pub async fn rotate_keys(operator: Arc<Operator>, mut request: Request) -> Resul
     request_body = Revoke,
     responses(
         (status = 200, description = "The keys after the change", body = Vec<Key>),
-        (status = 400, description = "Malformed, or no key has the id: `bad_request`", body = ServiceApiError<String>),
-        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`", body = ServiceApiError<String>),
-        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+        (status = 400, description = "Malformed, or no key has the id: `bad_request`"),
+        (status = 503, description = "The leader of the cluster cannot be asked, or the daemon is overloaded: `unavailable`"),
     ),
 )]
 pub async fn revoke_key(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{CompletionSecrets, NextProof, SignInError};
-use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use serde_json::json as value;
 
 use super::SignIn;
@@ -35,7 +35,7 @@ const WITHOUT: &str = "without";
     security(("transactionCookie" = [])),
     responses(
         (status = 200, description = "The page", content_type = "text/html", body = String),
-        (status = 404, description = "There is no such sign-in, or it asks for no newer credential, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it asks for no newer credential, or it was begun elsewhere: `not_found`"),
     ),
 )]
 pub async fn older_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -69,9 +69,9 @@ pub async fn older_page(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
     responses(
         (status = 200, description = "To a program (`Accept: application/json`): the page of the new sign-in, or with `without` the completion", body = NewCode),
         (status = 303, description = "To the page of the new sign-in, with its cookie, or with `without` to the completion", headers(("Location" = String, description = "The page"))),
-        (status = 400, description = "Another site sent the request, or the sign-in does not go on so, or `return` or `digits` is missing or wrong: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 404, description = "There is no such sign-in, or it was completed or is over, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "Another site sent the request, or the sign-in does not go on so, or `return` or `digits` is missing or wrong: `invalid_request`"),
+        (status = 404, description = "There is no such sign-in, or it was completed or is over, or it was begun elsewhere: `not_found`"),
+        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn go_on(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {

@@ -7,7 +7,6 @@ use hyper::{Method, StatusCode};
 use selfsame_actors::{
     Authorization, AuthorizationError, AuthorizationOrigin, NewTransaction, SignInError, TooManyRequests, TransactionId,
 };
-use selfsame_protocol::sign_in::response::ErrorBody;
 use serde_json::json as value;
 
 use super::SignIn;
@@ -30,8 +29,8 @@ use crate::http::{AuditNotes, AuditOutcome, Request, Response, json};
     responses(
         (status = 200, description = "To a program (`Accept: application/json`) the sign-in that began; to a browser the authorization response by `form_post`", content((String = "text/html"), (TransactionStart = "application/json"))),
         (status = 303, description = "To the page of the sign-in, with its cookie; or the authorization response of a browser whose session answers the request, or an error, at the redirect URI", headers(("Location" = String, description = "The page, or the redirect URI with the response"))),
-        (status = 400, description = "An error that is not redirected, as a page; to a program every error", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "An error that is not redirected, as a page; to a program every error"),
+        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {

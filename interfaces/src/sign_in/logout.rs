@@ -14,7 +14,6 @@ use hyper::{Method, StatusCode};
 use selfsame_actors::{BrowserCookie, IssuedItem, SessionSignIn, SignInError};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::logout::{IdTokenHint, LogoutRequest};
-use selfsame_protocol::sign_in::response::ErrorBody;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -50,8 +49,8 @@ const REPEATED: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect
     responses(
         (status = 200, description = "A page that asks, or says that the session has ended", content_type = "text/html", body = String),
         (status = 303, description = "The session has ended", headers(("Location" = String, description = "The `post_logout_redirect_uri`"))),
-        (status = 400, description = "Nothing has ended: `required`, `invalid_client_id`, `invalid_redirect_uri`, `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "Nothing has ended: `required`, `invalid_client_id`, `invalid_redirect_uri`, `invalid_request`"),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -200,8 +199,8 @@ async fn forget_accounts(sign_in: &SignIn, request: &Request, given: &str) -> Re
     request_body(content = Confirmation, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "A page: the session has ended, or the state after the request", content_type = "text/html", body = String),
-        (status = 400, description = "`invalid_content_type`, `invalid_request`", body = ErrorBody),
-        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`"),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {

@@ -9,7 +9,6 @@ use selfsame_protocol::bridge::connector::{Connector, KIND, RequestKey};
 use selfsame_protocol::bridge::request::BridgeRequest;
 use selfsame_protocol::json::to_printable;
 use selfsame_protocol::net::{authority, origin_of};
-use selfsame_protocol::sign_in::response::ErrorBody;
 
 use super::SignIn;
 use super::bridged::unavailable;
@@ -25,7 +24,7 @@ use crate::http::{Rejection, Request, Response};
     get, path = "/", tag = "sign-in", operation_id = "front_page",
     responses(
         (status = 200, description = "The page", content_type = "text/html", body = String),
-        (status = 404, description = "The request accepts no page: `not_found`", body = ErrorBody),
+        (status = 404, description = "The request accepts no page: `not_found`"),
     ),
 )]
 pub async fn front(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -174,7 +173,7 @@ pub async fn passkey_script() -> Result<Response, SignInEndpointError> {
     get, path = "/sign-in-logo", tag = "sign-in", operation_id = "sign_in_logo",
     responses(
         (status = 200, description = "The image", content((Vec<u8> = "image/png"), (Vec<u8> = "image/webp"), (String = "image/svg+xml"))),
-        (status = 404, description = "The service has no logo: `not_found`", body = ErrorBody),
+        (status = 404, description = "The service has no logo: `not_found`"),
     ),
 )]
 pub async fn logo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -187,7 +186,7 @@ pub async fn logo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, Si
     get, path = "/sign-in-authenticator-logo", tag = "sign-in", operation_id = "sign_in_authenticator_logo",
     responses(
         (status = 200, description = "The image", content((Vec<u8> = "image/png"), (Vec<u8> = "image/webp"), (String = "image/svg+xml"))),
-        (status = 404, description = "No authenticator is named, or it has no logo: `not_found`", body = ErrorBody),
+        (status = 404, description = "No authenticator is named, or it has no logo: `not_found`"),
     ),
 )]
 pub async fn authenticator_logo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -201,7 +200,7 @@ pub async fn authenticator_logo(sign_in: Arc<SignIn>, request: Request) -> Resul
     params(("app" = String, Path, description = "The application's id", example = "app_staging_5e1f5a3e000000000000000000000001")),
     responses(
         (status = 200, description = "The image", content((Vec<u8> = "image/png"), (Vec<u8> = "image/webp"), (String = "image/svg+xml"))),
-        (status = 404, description = "There is no such application, or it has no logo: `not_found`", body = ErrorBody),
+        (status = 404, description = "There is no such application, or it has no logo: `not_found`"),
     ),
 )]
 pub async fn app_logo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

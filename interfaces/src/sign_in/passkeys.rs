@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use selfsame_actors::{InvalidPasskeyHandle, PasskeyHandle};
-use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use zeroize::Zeroizing;
 
 use super::SignIn;
@@ -27,8 +27,8 @@ use crate::http::{AuditOutcome, Request, Response};
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The page that makes the passkey, or that of `/session`", content_type = "text/html", body = String),
-        (status = 400, description = "There are no passkeys here, or `invalid_content_type`, `invalid_request`", body = ErrorBody),
-        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "There are no passkeys here, or `invalid_content_type`, `invalid_request`"),
+        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn make_passkey(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -61,9 +61,9 @@ const HANDLE: &str = "handle";
     responses(
         (status = 200, description = "To a program (`Accept: application/json`): the page of the new sign-in", body = NewCode),
         (status = 303, description = "To the page of the new sign-in, with its cookie", headers(("Location" = String, description = "The page"))),
-        (status = 400, description = "The passkey leads to no account of the application, there are no passkeys here, another site sent the request, the application expects one person, or the sign-in was answered: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many sign-ins or wrong passkeys from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "The passkey leads to no account of the application, there are no passkeys here, another site sent the request, the application expects one person, or the sign-in was answered: `invalid_request`"),
+        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`"),
+        (status = 429, description = "Too many sign-ins or wrong passkeys from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn use_passkey(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {

@@ -12,7 +12,7 @@ use selfsame_actors::{
     NextProof, ProofRequest, SignInError, TransactionId, TransactionState, TransactionView,
 };
 use selfsame_protocol::sign_in::proof_request::{SignInProof, WalletFailure};
-use selfsame_protocol::sign_in::response::{Delivery, ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{Delivery, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::transaction::DigitCheck;
 use serde_json::Value;
 use serde_json::json as value;
@@ -152,7 +152,7 @@ impl BrowserSignIn {
     responses(
         (status = 200, description = "The page", content_type = "text/html", body = String),
         (status = 303, description = "The sign-in is answered: to its completion", headers(("Location" = String, description = "The address of the completion"))),
-        (status = 404, description = "A page: there is no such sign-in any more, or it was begun in another browser; to a program `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "A page: there is no such sign-in any more, or it was begun in another browser; to a program `not_found`"),
     ),
 )]
 pub async fn sign_in_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -215,9 +215,9 @@ pub(super) fn unknown(
     responses(
         (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields; or a page that says why the authenticator gave no proof, or asks whether the browser is to remember the account", content((String = "text/html"), (PostedResponse = "application/json"))),
         (status = 303, description = "The response, at the redirect URI", headers(("Location" = String, description = "The redirect URI with the response"))),
-        (status = 400, description = "Not answered yet, or `return` or `digits` is missing or wrong: `invalid_request`", content((ErrorBody = "application/json"), (String = "text/html"))),
-        (status = 404, description = "No such sign-in is under way, a wrong secret, or completed before, and its code was used or has expired: `not_found`", content((ErrorBody = "application/json"), (String = "text/html"))),
-        (status = 429, description = "Too many failed completions from this address, see Retry-After: `rate_limit`", content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 400, description = "Not answered yet, or `return` or `digits` is missing or wrong: `invalid_request`"),
+        (status = 404, description = "No such sign-in is under way, a wrong secret, or completed before, and its code was used or has expired: `not_found`"),
+        (status = 429, description = "Too many failed completions from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -420,9 +420,9 @@ pub(super) async fn form(sign_in: &SignIn, request: &Request) -> Result<(Transac
     responses(
         (status = 200, description = "A page that posts the response to the application; for a program (`form_post`) what it posts", content((String = "text/html"), (PostedResponse = "application/json"))),
         (status = 303, description = "To the application, with `access_denied`", headers(("Location" = String, description = "The redirect URI"))),
-        (status = 400, description = "Another site sent the request, or the sign-in was answered: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "Another site sent the request, or the sign-in was answered: `invalid_request`"),
+        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`"),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn cancel(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -449,9 +449,9 @@ pub async fn cancel(sign_in: Arc<SignIn>, request: Request) -> Result<Response, 
     responses(
         (status = 200, description = "To a script (`Accept: application/json`): when it ends now", body = MoreTime),
         (status = 303, description = "To the page of the sign-in", headers(("Location" = String, description = "The page"))),
-        (status = 400, description = "Another site sent the request, or the sign-in gets no more time: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 404, description = "There is no such sign-in, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "Another site sent the request, or the sign-in gets no more time: `invalid_request`"),
+        (status = 404, description = "There is no such sign-in, or it was begun elsewhere: `not_found`"),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn more_time(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -491,9 +491,9 @@ fn is_about_time(error: &SignInEndpointError) -> bool {
     responses(
         (status = 200, description = "To a script (`Accept: application/json`): the page of the new sign-in", body = NewCode),
         (status = 303, description = "To the page of the new sign-in, with its cookie", headers(("Location" = String, description = "The page"))),
-        (status = 400, description = "Another site sent the request: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "Another site sent the request: `invalid_request`"),
+        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`"),
+        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn new_code(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -511,9 +511,9 @@ pub async fn new_code(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     responses(
         (status = 200, description = "To a script (`Accept: application/json`): the page of the new sign-in", body = NewCode),
         (status = 303, description = "To the page of the new sign-in, with its cookie", headers(("Location" = String, description = "The page"))),
-        (status = 400, description = "Another site sent the request, or the sign-in was answered: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "Another site sent the request, or the sign-in was answered: `invalid_request`"),
+        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`"),
+        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn another_person(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

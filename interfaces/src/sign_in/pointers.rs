@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use selfsame_actors::{LinkEnd, LinkedAccount, NewTransaction, SignInCode, SignInError, UsedLink};
 use selfsame_protocol::sign_in::pointers::InvalidSignInCode;
-use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use zeroize::Zeroizing;
 
 use super::SignIn;
@@ -68,8 +68,8 @@ pub(super) async fn signed_in(
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The page of `/session`, which says whether it is done", content_type = "text/html", body = String),
-        (status = 400, description = "`invalid_content_type`, `invalid_request`", body = ErrorBody),
-        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`"),
+        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn forget_others(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -115,8 +115,8 @@ pub(super) async fn not_signed_in(
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The page with the code, or that of `/session`", content_type = "text/html", body = String),
-        (status = 400, description = "As many codes were made of the account as can be, or `invalid_content_type`, `invalid_request`", body = ErrorBody),
-        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "As many codes were made of the account as can be, or `invalid_content_type`, `invalid_request`"),
+        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn make_code(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -143,7 +143,7 @@ const CODE: &str = "code";
     security(("transactionCookie" = [])),
     responses(
         (status = 200, description = "The page", content_type = "text/html", body = String),
-        (status = 404, description = "There is no such sign-in, or it takes no code, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it takes no code, or it was begun elsewhere: `not_found`"),
     ),
 )]
 pub async fn code_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -192,9 +192,9 @@ fn ask_for_code(
     responses(
         (status = 200, description = "To a program (`Accept: application/json`): the page of the new sign-in", body = NewCode),
         (status = 303, description = "To the page of the new sign-in, with its cookie", headers(("Location" = String, description = "The page"))),
-        (status = 400, description = "The code is wrong, another site sent the request, the application expects one person, or the sign-in was answered: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many sign-ins or wrong codes from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "The code is wrong, another site sent the request, the application expects one person, or the sign-in was answered: `invalid_request`"),
+        (status = 404, description = "There is no such sign-in, or it was completed, or it was begun elsewhere: `not_found`"),
+        (status = 429, description = "Too many sign-ins or wrong codes from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn use_code(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -262,8 +262,8 @@ const LONGEST_TYPED: usize = 64;
     request_body(content = AccountForm, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The page with the link, or that of `/session`", content_type = "text/html", body = String),
-        (status = 400, description = "`invalid_content_type`, `invalid_request`", body = ErrorBody),
-        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`"),
+        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn make_link(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -291,7 +291,7 @@ pub async fn make_link(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
         (status = 200, description = "The page", content_type = "text/html", body = String),
         (status = 404, description = "A page: there is no such link", content_type = "text/html", body = String),
         (status = 410, description = "A page: the link was used, or is no longer valid", content_type = "text/html", body = String),
-        (status = 429, description = "Too many links that do not exist from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many links that do not exist from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn link_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -329,7 +329,7 @@ fn link_ended(sign_in: &SignIn, request: &Request, end: LinkEnd) -> Result<Respo
         (status = 200, description = "A page: this browser remembers the account; or that asks again, when another site sent the request", content_type = "text/html", body = String),
         (status = 404, description = "A page: there is no such link", content_type = "text/html", body = String),
         (status = 410, description = "A page: the link was used, or is no longer valid", content_type = "text/html", body = String),
-        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests about accounts from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn use_link(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

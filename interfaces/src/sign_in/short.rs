@@ -11,7 +11,7 @@ use hyper::{Method, StatusCode};
 use selfsame_actors::{Elsewhere, OpeningId, ProofRequest, Remembering, ShortId, SignInError};
 use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::proof_request::SignInProof;
-use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use serde_json::json as value;
 
 use super::SignIn;
@@ -47,8 +47,8 @@ async fn look_up(sign_in: &SignIn, request: &Request) -> Result<BrowserSignIn, S
     security(("transactionCookie" = []), ()),
     responses(
         (status = 200, description = "The page; to an authenticator (`Accept: application/json`) where the proof request is", content((String = "text/html"), (ShortAddress = "application/json"))),
-        (status = 404, description = "There is no such sign-in any more, as a page; to an authenticator `not_found`, also for one that waits for no answer", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many addresses that do not exist from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in any more, as a page; to an authenticator `not_found`, also for one that waits for no answer"),
+        (status = 429, description = "Too many addresses that do not exist from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn short_page(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -201,9 +201,9 @@ async fn offer(
     params(("short_id" = String, Path, description = "The short id of the sign-in", pattern = "^[a-z2-7]{16}$", example = "n5wwk3lfon2gcy3u")),
     responses(
         (status = 303, description = "To the short page, with the cookie when there was an account to remember", headers(("Location" = String, description = "The short page"))),
-        (status = 400, description = "Another site sent the request: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 404, description = "There is no such sign-in any more: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
-        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 400, description = "Another site sent the request: `invalid_request`"),
+        (status = 404, description = "There is no such sign-in any more: `not_found`"),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn remember_elsewhere(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

@@ -11,7 +11,7 @@ use selfsame_protocol::events::Audience;
 use selfsame_protocol::events::delivery::EventBody;
 use selfsame_protocol::sign_in::authorize::Parameters;
 use selfsame_protocol::sign_in::discovery::Discovery;
-use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use serde_json::json as value;
 
 use super::SignIn;
@@ -64,9 +64,9 @@ const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier",
     request_body(content = TokenRequest, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The tokens", body = TokenAnswer),
-        (status = 400, description = "`invalid_content_type`, `invalid_request`, `invalid_grant_type`, `required`, `invalid_grant`", body = ErrorBody),
-        (status = 401, description = "The client's credentials are missing or wrong: `unauthenticated`", body = ErrorBody),
-        (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`, `invalid_grant_type`, `required`, `invalid_grant`"),
+        (status = 401, description = "The client's credentials are missing or wrong: `unauthenticated`"),
+        (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn token(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -132,9 +132,9 @@ async fn exchange(
     request_body(content = AboutToken, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The token is active; or, where the operator has chosen the form of RFC 7662, whether it is", body = Introspection),
-        (status = 400, description = "`invalid_content_type`, `invalid_request`, `required`", body = ErrorBody),
-        (status = 401, description = "The client's credentials are missing or wrong (`unauthenticated`), or the token is not active (`invalid_token`, with `\"active\":false`)", body = ErrorBody),
-        (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`, `required`"),
+        (status = 401, description = "The client's credentials are missing or wrong (`unauthenticated`), or the token is not active (`invalid_token`, with `\"active\":false`)"),
+        (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn introspect(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -176,9 +176,9 @@ pub async fn introspect(sign_in: Arc<SignIn>, mut request: Request) -> Result<Re
     request_body(content = AboutToken, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 200, description = "The token is not valid any more, or never was"),
-        (status = 400, description = "`invalid_content_type`, `invalid_request`, `required`, `unsupported_token_type`", body = ErrorBody),
-        (status = 401, description = "The client's credentials are missing or wrong: `unauthenticated`", body = ErrorBody),
-        (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`, `required`, `unsupported_token_type`"),
+        (status = 401, description = "The client's credentials are missing or wrong: `unauthenticated`"),
+        (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn revoke(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -201,9 +201,9 @@ pub async fn revoke(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respon
     get, path = "/userinfo", tag = "sign-in", operation_id = "userinfo", security(("accessToken" = [])),
     responses(
         (status = 200, description = "The claims", body = Claims),
-        (status = 400, description = "`invalid_request`", body = ErrorBody),
-        (status = 401, description = "The token is missing (`unauthenticated`) or not valid (`invalid_token`)", body = ErrorBody),
-        (status = 429, description = "Too many wrong tokens from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+        (status = 400, description = "`invalid_request`"),
+        (status = 401, description = "The token is missing (`unauthenticated`) or not valid (`invalid_token`)"),
+        (status = 429, description = "Too many wrong tokens from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn userinfo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -275,10 +275,10 @@ async fn access_token(request: &mut Request) -> Result<String, SignInEndpointErr
     ),
     responses(
         (status = 200, description = "Server-sent events", content_type = "text/event-stream", body = EventBody<'static>),
-        (status = 400, description = "A parameter is malformed: `invalid_request`", body = ErrorBody),
-        (status = 401, description = "The client's credentials are missing or wrong: `unauthenticated`", body = ErrorBody),
-        (status = 404, description = "The operator has turned streams off: `not_found`", body = ErrorBody),
-        (status = 429, description = "Too many wrong secrets from this address, or too many streams, see Retry-After: `rate_limit`", body = ErrorBody),
+        (status = 400, description = "A parameter is malformed: `invalid_request`"),
+        (status = 401, description = "The client's credentials are missing or wrong: `unauthenticated`"),
+        (status = 404, description = "The operator has turned streams off: `not_found`"),
+        (status = 429, description = "Too many wrong secrets from this address, or too many streams, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn application_events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

@@ -14,7 +14,7 @@ use selfsame_protocol::json::from_object;
 use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::openings::InvalidShortId;
 use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, NoProof, RequestForms, SignInRequest};
-use selfsame_protocol::sign_in::response::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::response::{ErrorKind, SignInRejection};
 use serde_json::json as value;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -53,7 +53,7 @@ pub(super) const RETURN: &str = "return";
     responses(
         (status = 200, description = "The request, in its plain and its signed form", body = RequestForms),
         (status = 303, description = "To a browser: the short page", headers(("Location" = String, description = "The short page"))),
-        (status = 404, description = "No such sign-in is under way: `not_found`", body = ErrorBody),
+        (status = 404, description = "No such sign-in is under way: `not_found`"),
     ),
 )]
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -137,9 +137,9 @@ fn sign_in_request(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> 
     request_body = ProofAnswer,
     responses(
         (status = 200, description = "The answer is accepted", body = AcceptedAnswer),
-        (status = 400, description = "Malformed, not accepted, or answered before: `invalid_content_type`, `invalid_request`, `cross_device_denied`", body = ErrorBody),
-        (status = 404, description = "No such sign-in is under way: `not_found`", body = ErrorBody),
-        (status = 429, description = "Too many answers from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+        (status = 400, description = "Malformed, not accepted, or answered before: `invalid_content_type`, `invalid_request`, `cross_device_denied`"),
+        (status = 404, description = "No such sign-in is under way: `not_found`"),
+        (status = 429, description = "Too many answers from this address, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -183,8 +183,8 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
         (status = 200, description = "The state", body = TransactionProgress),
-        (status = 404, description = "No such sign-in is under way, or a wrong secret: `not_found`", body = ErrorBody),
-        (status = 429, description = "Too many followers, see Retry-After: `rate_limit`", body = ErrorBody),
+        (status = 404, description = "No such sign-in is under way, or a wrong secret: `not_found`"),
+        (status = 429, description = "Too many followers, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
@@ -286,8 +286,8 @@ pub(super) fn state(progress: Progress) -> Value {
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
         (status = 200, description = "Server-sent events", content_type = "text/event-stream", body = ProgressEvent),
-        (status = 404, description = "No such sign-in is under way, or a wrong secret: `not_found`", body = ErrorBody),
-        (status = 429, description = "Too many followers, see Retry-After: `rate_limit`", body = ErrorBody),
+        (status = 404, description = "No such sign-in is under way, or a wrong secret: `not_found`"),
+        (status = 429, description = "Too many followers, see Retry-After: `rate_limit`"),
     ),
 )]
 pub async fn progress_events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

@@ -49,10 +49,10 @@ use crate::http::{AuditNotes, AuditOutcome, Request, Response, json};
     responses(
         (status = 200, description = "At least one proof verified", body = VerificationResponse, example = json!({"success":true,"protocol_version":"3.0","action":"verify-user","nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","environment":"staging","results":[{"identifier":"orb","success":true,"nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"}],"message":"Proof verified successfully"})),
         (status = 400, description = "Malformed, not acceptable, or no proof verified: `validation_error`, `protocol_version_not_allowed`, `invalid_request`, `app_not_migrated`, `rp_not_active`, `configuration_error`, `invalid_action`, `legacy_proofs_not_accepted`, `rp_signature_required`, `invalid_rp_signature`, `invalid_timestamp`, `timestamp_too_far_in_future`, `rp_signature_expired`, `duplicate_nonce`, `invalid_signal`, `all_verifications_failed`, `environment_mismatch`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"all_verifications_failed","detail":"no proof of the request verified; results says why for each","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632","results":[{"identifier":"orb","success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof"}]})),
-        (status = 401, description = "The credentials of the application are wrong: `unauthenticated`", body = VerificationErrorBody),
-        (status = 403, description = "The path names another application than the credentials: `forbidden`; the integrity bundle is missing or does not hold: `integrity_verification_failed`", body = VerificationErrorBody),
-        (status = 404, description = "The application is not active: `not_found`", body = VerificationErrorBody),
-        (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`", body = VerificationErrorBody),
+        (status = 401, description = "The credentials of the application are wrong: `unauthenticated`"),
+        (status = 403, description = "The path names another application than the credentials: `forbidden`; the integrity bundle is missing or does not hold: `integrity_verification_failed`"),
+        (status = 404, description = "The application is not active: `not_found`"),
+        (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`"),
     ),
 )]
 pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Response, VerifyError> {
@@ -121,10 +121,10 @@ pub(super) fn tell(audit: &AuditNotes, verification: &Verification) {
     responses(
         (status = 200, description = "The proof verified", body = VerificationResponse2, example = json!({"uses":1,"success":true,"action":"verify-user","max_uses":1,"nullifier_hash":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","verification_level":"orb","message":"Proof verified successfully"})),
         (status = 400, description = "Malformed, not acceptable, or the proof did not verify: `validation_error`, `invalid_request`, `invalid_format`, `invalid_action`, `rp_not_active`, `configuration_error`, `legacy_proofs_not_accepted`, `rp_signature_required`, `invalid_merkle_root`, `root_too_old`, `invalid_proof`, `invalid_signal`, `identifier_not_accepted`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632"})),
-        (status = 401, description = "The credentials of the application are wrong: `unauthenticated`", body = VerificationErrorBody),
-        (status = 403, description = "The path names another application than the credentials: `forbidden`; the application or the action takes only results with an integrity bundle, which this version has none of: `integrity_verification_failed`", body = VerificationErrorBody),
-        (status = 404, description = "There is no such application, or it is not active: `not_found`", body = VerificationErrorBody),
-        (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`", body = VerificationErrorBody),
+        (status = 401, description = "The credentials of the application are wrong: `unauthenticated`"),
+        (status = 403, description = "The path names another application than the credentials: `forbidden`; the application or the action takes only results with an integrity bundle, which this version has none of: `integrity_verification_failed`"),
+        (status = 404, description = "There is no such application, or it is not active: `not_found`"),
+        (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`"),
     ),
 )]
 pub async fn verify_version_2(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Response, VerifyError> {
@@ -182,7 +182,7 @@ const BODY_LIMIT: usize = 64 * 1024;
     responses(
         (status = 200, description = "The application, and the action that the body names", body = ContextResponse, example = json!({"app_id":"app_969d38c8ba9adf22a4ac3b2d4400575a","rp_id":"rp_6765160973bf7042","name":"Example","is_verified":true,"verified_app_logo":"","unverified_app_logo":"","integration_url":"https://app.example","action":{"action":"vote","description":"","environment":"production"}})),
         (status = 400, description = "`validation_error`, `invalid_request`, `not_registered`, `rp_not_active`", body = VerificationErrorBody, example = json!({"success":false,"code":"not_registered","detail":"there is no relying party \"app_other\"; register its application, or use the id it was given","attribute":null})),
-        (status = 404, description = "The application is not active: `not_found`", body = VerificationErrorBody),
+        (status = 404, description = "The application is not active: `not_found`"),
     ),
 )]
 pub async fn proof_context(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Response, VerifyError> {
@@ -235,7 +235,7 @@ pub async fn proof_context(endpoint: Arc<Endpoint>, mut request: Request) -> Res
     responses(
         (status = 200, description = "Its status in production, and in staging if its application accepts proofs of staging", body = PartyStatusResponse, example = json!({"production_status":"registered","staging_status":null})),
         (status = 400, description = "`invalid_rp_id`", body = VerificationErrorBody, example = json!({"success":false,"code":"invalid_rp_id","detail":"\"app_a\" is not a relying-party id: rp_ and 16 hex digits","attribute":"rp_id"})),
-        (status = 404, description = "There is no such relying party: `not_found`", body = VerificationErrorBody),
+        (status = 404, description = "There is no such relying party: `not_found`"),
     ),
 )]
 pub async fn rp_status(endpoint: Arc<Endpoint>, request: Request) -> Result<Response, VerifyError> {
@@ -271,7 +271,7 @@ const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=5, stale-i
     responses(
         (status = 200, description = "Whether it is", body = AppStatusResponse, example = json!({"verified":true})),
         (status = 400, description = "`invalid_id`", body = VerificationErrorBody, example = json!({"success":false,"code":"invalid_id","detail":"\"x\" is neither a relying-party id (rp_ and 16 hex digits) nor an application id (app_…)","attribute":"id"})),
-        (status = 404, description = "There is no such application: `not_found`", body = VerificationErrorBody),
+        (status = 404, description = "There is no such application: `not_found`"),
     ),
 )]
 pub async fn app_status(endpoint: Arc<Endpoint>, request: Request) -> Result<Response, VerifyError> {
@@ -293,7 +293,7 @@ pub async fn app_status(endpoint: Arc<Endpoint>, request: Request) -> Result<Res
     responses(
         (status = 200, description = "The application, its relying party, and how it stands in both environments", body = AttestationAudienceResponse, example = json!({"app_id":"app_969d38c8ba9adf22a4ac3b2d4400575a","rp_id":"rp_6765160973bf7042","production_registration_status":"registered","staging_registration_status":null,"verified":true})),
         (status = 400, description = "`invalid_id`", body = VerificationErrorBody, example = json!({"success":false,"code":"invalid_id","detail":"\"x\" is neither a relying-party id (rp_ and 16 hex digits) nor an application id (app_…)","attribute":"id"})),
-        (status = 404, description = "There is no such application: `not_found`", body = VerificationErrorBody),
+        (status = 404, description = "There is no such application: `not_found`"),
     ),
 )]
 pub async fn attestation_audience(endpoint: Arc<Endpoint>, request: Request) -> Result<Response, VerifyError> {
