@@ -284,6 +284,41 @@ async fn every_interface_describes_all_of_its_routes() {
     client.daemon.stop().await;
 }
 
+/// Browsers get the errors of the routes that lead them as pages, which the description says; programs
+/// get JSON everywhere.
+#[tokio::test]
+async fn the_routes_that_lead_browsers_describe_their_errors_as_pages_too() {
+    let client = RegistryClient::start().await;
+    let document = Document::fetch(&client, client.daemon.addresses[Interface::SignIn]).await;
+    let mut leading = BTreeSet::new();
+    for ((path, _), operation) in document.operations() {
+        let errors = operation["responses"].as_object().expect("responses").iter();
+        let errors = errors.filter(|(status, _)| status.starts_with(['4', '5']));
+        let as_pages = |(_, error): &(_, &Value)| error["content"]["text/html"].is_object();
+        let (as_pages, others): (Vec<_>, Vec<_>) = errors.partition(as_pages);
+        assert!(as_pages.is_empty() || others.is_empty(), "{path}: {others:?}");
+        if !as_pages.is_empty() {
+            leading.insert(path);
+        }
+    }
+    for path in ["/authorize", "/authorize/{transaction}", "/logout", "/session", "/session/code", "/s/{short_id}"] {
+        assert!(leading.contains(path), "{path}: {leading:?}");
+    }
+    for path in ["/token", "/userinfo", "/jwks", "/authorize/{transaction}/progress", "/openapi.json"] {
+        assert!(!leading.contains(path), "{path}: {leading:?}");
+    }
+    for path in leading {
+        let url = client.daemon.sign_in(&path.replace(['{', '}'], ""));
+        for (accepted, expected) in [("text/html,*/*;q=0.8", "text/html"), ("application/json", "application/json")] {
+            let request = client.http.delete(&url).header("accept", accepted);
+            let refused = request.send().await.expect("an answer");
+            let kind = refused.headers()["content-type"].to_str().expect("text");
+            assert!(refused.status() == 405 && kind.starts_with(expected), "{path}: {refused:?}");
+        }
+    }
+    client.daemon.stop().await;
+}
+
 /// The operator's page and clients of a daemon behind one address.
 #[tokio::test]
 async fn all_interfaces_at_one_address_have_one_document() {
