@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use reqwest::{Method, StatusCode};
 use selfsame::config::SignInProof;
 use selfsame_interfaces::interface::Interface;
@@ -172,9 +173,8 @@ async fn memory_of_pages(variables: &[(&str, &str)]) -> (u64, u64) {
     let url = format!("{}/authorize", process.sign_in);
     let url = reqwest::Url::parse_with_params(&url, parameters).expect("a URL");
     let begin = async |count: u64| {
-        for _ in 0..count {
-            super::short_page(&http, &process.sign_in, url.clone()).await;
-        }
+        let one = |_| async { drop(super::short_page(&http, &process.sign_in, url.clone()).await) };
+        stream::iter(0..count).for_each_concurrent(8, one).await;
     };
     // The parts that every first page makes, and the allocator's own.
     begin(PAGES / 2).await;
