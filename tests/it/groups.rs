@@ -20,7 +20,7 @@ use selfsame_wallet::prove::LegacyProof;
 use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
 
-use crate::harness::until_true;
+use crate::harness::{until, until_true};
 use crate::sign_in_client::{APP, SignInTestClient, fragment_or_query, random};
 
 const WITH_ROLL: &str = "board";
@@ -91,8 +91,15 @@ impl Community {
     }
 
     async fn leaves(&self) -> Vec<FieldNumber> {
-        let group = self.wallet.group(&id()).await.expect("the group");
-        let page = self.wallet.page(&id(), group.page_roots[0]).await.expect("the page");
+        // A change of the group in between takes its page away; the group then names another one.
+        let (group, page) = until("a page of the group", async || {
+            let group = self.wallet.group(&id()).await.expect("the group");
+            match self.wallet.page(&id(), group.page_roots[0]).await {
+                Err(error) if error.code() == Some("unknown_page") => Err(error),
+                page => Ok((group, page.expect("the page"))),
+            }
+        })
+        .await;
         let mut leaves = read_page(&page).expect("a page");
         leaves.truncate(group.size as usize);
         leaves
