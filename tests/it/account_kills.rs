@@ -26,7 +26,7 @@ use crate::account_client::{Begun, Browser, application_settings, location, star
 use crate::harness::{DaemonProcess, copy_folder, folder};
 use crate::sign_in_client::{
     APP, CALLBACK, Form, SECRET, SignInAnswer, SignInTestClient, browser, fragment_or_query, parameters, proof_of,
-    unverified_claims,
+    unverified_claims, wait_for_signing_keys,
 };
 use crate::sign_in_legacy::{self, Asked};
 
@@ -283,8 +283,7 @@ async fn base_folder(folder: &Path) -> String {
     std::fs::write(&config, &settings).expect("written");
     let arguments = ["--config", config.to_str().expect("text")];
     let process = block_in_place(|| DaemonProcess::start(&folder.join("data"), &arguments, &[]));
-    let keys = browser().get(format!("{}/jwks", process.sign_in)).send().await.expect("an answer");
-    assert_eq!(keys.status(), 200);
+    wait_for_signing_keys(&process.sign_in).await;
     assert!(block_in_place(|| process.terminate()).success());
     settings
 }

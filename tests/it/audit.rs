@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{operator_token, until};
 use crate::logs::{LoggingDaemon, lines};
-use crate::sign_in_client::{CALLBACK, Form, fragment_or_query};
+use crate::sign_in_client::{CALLBACK, Form, fragment_or_query, wait_for_signing_keys};
 use crate::verification_client::{DEV_APP, legacy};
 
 const SECRET: &str = "a-secret-that-no-event-may-show";
@@ -331,6 +331,7 @@ fn code(daemon: &LoggingDaemon, wallet: &str) -> String {
 #[tokio::test]
 async fn a_code_that_is_used_again_is_an_alarm() {
     let daemon = LoggingDaemon::start(&[]);
+    wait_for_signing_keys(&daemon.process.sign_in).await;
     let wallet = wallet(&daemon);
     let (redeemed, spoiled) = (code(&daemon, &wallet), code(&daemon, &wallet));
     let http = reqwest::Client::new();

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use selfsame_actors::Clock;
 
 use crate::harness::{DaemonProcess, START, TestDaemon, folder, operator_token, until};
+use crate::sign_in_client::wait_for_signing_keys;
 use crate::test_accounts::{final_state, key, seed};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,8 +144,7 @@ async fn the_log_of_a_start_with_a_wrong_clock_has_both_times() {
     let client = process.client();
     let request = client.submit(&create, &seed("first")).await.expect("accepted").request_id;
     assert!(matches!(final_state(&client, request).await, GatewayRequestState::Finalized { .. }));
-    let jwks = format!("{}/jwks.json", process.sign_in);
-    assert_eq!(reqwest::get(jwks).await.expect("an answer").status(), 200);
+    wait_for_signing_keys(&process.sign_in).await;
     assert!(process.terminate().success());
 
     let process = at("2026-01-01T00:00:00Z", "second");

@@ -14,6 +14,7 @@ use selfsame_wallet::operations::create_account;
 #[cfg(feature = "fault-injection")]
 use crate::harness::run_for_status;
 use crate::harness::{DaemonProcess, folder, refused_start, run, run_with, write_secret};
+use crate::sign_in_client::wait_for_signing_keys;
 use crate::test_accounts::{final_state, key, seed};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/protocol/vectors/registry_trace_1.json");
@@ -517,8 +518,8 @@ fn subject(sign_in: &str, wallet: &Path, app: &str) -> Result<String, String> {
 
 /// A second device and a recovered account are the same person, a removed authenticator is none:
 /// with legacy proofs and with current ones.
-#[test]
-fn one_account_is_one_person_whichever_wallet_proves() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_account_is_one_person_whichever_wallet_proves() {
     const CURRENT_APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
     const LEGACY_APP: &str = "app_staging_5e1f5a3e000000000000000000000009";
     let (folder, wallets) = (folder(), folder());
@@ -540,6 +541,7 @@ fn one_account_is_one_person_whichever_wallet_proves() {
     }
     let subjects =
         |name: &str| [CURRENT_APP, LEGACY_APP].map(|app| subject(&process.sign_in, &wallet_commands.file(name), app));
+    wait_for_signing_keys(&process.sign_in).await;
     let is_nobody = |name: &str| {
         for refused in subjects(name) {
             let text = refused.expect_err(name);

@@ -8,6 +8,7 @@ use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_wallet::operations::create_account;
 
 use crate::harness::{DaemonProcess, folder, refused_start, run, until, until_true};
+use crate::sign_in_client::wait_for_signing_keys;
 use crate::test_accounts::{final_state, key, seed};
 
 fn assert_sound(data: &Path) {
@@ -146,6 +147,7 @@ async fn proofs_codes_and_roots_survive_a_kill() {
         let (_, code) = text.split_once("code=").expect("a code");
         code.split('&').next().expect("a code").to_owned()
     };
+    wait_for_signing_keys(&process.sign_in).await;
     let (used, unused) = (code(), code());
     let (status, tokens) = exchange(&process, &used).await;
     assert_eq!(status, 200, "{tokens}");

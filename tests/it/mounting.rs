@@ -27,6 +27,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::harness::folder;
+use crate::sign_in_client::wait_for_signing_keys;
 use crate::test_accounts::key;
 
 #[allow(dead_code, reason = "the example has a `main`, which is a function here")]
@@ -121,8 +122,7 @@ async fn a_server_of_hyper_serves_every_public_interface() {
     let discovery = http.get(format!("{url}/.well-known/openid-configuration")).send().await.expect("an answer");
     let discovery: Value = discovery.json().await.expect("JSON");
     assert_eq!((&discovery["issuer"], &discovery["jwks_uri"]), (&json!(url), &json!(format!("{url}/jwks"))));
-    let keys = http.get(format!("{url}/jwks")).send().await.expect("an answer");
-    assert_eq!(keys.status(), 200);
+    wait_for_signing_keys(&url).await;
     let unknown = http.post(format!("{url}/api/v4/verify/rp_unknown")).json(&json!({})).send().await;
     assert_eq!(unknown.expect("an answer").status(), 400, "the body is read first");
     let openapi: Value =

@@ -15,7 +15,8 @@ use crate::certification::browser::posted_form;
 use crate::harness::{DaemonProcess, folder, until};
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, Form, OTHER_APP, OTHER_APP_SECRET, SignInAnswer, SignInTestClient, VERIFIER,
-    accept_current_proofs, browser, current_proof, fragment_or_query, parameters, random, unverified_claims, wanted,
+    accept_current_proofs, browser, current_proof, fragment_or_query, parameters, random, unverified_claims,
+    wait_for_signing_keys, wanted,
 };
 use crate::test_accounts::person_of;
 
@@ -359,6 +360,7 @@ pub const PROCESS_APP: &str = "app_staging_5e1f5a3e00000000000000000000000d";
 /// Begins a sign-in as a program, and answers it. Returns the path of its transaction and its
 /// secret.
 pub async fn answered_at(process: &DaemonProcess) -> (String, String) {
+    wait_for_signing_keys(&process.sign_in).await;
     let changes = [("client_id", PROCESS_APP), ("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
     let url = reqwest::Url::parse_with_params(&format!("{}/authorize", process.sign_in), parameters(&changes));
     let begun = browser().get(url.expect("a URL")).header(ACCEPT, "application/json").send().await;

@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use crate::harness::{DaemonProcess, folder, run};
 use crate::sign_in_client::{
     APP, CALLBACK, SignInAnswer, SignInTestClient, accept_current_proofs, current_proof, fragment_or_query,
+    wait_for_signing_keys,
 };
 
 async fn start(cross_device: CrossDevice) -> SignInTestClient {
@@ -441,13 +442,14 @@ async fn pages_lead_only_where_the_sign_in_goes_on() {
     client.stop().await;
 }
 
-#[test]
-fn the_wallet_command_asks_and_remembers_the_issuer() {
+#[tokio::test]
+async fn the_wallet_command_asks_and_remembers_the_issuer() {
     let folder = folder();
     let data = folder.path().join("data");
     let wallet = folder.path().join("wallet.json");
     let (data_text, wallet_text) = (data.to_str().expect("text"), wallet.to_str().expect("text"));
     let daemon = DaemonProcess::start(&data, &[], &[]);
+    wait_for_signing_keys(&daemon.sign_in).await;
     let services = ["--wallet", wallet_text, "--gateway", &daemon.gateway, "--indexer", &daemon.indexer];
     for command in ["new", "create-account"] {
         let (made, text) = run(&[&["wallet", command], &services[..]].concat());

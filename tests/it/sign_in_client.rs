@@ -16,7 +16,7 @@ use selfsame_wallet::sign_in::{AskedProof, Place, SignInSession};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, copy_folder, exclusive, folder};
+use crate::harness::{TestDaemon, copy_folder, exclusive, folder, until_true};
 use crate::test_accounts::person_of;
 
 pub const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
@@ -349,6 +349,16 @@ pub fn unverified_claims(id_token: &str) -> Value {
     serde_json::from_slice(&claims).expect("JSON")
 }
 
+/// Waits until the daemon of a new store has signing keys. The first request for them makes them,
+/// which takes longer on a busy machine than a request may.
+pub async fn wait_for_signing_keys(sign_in: &str) {
+    until_true("signing keys", async || {
+        let keys = browser().get(format!("{sign_in}/jwks")).send().await.expect("an answer");
+        keys.status() == 200
+    })
+    .await;
+}
+
 /// Copies a data folder with signing keys to `target`. It is made once for all tests of a build,
 /// each of which may be a process.
 async fn copy_store_with_keys(target: &Path) {
@@ -362,7 +372,7 @@ async fn copy_store_with_keys(target: &Path) {
             std::fs::remove_dir_all(&kept).expect("removed");
         }
         let client = SignInTestClient::start_in(folder(), accept_current_proofs).await;
-        client.published_keys().await;
+        wait_for_signing_keys(&client.issuer()).await;
         let SignInTestClient { daemon, folder, .. } = client;
         daemon.stop().await;
         copy_folder(folder.path(), &kept.join("data"));

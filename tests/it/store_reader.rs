@@ -27,7 +27,7 @@ use crate::harness::{DaemonProcess, START, folder, operator_token, seeds, until}
 use crate::logs::lines;
 use crate::sign_in_client::{
     APP, CALLBACK, Form, OTHER_APP, OTHER_APP_SECRET, SECRET, SignInAnswer, SignInTestClient, browser, current_proof,
-    fragment_or_query, parameters, unverified_claims,
+    fragment_or_query, parameters, unverified_claims, wait_for_signing_keys,
 };
 use crate::sign_in_pointers::{make_code, make_link, type_code};
 use crate::torture::choices::CrashChoices;
@@ -490,6 +490,7 @@ fn leaves(value: &Value, found: &mut BTreeSet<Vec<u8>>) {
 async fn a_reader_of_the_log_and_the_audit_trail_joins_no_two_sign_ins_of_a_person() {
     let folder = folder();
     let process = start_with_log(folder.path());
+    wait_for_signing_keys(&process.sign_in).await;
     let seed = *seeds("accounts", "a_reader_of_the_log").last().expect("a seed");
     let mut choices = CrashChoices::of(seed, "a reader of the log");
     let mut visits: Vec<(usize, usize)> =

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::{DamageChoices, DiskTestDaemon, assert_sound, copy, flip, fsck, fsck_in_time, store_files};
 use crate::harness::{folder, run};
+use crate::sign_in_client::wait_for_signing_keys;
 use crate::test_accounts::{carry_out, create, key, registry};
 
 /// A query: path, and a body when it goes to the indexer.
@@ -230,6 +231,7 @@ async fn fsck_finds_damage_in_every_family() {
         "{}/authorize?client_id={APP}&redirect_uri=http://localhost:3000/callback&response_type=code&scope=openid",
         process.sign_in
     );
+    wait_for_signing_keys(&process.sign_in).await;
     let (signed_in, text) = run(&[&["wallet", "sign-in", "--yes", &url][..], &of_daemon].concat());
     assert!(signed_in, "{text}");
     daemon.kill();

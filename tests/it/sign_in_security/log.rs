@@ -14,7 +14,7 @@ use crate::certification::browser::posted_form;
 use crate::harness::{DaemonProcess, folder};
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, Form, SignInAnswer, VERIFIER, browser, current_proof, fragment_or_query, parameters,
-    unverified_claims,
+    unverified_claims, wait_for_signing_keys,
 };
 
 /// All secrets that must not be in the log, each with a description.
@@ -178,6 +178,7 @@ async fn no_secret_is_in_the_log() {
     let variables = [("SELFSAME_APPS", &*apps), ("RUST_LOG", "trace")];
     let file = std::fs::File::create(&log).expect("a file for the log");
     let daemon = DaemonProcess::start_with_log(&data, &[], &variables, Stdio::from(file));
+    wait_for_signing_keys(&daemon.sign_in).await;
     let operator = std::fs::read_to_string(data.join("operator.token")).expect("the token");
     let operator = secrets.keep("the operator's token", operator.trim());
     // HTTP/2 takes another path, and its library writes log lines of its own.
