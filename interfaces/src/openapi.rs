@@ -52,10 +52,10 @@ pub fn describe_alias(description: &mut OpenApi, path: &str, again: String) {
     description.paths.paths.insert(again, item);
 }
 
-/// Describes the errors of an interface. Each endpoint gets the answers that all have in common: those
-/// to requests that are rejected before their handler, or instead of it. The status and the example of
-/// each come from the interface's own error. And an error that an endpoint describes without a body has
-/// the body of all errors of the interface, the component `schema`.
+/// Describes the errors of an interface. Each endpoint gets the answers that all have in common:
+/// those to requests that are rejected before their handler, or instead of it. The status and the
+/// example of each come from the interface's own error. And an error that an endpoint describes
+/// without a body has the body of all errors of the interface, the component `schema`.
 ///
 /// Also names the headers that belong to a status.
 pub fn describe_errors<E: InterfaceError>(description: &mut OpenApi, schema: &str) {

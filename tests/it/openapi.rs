@@ -284,8 +284,8 @@ async fn every_interface_describes_all_of_its_routes() {
     client.daemon.stop().await;
 }
 
-/// Browsers get the errors of the routes that lead them as pages, which the description says; programs
-/// get JSON everywhere.
+/// Browsers get the errors of the routes that lead them as pages, which the description says;
+/// programs get JSON everywhere.
 #[tokio::test]
 async fn the_routes_that_lead_browsers_describe_their_errors_as_pages_too() {
     let client = RegistryClient::start().await;

@@ -306,9 +306,9 @@ async fn smuggle(interface: &str, address: SocketAddr, shape: &FirstRequest, beh
         handled += ids.iter().filter(|id| **id != "none").count() as u64;
         match expected {
             Never => assert!(matches!(ids.as_slice(), [] | ["none"] | ["first"]), "{description}"),
-            // On a busy machine the requests can take longer to arrive than the daemon waits for
-            // a head, for a body, and for the rest of a body that it refuses: two seconds each. That
-            // ends the connection. They are sent again, because the second one must have its answer.
+            // On a busy machine the requests can take longer to arrive than the daemon waits for a
+            // head, for a body, and for the rest of a body that it refuses: two seconds each. That
+            // ends the connection. They are sent again: the second one must have its answer.
             Next if matches!(ids.as_slice(), [] | ["first"]) && began.elapsed() >= SHORT => continue,
             // The first request is answered with an id of the daemon when its own is not certain.
             Next => assert!(matches!(ids.as_slice(), [_, "behind"]) && ids[0] != "none", "{description}"),
