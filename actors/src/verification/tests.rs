@@ -36,7 +36,7 @@ use crate::chain::nodes::{ChainNode, NodeError, Refusal};
 use crate::clock::{ManualClock, Random};
 use crate::{
     ActorHealth, ConfiguredKey, PairingChecker, ProofChecker, Service, ServiceParts, Settings, VerificationError,
-    VerificationHandle, VerificationSettings, VerifierStatistics,
+    VerificationHandle, VerificationLimits, VerificationSettings, VerifierStatistics,
 };
 
 /// Longer than any answer takes.
@@ -144,6 +144,8 @@ async fn start_with(settings: Settings, change: impl FnOnce(&mut VerificationSet
         }],
         directory: Directory::new([relying_party()], [], [], [HERE]),
         trusted_roots: vec![trusted_root()],
+        // On a busy machine many proofs take longer than they may by default.
+        limits: VerificationLimits { time_limit: PATIENCE, ..VerificationLimits::default() },
         ..VerificationSettings::default()
     };
     change(&mut verification);
@@ -331,7 +333,6 @@ async fn a_source_with_a_quarter_of_the_permits_is_refused_and_others_are_not() 
     let checker = Arc::clone(&controlled);
     let running = start("quarters", |settings| {
         settings.queue = 64;
-        settings.limits.time_limit = PATIENCE;
         settings.checker = checker;
     })
     .await;
@@ -417,7 +418,6 @@ async fn proofs_of_sign_ins_have_permits_of_their_own() {
     let checker = Arc::clone(&controlled);
     let running = start("sign-in-permits", |settings| {
         settings.queue = 16;
-        settings.limits.time_limit = PATIENCE;
         settings.checker = checker;
     })
     .await;
@@ -450,7 +450,6 @@ async fn a_false_proof_keeps_its_source_out_of_shared_batches() {
     let checker = Arc::clone(&controlled);
     let running = start("suspect", |settings| {
         settings.workers = 1;
-        settings.limits.time_limit = PATIENCE;
         settings.checker = checker;
     })
     .await;
