@@ -83,7 +83,11 @@ struct Shared;
 
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        openapi::describe_errors::<BridgeEndpointError>(description, "ServiceApiError_BridgeErrorCode");
+        openapi::describe_errors::<BridgeEndpointError>(
+            description,
+            "ServiceApiError_BridgeErrorCode",
+            openapi::NO_ERROR_PAGES,
+        );
         openapi::describe_codes(description, "BridgeErrorCode", meanings::<BridgeErrorCode>());
     }
 }
@@ -171,17 +175,17 @@ impl InterfaceError for BridgeEndpointError {
 enum SharedErrors {
     /// The source address has as much here as it may, see Retry-After: `rate_limit_exceeded`
     #[response(status = 429)]
-    TooMany(ServiceApiError<BridgeErrorCode>),
+    TooMany,
     /// An error of the service; the log has it under the X-Request-Id of the answer:
     /// `internal_server_error`
     #[response(status = 500)]
-    Internal(ServiceApiError<BridgeErrorCode>),
+    Internal,
     /// No room, or overloaded, see Retry-After: `bridge_unavailable`
     #[response(status = 503)]
-    Unavailable(ServiceApiError<BridgeErrorCode>),
+    Unavailable,
     /// The answer took longer than the request timeout: `request_timeout`
     #[response(status = 504)]
-    TimedOut(ServiceApiError<BridgeErrorCode>),
+    TimedOut,
 }
 
 /// The further errors of routes with a body, as `/openapi.json` describes them.
@@ -190,10 +194,10 @@ enum SharedErrors {
 enum BodyErrors {
     /// The body is longer than 5 MiB, or the answer to a sign-in longer than 64 KiB: `bad_request`
     #[response(status = 413)]
-    TooLong(ServiceApiError<BridgeErrorCode>),
+    TooLong,
     /// The body is not JSON by its Content-Type: `bad_request`
     #[response(status = 415)]
-    OtherMediaType(ServiceApiError<BridgeErrorCode>),
+    OtherMediaType,
 }
 
 // `POST /request`, `GET` and `HEAD /request/{request_id}`: the requests of applications.

@@ -123,7 +123,11 @@ struct Shared;
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
         describe_height(description);
-        openapi::describe_errors::<IndexerError>(description, "ServiceApiError_IndexerErrorCode");
+        openapi::describe_errors::<IndexerError>(
+            description,
+            "ServiceApiError_IndexerErrorCode",
+            openapi::NO_ERROR_PAGES,
+        );
         openapi::describe_codes(description, "IndexerErrorCode", meanings::<IndexerErrorCode>());
     }
 }

@@ -12,6 +12,7 @@ use selfsame_actors::{HeightError, RegistryHandle, TooManyRequests};
 use selfsame_protocol::gateway::HealthResponse;
 use selfsame_protocol::time::RetryAfter;
 use serde_json::Value;
+use utoipa::PartialSchema;
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::link::Link;
@@ -19,13 +20,14 @@ use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn,
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Deprecated, OpenApi, Ref, RefOr, Required, ResponseBuilder};
+use utoipa::openapi::{Content, ContentBuilder, Deprecated, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
 use crate::http::{
     Before, DEPRECATED_SINCE, DEPRECATION_ENDS, InterfaceError, Rejection, Request, Response, content, json,
 };
 
-const JSON: &str = "application/json";
+/// The type of pages.
+const HTML: &str = "text/html";
 
 /// An OpenAPI document as JSON text.
 pub type Document = Bytes;
@@ -55,23 +57,36 @@ pub fn describe_alias(description: &mut OpenApi, path: &str, again: String) {
 /// Describes the errors of an interface. Each endpoint gets the answers that all have in common:
 /// those to requests that are rejected before their handler, or instead of it. The status and the
 /// example of each come from the interface's own error. And an error that an endpoint describes
-/// without a body has the body of all errors of the interface, the component `schema`.
+/// without a body has, except to HEAD, the body of all errors of the interface: the component
+/// `schema` as JSON, and a page too where `has_error_pages`.
 ///
 /// Also names the headers that belong to a status.
-pub fn describe_errors<E: InterfaceError>(description: &mut OpenApi, schema: &str) {
-    let body = |example| ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).example(example).build();
+pub fn describe_errors<E: InterfaceError>(
+    description: &mut OpenApi,
+    schema: &str,
+    has_error_pages: fn(&Operation) -> bool,
+) {
     for operation in description.paths.paths.values_mut().flat_map(operations) {
+        let is_page_too = has_error_pages(operation);
+        let body = |example| {
+            let json = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).example(example).build();
+            let page = is_page_too.then(|| (HTML, Content::new(Some(String::schema()))));
+            [("application/json", json)].into_iter().chain(page).map(|(kind, body)| (kind.to_owned(), body.into()))
+        };
         for rejection in rejections(operation.request_body.is_some()) {
             let about = describe(&rejection);
             let (status, example) = read(E::from(rejection).into_response());
-            let response = ResponseBuilder::new().description(about).content(JSON, body(example)).build();
             let responses = &mut operation.responses.responses;
-            responses.entry(status.as_str().to_owned()).or_insert_with(|| response.into());
+            responses.entry(status.as_str().to_owned()).or_insert_with(|| {
+                let mut response = ResponseBuilder::new().description(about).build();
+                response.content.extend(body(example));
+                response.into()
+            });
         }
         for (status, response) in &mut operation.responses.responses {
             let RefOr::T(response) = response else { continue };
             if status.starts_with(['4', '5']) && response.content.is_empty() {
-                response.content.insert(JSON.to_owned(), body(None).into());
+                response.content.extend(body(None));
             }
             for (name, header) in headers(status) {
                 response.headers.entry(name.to_owned()).or_insert_with(|| header.into());
@@ -86,6 +101,18 @@ pub fn describe_errors<E: InterfaceError>(description: &mut OpenApi, schema: &st
             }
         }
     }
+}
+
+/// What [`describe_errors`] takes for an interface without pages.
+pub const NO_ERROR_PAGES: fn(&Operation) -> bool = |_| false;
+
+/// What [`describe_errors`] takes for an interface whose browsers get errors as pages: the
+/// operations that show a page or send a browser on. The others are for programs; that a browser
+/// gets a page there too is not described.
+pub fn leads_browsers(operation: &Operation) -> bool {
+    operation.responses.responses.iter().any(|(status, answer)| {
+        status.starts_with('3') || matches!(answer, RefOr::T(answer) if answer.content.contains_key(HTML))
+    })
 }
 
 /// Says when each code of the component `schema` is answered, in the extension that generators of
@@ -260,7 +287,7 @@ fn headers(status: &str) -> Vec<(&'static str, Header)> {
     responses((status = 200, description = "This document", body = serde_json::Value, example = json!({"openapi":"3.1.0"}))),
 )]
 pub async fn answer<E>(document: Document) -> Result<Response, E> {
-    Ok(content(StatusCode::OK, JSON, document))
+    Ok(content(StatusCode::OK, "application/json", document))
 }
 
 // `GET /health`, the same at every interface: shows that the process answers. `GET /ready` of the

@@ -114,7 +114,11 @@ struct Shared;
 
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        openapi::describe_errors::<WalletEndpointError>(description, "ServiceApiError_GroupErrorCode");
+        openapi::describe_errors::<WalletEndpointError>(
+            description,
+            "ServiceApiError_GroupErrorCode",
+            openapi::NO_ERROR_PAGES,
+        );
         openapi::describe_codes(description, "GroupErrorCode", meanings::<GroupErrorCode>());
     }
 }
@@ -239,25 +243,25 @@ enum EnrolmentErrors {
     /// The body is not in its form (`bad_request`), or the commitment is 0 or not below the modulus
     /// of the field (`commitment_invalid`)
     #[response(status = 400)]
-    Malformed(ServiceApiError<GroupErrorCode>),
+    Malformed,
     /// `unknown_code`, `link_proof_invalid`, `replacement_secret_wrong`
     #[response(status = 403)]
-    Forbidden(ServiceApiError<GroupErrorCode>),
+    Forbidden,
     /// No group has the id (`unknown_group`), or no member has this enrolment nullifier and this
     /// leaf (`not_a_member`)
     #[response(status = 404)]
-    NotFound(ServiceApiError<GroupErrorCode>),
+    NotFound,
     /// `code_used`, `use_replace`, `use_join`, `enrolled_under_another_number`,
     /// `commitment_in_tree`, `group_full`, `copy_missing`
     #[response(status = 409)]
-    Conflict(ServiceApiError<GroupErrorCode>),
+    Conflict,
     /// The last day of the code is over: `code_expired`
     #[response(status = 410)]
-    Expired(ServiceApiError<GroupErrorCode>),
+    Expired,
     /// The leaf was replaced today already (`replaced_today`), or the source address has sent as
     /// many requests as it may, see Retry-After (`rate_limit_exceeded`)
     #[response(status = 429)]
-    TooMany(ServiceApiError<GroupErrorCode>),
+    TooMany,
 }
 
 // `GET /groups`, `/groups/{id}` and `/groups/{id}/pages/{page_root}`: what wallets read.

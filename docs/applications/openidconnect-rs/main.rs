@@ -50,7 +50,7 @@ async fn main() -> Result<(), AnyError> {
     let issuer = var("ISSUER").unwrap_or_else(|_| "http://127.0.0.1:8080".to_owned());
     let port = var("PORT").unwrap_or_else(|_| "3000".to_owned());
     let url = var("APP_URL").unwrap_or_else(|_| format!("http://localhost:{port}"));
-    // It must not follow redirects: no answer may make the server call another address.
+    // The client follows no redirects: no answer may make the server call another address.
     let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
     let metadata = ProviderMetadataWithLogout::discover_async(IssuerUrl::new(issuer.clone())?, &http).await?;
     let end_session = metadata.additional_metadata().end_session_endpoint.clone().ok_or("the issuer has no logout")?;

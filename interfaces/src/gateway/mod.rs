@@ -131,7 +131,11 @@ struct Shared;
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
         describe_height(description);
-        openapi::describe_errors::<GatewayError>(description, "ServiceApiError_GatewayErrorCode");
+        openapi::describe_errors::<GatewayError>(
+            description,
+            "ServiceApiError_GatewayErrorCode",
+            openapi::NO_ERROR_PAGES,
+        );
         openapi::describe_codes(description, "GatewayErrorCode", meanings::<GatewayErrorCode>());
     }
 }
@@ -346,14 +350,14 @@ enum SubmissionErrors {
     /// The rate limit of the source or of the account is exceeded, see Retry-After:
     /// `rate_limit_exceeded`
     #[response(status = 429)]
-    RateLimited(ServiceApiError<GatewayErrorCode>),
+    RateLimited,
     /// No request is accepted at the moment, see Retry-After: `batcher_unavailable`
     #[response(status = 503)]
-    Unavailable(ServiceApiError<GatewayErrorCode>),
+    Unavailable,
     /// The answer took longer than the request timeout. The request may have been accepted; submit
     /// it again with its Idempotency-Key: `request_timeout`
     #[response(status = 504)]
-    TimedOut(ServiceApiError<GatewayErrorCode>),
+    TimedOut,
 }
 
 fn body(code: GatewayErrorCode, message: &str) -> ServiceApiError<GatewayErrorCode> {

@@ -478,7 +478,7 @@ impl Modify for OperatorToken {
     }
 }
 
-/// Describes what all endpoints have in common, and those that need a token.
+/// Describes the errors that all endpoints have in common, and those that need a token.
 struct Shared;
 
 impl Modify for Shared {
@@ -494,6 +494,6 @@ impl Modify for Shared {
                 operation.responses.responses.entry(status.as_str().to_owned()).or_insert_with(refusal);
             }
         }
-        openapi::describe_errors::<OperatorError>(description, "ServiceApiError_String");
+        openapi::describe_errors::<OperatorError>(description, "ServiceApiError_String", openapi::NO_ERROR_PAGES);
     }
 }

@@ -47,8 +47,7 @@ use selfsame_actors::{OpeningId, ShortId, SignInHandle, TransactionId};
 use selfsame_protocol::sign_in::Language;
 use selfsame_protocol::sign_in::response::ErrorBody;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
-use utoipa::openapi::{Content, RefOr};
-use utoipa::{Modify, OpenApi, PartialSchema};
+use utoipa::{Modify, OpenApi};
 
 use crate::event_streams::EventStreams;
 use crate::http::{Request, Router, Routes, WAITING_LIMIT};
@@ -310,7 +309,7 @@ impl SignIn {
         openapi::answer,
     ),
     components(schemas(TransactionPath, ErrorBody)),
-    modifiers(&SecondNames, &Forms, &Security, &Shared, &ErrorPages, &Links)
+    modifiers(&SecondNames, &Forms, &Security, &Shared, &Links)
 )]
 pub struct Description;
 
@@ -370,33 +369,9 @@ struct Shared;
 
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        openapi::describe_errors::<SignInEndpointError>(description, "SignInError");
+        openapi::describe_errors::<SignInEndpointError>(description, "SignInError", openapi::leads_browsers);
     }
 }
-
-/// Describes the errors of the routes that show a page or send a browser on: they are pages too.
-struct ErrorPages;
-
-impl Modify for ErrorPages {
-    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        let page = Content::new(Some(String::schema()));
-        for operation in description.paths.paths.values_mut().flat_map(openapi::operations) {
-            let answers = &mut operation.responses.responses;
-            let leads_browsers = answers.iter().any(|(status, answer)| {
-                status.starts_with('3') || matches!(answer, RefOr::T(answer) if answer.content.contains_key(HTML))
-            });
-            for (status, answer) in answers.iter_mut().filter(|_| leads_browsers) {
-                if let RefOr::T(answer) = answer
-                    && status.starts_with(['4', '5'])
-                {
-                    answer.content.insert(HTML.to_owned(), page.clone().into());
-                }
-            }
-        }
-    }
-}
-
-const HTML: &str = "text/html";
 
 /// Describes how a program goes on from a sign-in that it began.
 struct Links;

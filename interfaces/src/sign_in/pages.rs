@@ -9,6 +9,7 @@ use selfsame_protocol::bridge::connector::{Connector, KIND, RequestKey};
 use selfsame_protocol::bridge::request::BridgeRequest;
 use selfsame_protocol::json::to_printable;
 use selfsame_protocol::net::{authority, origin_of};
+use selfsame_protocol::sign_in::response::ErrorBody;
 
 use super::SignIn;
 use super::bridged::unavailable;
@@ -24,7 +25,7 @@ use crate::http::{Rejection, Request, Response};
     get, path = "/", tag = "sign-in", operation_id = "front_page",
     responses(
         (status = 200, description = "The page", content_type = "text/html", body = String),
-        (status = 404, description = "The request accepts no page: `not_found`"),
+        (status = 404, description = "The request accepts no page: `not_found`", body = ErrorBody),
     ),
 )]
 pub async fn front(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {

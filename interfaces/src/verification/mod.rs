@@ -78,7 +78,7 @@ struct Shared;
 
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        openapi::describe_errors::<VerifyError>(description, "VerificationErrorBody");
+        openapi::describe_errors::<VerifyError>(description, "VerificationErrorBody", openapi::NO_ERROR_PAGES);
     }
 }
 
