@@ -453,7 +453,8 @@ async fn mutated_bodies_are_answered_and_change_nothing_else() {
         let good = if path == "/insert-authenticator" { insert.clone() } else { json!(good_body(path)) };
         let mut body = good.to_string().into_bytes();
         choices.mutate(&mut body);
-        let connection = if url.contains("127.0.0.1") { &mut gateway } else { &mut indexer };
+        let is_gateway = *url == client.daemon.gateway(path);
+        let connection = if is_gateway { &mut gateway } else { &mut indexer };
         connection.post(path, &body).await;
         // Every answer is checked to be JSON and, unless it is a success, an error object.
         let answer = connection.answer().await;
