@@ -48,6 +48,7 @@ async fn expect_events(daemon: LoggingDaemon, requests: Vec<(&str, RequestBuilde
 #[tokio::test]
 async fn calls_of_the_operator_have_one_event_each() {
     let daemon = LoggingDaemon::start(&[]);
+    wait_for_signing_keys(&daemon.process.sign_in).await;
     let token = operator_token(daemon.data.path());
     let http = reqwest::Client::new();
     let post = |path: &str, body: Value| http.post(format!("{}{path}", daemon.process.operator)).json(&body);

@@ -92,10 +92,12 @@ impl Community {
 
     async fn leaves(&self) -> Vec<FieldNumber> {
         // A change of the group in between takes its page away; the group then names another one.
+        let mut ended = None;
         let (group, page) = until("a page of the group", async || {
             let group = self.wallet.group(&id()).await.expect("the group");
-            match self.wallet.page(&id(), group.page_roots[0]).await {
-                Err(error) if error.code() == Some("unknown_page") => Err(error),
+            let root = group.page_roots[0];
+            match self.wallet.page(&id(), root).await {
+                Err(error) if error.code() == Some("unknown_page") && ended.replace(root) != Some(root) => Err(error),
                 page => Ok((group, page.expect("the page"))),
             }
         })

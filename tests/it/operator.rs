@@ -65,6 +65,7 @@ async fn calls_need_the_token_and_a_name_that_no_other_site_has() {
         request.send().await.expect("an answer").status().as_u16()
     };
     let good = Some(token.as_str());
+    client.daemon.sign_in.published_keys().await.expect("keys");
     for path in ["/status", "/actors", "/history", "/blocks", "/apps", "/roots", "/keys"] {
         for (host, origin, token, expected) in [
             (host.as_str(), None, good, 200),

@@ -7,6 +7,7 @@ use selfsame::config::{Config, SecretHash};
 use serde_json::{Value, json};
 
 use crate::harness::{DaemonProcess, folder, program, run, run_for_status, run_with, until};
+use crate::sign_in_client::wait_for_signing_keys;
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/protocol/vectors/registry_trace_1.json");
 const NEW_APP: [&str; 6] = ["app", "new", "--name", "N", "--redirect-uri", "https://a.example/"];
@@ -91,6 +92,7 @@ async fn every_reading_command_prints_json() {
     let folder = folder();
     let data = folder.path().join("data");
     let process = DaemonProcess::start(&data, &[], &[]);
+    wait_for_signing_keys(&process.sign_in).await;
     // The folder comes from the variable that the daemon reads, too.
     let variables = [("SELFSAME_DATA_DIR", data.to_str().expect("text"))];
     let (status, value) = as_json(&["status"], &variables);

@@ -16,7 +16,7 @@ use selfsame_wallet::sign_in::{AskedProof, Place, SignInSession};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, copy_folder, exclusive, folder, until_true};
+use crate::harness::{TestDaemon, copy_folder, exclusive, folder, until};
 use crate::test_accounts::person_of;
 
 pub const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
@@ -349,12 +349,16 @@ pub fn unverified_claims(id_token: &str) -> Value {
     serde_json::from_slice(&claims).expect("JSON")
 }
 
-/// Waits until the daemon of a new store has signing keys. The first request for them makes them,
-/// which takes longer on a busy machine than a request may.
+/// Waits until a daemon has signing keys. It makes those of a new store at its start or for the
+/// first request, and on a busy machine that takes longer than a request may.
 pub async fn wait_for_signing_keys(sign_in: &str) {
-    until_true("signing keys", async || {
-        let keys = browser().get(format!("{sign_in}/jwks")).send().await.expect("an answer");
-        keys.status() == 200
+    until("signing keys", async || {
+        let answer = SignInAnswer::of(browser().get(format!("{sign_in}/jwks")).send().await.expect("an answer")).await;
+        match answer.status {
+            200 => Ok(()),
+            503 => Err(answer),
+            _ => panic!("{answer:?}"),
+        }
     })
     .await;
 }

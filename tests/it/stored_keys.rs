@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::harness::{TestDaemon, folder, operator_token, run, write_secret};
 use crate::sign_in_client::{
     APP, CALLBACK, Form, SECRET, SignInAnswer, accept_current_proofs, browser, current_proof, fragment_or_query,
-    parameters,
+    parameters, wait_for_signing_keys,
 };
 
 /// The time on the clock of the daemons: 2023-11-14. `--end-sessions` of the command takes the time
@@ -69,6 +69,7 @@ impl Deployment {
 
 /// The ids of the published keys.
 async fn kids(daemon: &TestDaemon) -> Vec<String> {
+    wait_for_signing_keys(&daemon.sign_in("")).await;
     let answer = SignInAnswer::of(browser().get(daemon.sign_in("/jwks")).send().await.expect("an answer")).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let keys = answer.body["keys"].as_array().expect("keys").clone();
@@ -77,6 +78,7 @@ async fn kids(daemon: &TestDaemon) -> Vec<String> {
 
 /// Signs a person in; returns the answer of the token endpoint.
 async fn sign_in(daemon: &TestDaemon) -> SignInAnswer {
+    wait_for_signing_keys(&daemon.sign_in("")).await;
     let url = reqwest::Url::parse_with_params(&daemon.sign_in("/authorize"), parameters(&[])).expect("a URL");
     let session = SignInSession::open(url.as_str()).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator(""), &daemon.client(), &session, "alice").await;

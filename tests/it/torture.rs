@@ -226,8 +226,14 @@ impl CrashTestRun {
     /// Waits until there are signing keys. On a busy machine making them takes longer than the
     /// other clients need for all the answers of a life, and no sign-in would get anywhere.
     async fn wait_for_keys(&self) {
+        let url = format!("{}/jwks", self.context.addresses.sign_in());
         // The daemon may end at its fault before it answers.
-        let _ = self.context.http.get(format!("{}/jwks", self.context.addresses.sign_in())).send().await;
+        let is_too_early = async || self.context.http.get(&url).send().await.is_ok_and(|answer| answer.status() == 503);
+        for _ in 0..10 {
+            if !is_too_early().await {
+                return;
+            }
+        }
     }
 
     /// Starts the daemon on the run's data folder. It may end at its fault before it is ready.

@@ -145,7 +145,7 @@ async fn start_with(settings: Settings, change: impl FnOnce(&mut VerificationSet
         directory: Directory::new([relying_party()], [], [], [HERE]),
         trusted_roots: vec![trusted_root()],
         // On a busy machine many proofs take longer than they may by default.
-        limits: VerificationLimits { time_limit: PATIENCE, ..VerificationLimits::default() },
+        limits: VerificationLimits { time_limit: PATIENCE / 2, ..VerificationLimits::default() },
         ..VerificationSettings::default()
     };
     change(&mut verification);

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{BackupWorkplace, contents, expect_final, height, submit};
 use crate::account_client::ask_for_accounts;
 use crate::harness::{DaemonProcess, TestDaemon, development_config, operator_token, refused_start};
-use crate::sign_in_client::{SignInTestClient, accept_current_proofs, browser, pair};
+use crate::sign_in_client::{SignInTestClient, accept_current_proofs, browser, pair, wait_for_signing_keys};
 
 /// The hash of the block at a height.
 async fn block_hash(http: &reqwest::Client, gateway: &str, height: u64) -> String {
@@ -278,6 +278,7 @@ async fn a_restore_ends_every_sign_in_of_the_backup() {
     assert_ne!(introspect(&client).await, 200, "the access token is revoked");
     assert_eq!(client.browse_silently(&silent, &session).await["error"], "login_required");
     assert!(client.answer(&open, "emma").await.is_err(), "the open sign-in has ended");
+    wait_for_signing_keys(&client.issuer()).await;
     let keys_after = kids(&client.published_keys().await);
     assert!(keys_after.len() >= 2 && keys_after.iter().all(|kid| !keys_before.contains(kid)), "{keys_after:?}");
     let code = client.code("bob", &[]).await;

@@ -147,6 +147,7 @@ async fn every_url_is_https_under_tls() {
     let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     let http = builder.tls_certs_only([trusted]).build().expect("a client");
     let issuer = format!("https://{}", daemon.addresses[Interface::SignIn]);
+    daemon.sign_in.published_keys().await.expect("keys");
     let get = async |url: &str, accept: &str| http.get(url).header(ACCEPT, accept).send().await.expect("an answer");
 
     let document = SignInAnswer::of(get(&format!("{issuer}/.well-known/openid-configuration"), "*/*").await).await.body;
