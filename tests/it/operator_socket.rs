@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 
 use crate::harness::{DaemonProcess, TestDaemon, folder, in_time, operator_token, refused_start, run};
 use crate::logs::LoggingDaemon;
+use crate::sign_in_client::wait_for_signing_keys;
 
 fn socket_of(data: &Path) -> PathBuf {
     data.join("operator.socket")
@@ -38,6 +39,7 @@ async fn get(socket: &Path, path: &str, lines: &str) -> u16 {
 async fn commands_call_the_daemon_through_the_socket_in_its_data_folder() {
     let daemon = LoggingDaemon::start(&[]);
     let data = text(daemon.data.path()).to_owned();
+    wait_for_signing_keys(&daemon.process.sign_in).await;
     // Also when the disk of the tests is nearly full, which needs attention.
     let (is_ready, status) = run(&["status", "--ready", "--data", &data]);
     assert!(is_ready && status.starts_with("ready"), "{status}");
@@ -61,6 +63,7 @@ async fn commands_call_the_daemon_through_the_socket_in_its_data_folder() {
 async fn calls_through_the_socket_need_the_token_under_every_name() {
     let folder = folder();
     let daemon = TestDaemon::start(folder.path()).await;
+    daemon.sign_in.published_keys().await.expect("keys");
     let (socket, token) = (socket_of(folder.path()), operator_token(folder.path()));
     let good = format!("authorization: Bearer {token}\r\n");
     for path in ["/status", "/actors", "/roots", "/keys"] {
