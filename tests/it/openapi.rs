@@ -273,6 +273,15 @@ async fn every_interface_describes_all_of_its_routes() {
             for status in ["405", "500", "503"] {
                 assert!(responses.contains_key(status), "{place} does not list {status}");
             }
+            let errors = responses.iter().filter(|(status, _)| method != "head" && status.starts_with(['4', '5']));
+            for (status, error) in errors {
+                let mut bodies = error["content"].as_object().into_iter().flatten().peekable();
+                assert!(bodies.peek().is_some(), "{place} {status} has no body");
+                assert!(
+                    bodies.all(|(_, body)| body["schema"].is_object()),
+                    "{place} {status} has a body without schema"
+                );
+            }
         }
         // The texts are for readers of the interface, who know nothing of the program.
         for text in document.json.to_string().split('"') {
@@ -317,6 +326,34 @@ async fn the_routes_that_lead_browsers_describe_their_errors_as_pages_too() {
             assert!(refused.status() == 405 && kind.starts_with(expected), "{path}: {refused:?}");
         }
     }
+    client.daemon.stop().await;
+}
+
+/// Who calls the operator interface without the token, or by another name.
+#[tokio::test]
+async fn the_operator_interface_refuses_whom_it_says_that_it_refuses() {
+    let client = RegistryClient::start().await;
+    let address = client.daemon.addresses[Interface::Operator];
+    let document = Document::fetch(&client, address).await;
+    let mut refusing = 0;
+    for ((path, method), operation) in document.operations() {
+        let url = format!("{}{path}", document.base).replace(['{', '}'], "");
+        let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
+        let call = async |host: String| {
+            let request = client.http.request(method.clone(), &url).header("host", host);
+            request.send().await.expect("an answer").status().as_u16()
+        };
+        let is_listed = |status: &str| operation["responses"].get(status).is_some();
+        let needs_token = call(address.to_string()).await == 401;
+        assert_eq!(
+            (needs_token, needs_token),
+            (is_listed("401"), operation.contains_key("security")),
+            "{method} {path}"
+        );
+        assert_eq!(call("other.example".to_owned()).await == 403, is_listed("403"), "{method} {path}");
+        refusing += usize::from(is_listed("403"));
+    }
+    assert!(refusing > 30, "{refusing}");
     client.daemon.stop().await;
 }
 

@@ -123,7 +123,6 @@ fn is_origin_of(origin: &str, host: &str) -> bool {
     responses(
         (status = 200, description = "The HMAC over the nonce", body = Challenge),
         (status = 400, description = "The nonce is missing or malformed: `bad_request`"),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`"),
     ),
 )]
 pub async fn challenge(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {

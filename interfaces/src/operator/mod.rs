@@ -62,12 +62,14 @@ pub use maintenance::{ReloadRequest, ReloadStatus};
 pub use setup::{Operator, Setup};
 pub use status::{public_ready, watch_attention};
 
+/// What probes and Prometheus call, by any name and without a token.
+const FOR_PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
+
 /// The operator's routes.
 pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
     Router::<Operator, OperatorError>::new(Interface::Operator.name(), operator)
-        .reserve(&["/health", "/ready", "/metrics"])
+        .reserve(&FOR_PROBES)
         .without_proxy()
-        // Probes and Prometheus call these by any name and without a token.
         .route(Method::GET, "/health", |_, _| openapi::health())
         .route(Method::GET, "/ready", status::ready)
         .route(Method::GET, "/metrics", metrics::metrics)
@@ -478,18 +480,19 @@ impl Modify for OperatorToken {
     }
 }
 
-/// Describes the errors that all endpoints have in common, and those that need a token.
+/// Describes the errors that endpoints have in common, beginning with whom they refuse.
 struct Shared;
 
 impl Modify for Shared {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        let refusals = [
-            (StatusCode::UNAUTHORIZED, "The token is missing or wrong: `unauthorized`"),
-            (StatusCode::FORBIDDEN, "Called by another name, or by a page of another origin: `forbidden`"),
-        ];
-        let all = description.paths.paths.values_mut().flat_map(openapi::operations);
-        for operation in all.filter(|operation| operation.security.is_some()) {
-            for (status, about) in refusals {
+        let paths = description.paths.paths.iter_mut().filter(|(path, _)| !FOR_PROBES.contains(&path.as_str()));
+        for operation in paths.flat_map(|(_, item)| openapi::operations(item)) {
+            let token = operation
+                .security
+                .is_some()
+                .then_some((StatusCode::UNAUTHORIZED, "The token is missing or wrong: `unauthorized`"));
+            let name = (StatusCode::FORBIDDEN, "Called by another name, or by a page of another origin: `forbidden`");
+            for (status, about) in token.into_iter().chain([name]) {
                 let refusal = || ResponseBuilder::new().description(about).build().into();
                 operation.responses.responses.entry(status.as_str().to_owned()).or_insert_with(refusal);
             }

@@ -19,7 +19,6 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     get, path = "/", tag = "operator", operation_id = "operator_page",
     responses(
         (status = 200, description = "The page", content_type = "text/html", body = String),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`"),
     ),
 )]
 pub async fn page() -> Result<Response, OperatorError> {
@@ -33,7 +32,6 @@ pub async fn page() -> Result<Response, OperatorError> {
     get, path = "/page.js", tag = "operator", operation_id = "operator_page_script",
     responses(
         (status = 200, description = "The script", content_type = "text/javascript", body = String),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`"),
     ),
 )]
 pub async fn script() -> Result<Response, OperatorError> {
@@ -47,7 +45,6 @@ pub async fn script() -> Result<Response, OperatorError> {
     get, path = "/curves.js", tag = "operator", operation_id = "operator_page_curves",
     responses(
         (status = 200, description = "The script", content_type = "text/javascript", body = String),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`"),
     ),
 )]
 pub async fn curves() -> Result<Response, OperatorError> {
@@ -61,7 +58,6 @@ pub async fn curves() -> Result<Response, OperatorError> {
     get, path = "/page.css", tag = "operator", operation_id = "operator_page_style",
     responses(
         (status = 200, description = "The style sheet", content_type = "text/css", body = String),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`"),
     ),
 )]
 pub async fn style() -> Result<Response, OperatorError> {

@@ -142,7 +142,6 @@ fn seconds(text: &str) -> Option<UnixSeconds> {
     responses(
         (status = 200, description = "The seed and the public keys", body = Simulation),
         (status = 404, description = "No verification key is the simulator's: `not_found`"),
-        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`"),
     ),
 )]
 pub async fn simulator(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
