@@ -372,40 +372,47 @@ async fn try_to_attach(client: &SignInTestClient, browser: &mut Browser, person:
 }
 
 /// The same while current proofs are attached to an account of legacy ones.
-#[tokio::test]
-async fn a_failure_while_proofs_are_attached_leaves_them_whole_or_not_there() {
+async fn attach_while_each_write_fails(point: FaultPoint) {
     let client = sign_in_legacy::start().await;
-    for point in [FaultPoint::GroupCommitBefore, FaultPoint::GroupCommitAfter] {
-        for number in 0.. {
-            let (person, mut browser) = (format!("{} {number}", point.name()), Browser::default());
-            let subject = sign_in_legacy::sign_in(&client, &mut browser, &person, sign_in_legacy::YES).await;
-            sign_in_legacy::wait(&client, sign_in_legacy::DAY);
-            let plan = Plan::for_instance(&client.daemon.instance).strike_times(point, Fault::Error, number, 1).run();
-            let mut signed_in = None;
-            for _ in 0..3 {
-                signed_in = try_to_attach(&client, &mut browser, &person).await;
-                if signed_in.is_some() {
-                    break;
-                }
-            }
-            assert_eq!(signed_in.as_ref(), Some(&subject), "{person}");
-            let is_over = plan.strikes(point) == 0;
-            drop(plan);
-            // The browser asks for the session, and the nullifier finds the account elsewhere.
-            let begun = browser.begin(&client, &[]).await;
-            assert_eq!(sign_in_legacy::asked(&begun).await, Asked::Return, "{person}");
-            let mut other = Browser::default();
-            let begun = other.begin(&client, &[]).await;
-            begun.give_up(&client, "world_id_3_not_available").await;
-            let answer = other.get(&client, &format!("{}/complete", begun.base)).await;
-            let next = Begun::at(&client, &answer);
-            next.prove(&client, &person).await;
-            let found = sign_in_legacy::completed(&client, &mut other, &next, sign_in_legacy::NO).await;
-            assert_eq!(found, subject, "{person}");
-            if is_over {
+    for number in 0.. {
+        let (person, mut browser) = (format!("{} {number}", point.name()), Browser::default());
+        let subject = sign_in_legacy::sign_in(&client, &mut browser, &person, sign_in_legacy::YES).await;
+        sign_in_legacy::wait(&client, sign_in_legacy::DAY);
+        let plan = Plan::for_instance(&client.daemon.instance).strike_times(point, Fault::Error, number, 1).run();
+        let mut signed_in = None;
+        for _ in 0..3 {
+            signed_in = try_to_attach(&client, &mut browser, &person).await;
+            if signed_in.is_some() {
                 break;
             }
         }
+        assert_eq!(signed_in.as_ref(), Some(&subject), "{person}");
+        let is_over = plan.strikes(point) == 0;
+        drop(plan);
+        // The browser asks for the session, and the nullifier finds the account elsewhere.
+        let begun = browser.begin(&client, &[]).await;
+        assert_eq!(sign_in_legacy::asked(&begun).await, Asked::Return, "{person}");
+        let mut other = Browser::default();
+        let begun = other.begin(&client, &[]).await;
+        begun.give_up(&client, "world_id_3_not_available").await;
+        let answer = other.get(&client, &format!("{}/complete", begun.base)).await;
+        let next = Begun::at(&client, &answer);
+        next.prove(&client, &person).await;
+        let found = sign_in_legacy::completed(&client, &mut other, &next, sign_in_legacy::NO).await;
+        assert_eq!(found, subject, "{person}");
+        if is_over {
+            break;
+        }
     }
     client.stop().await;
+}
+
+#[tokio::test]
+async fn a_failure_before_a_write_that_attaches_proofs_leaves_them_whole_or_not_there() {
+    attach_while_each_write_fails(FaultPoint::GroupCommitBefore).await;
+}
+
+#[tokio::test]
+async fn a_failure_after_a_write_that_attaches_proofs_leaves_them_whole_or_not_there() {
+    attach_while_each_write_fails(FaultPoint::GroupCommitAfter).await;
 }
