@@ -13,10 +13,9 @@ use selfsame_wallet::guard::{GIVEN_AGAIN, Guard, REFUSED_UNTIL};
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use selfsame_wallet::sign_in::{AskedProof, Place, SignInSession};
 use serde_json::json;
-use tempfile::TempDir;
 
 use crate::account_client::{Asks, Begun, Browser, asks, location, return_session, start_behind_https};
-use crate::harness::{folder, until, variable};
+use crate::harness::{Folder, folder, until, variable};
 use crate::sign_in_accounts::Proofs;
 use crate::sign_in_client::{APP, SignInTestClient, fragment_or_query, random, wanted};
 use crate::sign_in_openings::ShortPage;
@@ -39,7 +38,7 @@ struct Installation {
     person: &'static str,
     guard: Guard,
     party: SimulatedParty,
-    _memory: TempDir,
+    _memory: Folder,
 }
 
 impl Installation {

@@ -16,14 +16,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use tempfile::TempDir;
-
-use crate::harness::{DaemonProcess, folder, run_for_status};
+use crate::harness::{DaemonProcess, Folder, folder, run_for_status};
 use crate::test_accounts::creation;
 
 /// A folder with the data of a daemon and its backups.
 struct BackupWorkplace {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl BackupWorkplace {

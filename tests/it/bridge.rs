@@ -7,16 +7,15 @@ use reqwest::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
 use selfsame_interfaces::interface::Interface;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::harness::{DaemonProcess, TestDaemon, exclusive, folder, in_time};
+use crate::harness::{DaemonProcess, Folder, TestDaemon, exclusive, folder, in_time};
 
 /// A bridge and a client of it.
 struct BridgeClient {
     http: reqwest::Client,
     url: String,
     daemon: TestDaemon,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl BridgeClient {

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::account_client::{Browser, location};
-use crate::harness::{DaemonProcess, TestDaemon, folder, run, until, until_true, write_secret};
+use crate::harness::{DaemonProcess, Folder, TestDaemon, folder, run, until, until_true, write_secret};
 use crate::sign_in_client::{APP, SignInTestClient, accept_current_proofs, fragment_or_query, random};
 
 /// The secret key of the relying party.
@@ -37,7 +37,7 @@ fn rp_address() -> Address {
 /// A daemon whose first application signs people in over the bridge.
 struct BridgedClient {
     client: SignInTestClient,
-    _keys: tempfile::TempDir,
+    _keys: Folder,
 }
 
 impl BridgedClient {

@@ -25,13 +25,9 @@ use selfsame::config::Config;
 use crate::sign_in_client::{SignInTestClient, accept_current_proofs, add_other_app};
 use browser::Flow;
 
-/// A provider with two applications whose users sign in with the simulator's proofs.
+/// A provider with two applications whose users sign in with the simulator's proofs. A test should
+/// stop it at its end ([`SignInTestClient::start_with_keys`]).
 async fn provider() -> SignInTestClient {
-    SignInTestClient::start_with_keys(two_applications).await
-}
-
-/// Like [`provider`], on a store that already has signing keys. The test has to stop it at its end.
-async fn signing_provider() -> SignInTestClient {
     SignInTestClient::start_with_keys(two_applications).await
 }
 
@@ -58,11 +54,11 @@ const FORM_POST: [Flow; 6] = [
 macro_rules! profile {
     ($profile:ident, $flows:ident, $($row:ident)*) => {
         mod $profile {
-            use super::{$flows, rows, signing_provider};
+            use super::{$flows, provider, rows};
             $(
                 #[tokio::test]
                 async fn $row() {
-                    let client = signing_provider().await;
+                    let client = provider().await;
                     for flow in $flows {
                         rows::$row(&client, flow).await;
                     }

@@ -37,7 +37,7 @@ use selfsame::daemon::store_folder;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::harness::{DaemonProcess, PATIENCE, in_time, program, run, seeds, until};
+use crate::harness::{DaemonProcess, Folder, PATIENCE, in_time, program, run, seeds, until};
 use crate::registry_client::RegistryAnswer;
 use crate::test_accounts::creation;
 
@@ -274,7 +274,7 @@ async fn fsck_in_time(data: &Path, damage: &str) -> (bool, String) {
 }
 
 /// Copies the data folder of a daemon that has ended into a new folder.
-fn copy(data: &Path) -> tempfile::TempDir {
+fn copy(data: &Path) -> Folder {
     let copied = crate::harness::folder();
     std::fs::create_dir(store_folder(copied.path())).expect("a folder for the store");
     for folder in [PathBuf::new(), PathBuf::from("store")] {

@@ -8,15 +8,14 @@ use selfsame_protocol::groups::codes::Code;
 use selfsame_protocol::groups::wire::GroupResponse;
 use selfsame_wallet::member::Member;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::harness::{DaemonProcess, folder, operator_token, run_for_status, run_with};
+use crate::harness::{DaemonProcess, Folder, folder, operator_token, run_for_status, run_with};
 use crate::logs::lines;
 
 /// A daemon with a group, in a process of its own.
 struct GroupDaemon {
     process: DaemonProcess,
-    folder: TempDir,
+    folder: Folder,
     http: reqwest::Client,
 }
 

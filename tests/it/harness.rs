@@ -1,6 +1,7 @@
 //! Daemons under test: in this process with a clock that stands still, or as a process of their own
 //! that can be killed.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Display};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -418,8 +419,38 @@ pub fn exclusive(name: &str) -> File {
 }
 
 /// A folder for a store, removed when dropped.
-pub fn folder() -> TempDir {
-    tempfile::tempdir().expect("a folder for temporary files")
+pub fn folder() -> Folder {
+    Folder(Some(tempfile::tempdir().expect("a folder for temporary files")))
+}
+
+/// A folder that is removed when dropped. While a daemon in this process has its store open there,
+/// which ends with the runtime of the test, the folder stays until the thread of the test ends:
+/// where files vanish below it, RocksDB waits for a second before it closes.
+pub struct Folder(Option<TempDir>);
+
+thread_local! {
+    static STILL_OPEN: RefCell<Vec<TempDir>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Folder {
+    pub fn path(&self) -> &Path {
+        self.0.as_ref().expect("a folder until it is dropped").path()
+    }
+
+    /// Leaves the folder for who looks into a failure.
+    pub fn keep(mut self) -> PathBuf {
+        self.0.take().expect("a folder until it is dropped").keep()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Some(folder) = self.0.take()
+            && !open_files(folder.path()).is_empty()
+        {
+            STILL_OPEN.with_borrow_mut(|folders| folders.push(folder));
+        }
+    }
 }
 
 /// Copies a folder and its contents.

@@ -24,9 +24,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use selfsame::config::Config;
 use selfsame_interfaces::interface::Interface;
-use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, folder, until};
+use crate::harness::{Folder, TestDaemon, folder, until};
 
 /// The timeouts of these daemons for a client. The clients of a test use the same threads as its
 /// daemon, so what they send may take a part of this to arrive.
@@ -35,7 +34,7 @@ const SHORT: Duration = Duration::from_secs(2);
 /// A daemon with short timeouts, each interface at an address of its own.
 struct HostileTestDaemon {
     daemon: TestDaemon,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl HostileTestDaemon {

@@ -10,13 +10,13 @@ use reqwest::header::CONTENT_TYPE;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
-use crate::harness::{DaemonProcess, PATIENCE, folder, until_true};
+use crate::harness::{DaemonProcess, Folder, PATIENCE, folder, until_true};
 use crate::test_accounts::key;
 
 /// A daemon in a process of its own, with its log in a file.
 pub struct LoggingDaemon {
     pub process: DaemonProcess,
-    pub data: tempfile::TempDir,
+    pub data: Folder,
 }
 
 impl LoggingDaemon {

@@ -22,11 +22,10 @@ use selfsame_interfaces::interface::Interface;
 use selfsame_interfaces::mounting::{MountError, MountSettings, mount};
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::harness::folder;
+use crate::harness::{Folder, folder};
 use crate::sign_in_client::wait_for_signing_keys;
 use crate::test_accounts::key;
 
@@ -46,7 +45,7 @@ const ALL: [Interface; 6] = [
 struct Host {
     service: Service,
     mounted: Mounted,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 /// A service with its interfaces at this URL.

@@ -5,11 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use crate::harness::{DaemonProcess, TestDaemon, folder, in_time, operator_token, refused_start, run};
+use crate::harness::{DaemonProcess, Folder, TestDaemon, folder, in_time, operator_token, refused_start, run};
 use crate::logs::LoggingDaemon;
 use crate::sign_in_client::wait_for_signing_keys;
 
@@ -127,7 +126,7 @@ async fn a_socket_that_is_in_use_is_not_replaced() {
 }
 
 /// A data folder, a folder for a socket, and the daemon.
-fn start_with_socket(setting: &str) -> (TempDir, DaemonProcess) {
+fn start_with_socket(setting: &str) -> (Folder, DaemonProcess) {
     let data = folder();
     let daemon = DaemonProcess::start(data.path(), &[], &[("SELFSAME_OPERATOR__SOCKET", setting)]);
     (data, daemon)

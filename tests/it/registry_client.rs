@@ -14,11 +14,10 @@ use selfsame_protocol::registry::{Operation, OperationKind};
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, create_account};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::harness::{PATIENCE, TestDaemon, folder, in_time, operator_token};
+use crate::harness::{Folder, PATIENCE, TestDaemon, folder, in_time, operator_token};
 
 /// Longer than any test takes.
 pub const HOUR: Duration = Duration::from_secs(3600);
@@ -27,7 +26,7 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 pub struct RegistryClient {
     pub daemon: TestDaemon,
     pub http: reqwest::Client,
-    pub folder: TempDir,
+    pub folder: Folder,
 }
 
 impl RegistryClient {

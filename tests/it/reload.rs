@@ -11,11 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use selfsame::config::SecretHash;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::harness::{
-    DaemonProcess, TestDaemon, exclusive, folder, in_time, operator_token, program, run_for_status, until, until_true,
-    wait_for_end,
+    DaemonProcess, Folder, TestDaemon, exclusive, folder, in_time, operator_token, program, run_for_status, until,
+    until_true, wait_for_end,
 };
 use crate::test_accounts::key;
 use crate::tls::certificate;
@@ -23,7 +22,7 @@ use crate::tls::certificate;
 /// A daemon with a configuration file.
 struct ConfiguredDaemon {
     process: DaemonProcess,
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl ConfiguredDaemon {

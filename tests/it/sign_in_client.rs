@@ -14,9 +14,8 @@ use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use selfsame_wallet::sign_in::{AskedProof, Place, SignInSession};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, copy_folder, exclusive, folder, until};
+use crate::harness::{Folder, TestDaemon, copy_folder, exclusive, folder, until};
 use crate::test_accounts::person_of;
 
 pub const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
@@ -36,7 +35,7 @@ pub const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 pub struct SignInTestClient {
     pub daemon: TestDaemon,
     pub http: reqwest::Client,
-    pub folder: TempDir,
+    pub folder: Folder,
 }
 
 /// The parameters of an authorization request.
@@ -100,7 +99,7 @@ impl SignInTestClient {
     }
 
     /// Starts a daemon on the store in `folder`; it makes signing keys when there are none.
-    pub async fn start_in(folder: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+    pub async fn start_in(folder: Folder, change: impl FnOnce(&mut Config)) -> Self {
         let daemon = TestDaemon::start_with(folder.path(), change).await;
         Self { daemon, http: browser(), folder }
     }

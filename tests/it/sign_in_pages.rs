@@ -16,7 +16,7 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
 use crate::certification::browser::posted_form;
-use crate::harness::TestDaemon;
+use crate::harness::{TestDaemon, folder};
 use crate::sign_in_client::{
     APP, CALLBACK, Form, SignInAnswer, SignInTestClient, accept_current_proofs, current_proof, fragment_or_query,
     parameters,
@@ -266,7 +266,7 @@ async fn a_browser_gets_a_page_where_nothing_is_under_way() {
 /// At an address of both interfaces `/` is the operator's page, as it was.
 #[tokio::test]
 async fn the_operators_page_stays_at_the_root_of_a_shared_address() {
-    let folder = crate::harness::folder();
+    let folder = folder();
     let daemon = TestDaemon::start_with(folder.path(), |config| {
         use selfsame_interfaces::interface::Interface;
         config.listen[Interface::SignIn] = "127.0.0.1:0".parse().expect("an address");
@@ -403,7 +403,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand more";
 
 #[tokio::test]
 async fn pages_name_who_runs_them() {
-    let files = tempfile::tempdir().expect("a folder");
+    let files = folder();
     let (svg, png) = (files.path().join("logo.svg"), files.path().join("logo.png"));
     std::fs::write(&svg, SVG).expect("written");
     std::fs::write(&png, PNG).expect("written");
@@ -479,7 +479,7 @@ async fn pages_name_who_runs_them() {
 
 #[tokio::test]
 async fn a_logo_that_cannot_be_used_stops_the_start() {
-    let folder = crate::harness::folder();
+    let folder = folder();
     let error = TestDaemon::start_error(folder.path(), |config| {
         config.sign_in.page.logo_file = Some("/nowhere/logo.svg".into());
     })

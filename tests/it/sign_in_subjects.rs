@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use selfsame::config::{Config, SignInProof, SubjectKind};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::account_client::{Asks, Browser, ask_for_accounts, asks};
-use crate::harness::{DaemonProcess, TestDaemon, development_config, refused_start, run, until};
+use crate::harness::{DaemonProcess, Folder, TestDaemon, development_config, refused_start, run, until};
 use crate::sign_in_client::{APP, OTHER_APP, SignInTestClient, current_proof, unverified_claims};
 
 /// What sign-ins ask for, and what the subjects of new accounts are.
@@ -36,7 +35,7 @@ async fn restarted(client: SignInTestClient, way: Way) -> SignInTestClient {
     SignInTestClient::start_in(stopped(client).await, |config| way.set(config)).await
 }
 
-async fn stopped(client: SignInTestClient) -> TempDir {
+async fn stopped(client: SignInTestClient) -> Folder {
     let SignInTestClient { daemon, folder, http } = client;
     drop(http);
     daemon.stop().await;

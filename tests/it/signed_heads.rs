@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use selfsame_protocol::ledger::{Head, HeadError, RegistryKey, RegistryPublicKey, SignedHead};
 use selfsame_protocol::{Address, B256};
 
-use crate::harness::{DaemonProcess, TestDaemon, copy_folder, folder, run, run_for_status};
+use crate::harness::{DaemonProcess, Folder, TestDaemon, copy_folder, folder, run, run_for_status};
 
 /// A folder with the data of a daemon, wallets and heads.
 struct Workplace {
-    folder: tempfile::TempDir,
+    folder: Folder,
 }
 
 impl Workplace {

@@ -7,9 +7,8 @@ use std::time::Duration;
 use selfsame::config::Config;
 use selfsame_wallet::sign_in::{Place, SignInSession};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, folder, operator_token, run, write_secret};
+use crate::harness::{Folder, TestDaemon, folder, operator_token, run, write_secret};
 use crate::sign_in_client::{
     APP, CALLBACK, Form, SECRET, SignInAnswer, accept_current_proofs, browser, current_proof, fragment_or_query,
     parameters, wait_for_signing_keys,
@@ -21,7 +20,7 @@ const TIME: Duration = Duration::from_secs(1_700_000_000);
 
 /// A data folder, and two files with keys that encrypt signing keys.
 struct Deployment {
-    folder: TempDir,
+    folder: Folder,
     key: PathBuf,
     other_key: PathBuf,
 }

@@ -6,15 +6,14 @@ use reqwest::{Certificate, Version};
 use selfsame::config::Tls;
 use selfsame_interfaces::interface::Interface;
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{TestDaemon, folder, run, write_secret};
+use crate::harness::{Folder, TestDaemon, folder, run, write_secret};
 
 /// A certificate for the addresses of the tests and its key, in files; and the certificate for
 /// clients that trust it.
-pub fn certificate(folder: &TempDir) -> (Tls, Certificate) {
+pub fn certificate(folder: &Folder) -> (Tls, Certificate) {
     let addresses: Vec<String> = (1..=6).map(|host| format!("127.0.0.{host}")).collect();
     let made = rcgen::generate_simple_self_signed(addresses).expect("a certificate");
     let tls = Tls { certificate: folder.path().join("chain.pem"), private_key: folder.path().join("key.pem") };
@@ -25,9 +24,9 @@ pub fn certificate(folder: &TempDir) -> (Tls, Certificate) {
 
 #[tokio::test]
 async fn public_listeners_speak_tls_and_the_operator_listener_does_not() {
-    let folder = folder();
-    let (tls, trusted) = certificate(&folder);
-    let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls)).await;
+    let files = folder();
+    let (tls, trusted) = certificate(&files);
+    let daemon = TestDaemon::start_with(files.path(), |config| config.tls = Some(tls)).await;
     let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([trusted]);
     let http = http.build().expect("a client");
     let addresses = daemon.addresses;
@@ -41,8 +40,8 @@ async fn public_listeners_speak_tls_and_the_operator_listener_does_not() {
     assert_eq!(operator.status(), 200);
 
     // The operator's token must not cross a network in clear text.
-    let (tls, trusted) = certificate(&folder);
-    let data = tempfile::tempdir().expect("a folder for temporary files");
+    let (tls, trusted) = certificate(&files);
+    let data = folder();
     let reachable = TestDaemon::start_with(data.path(), |config| {
         config.tls = Some(tls);
         config.operator.allow_public = true;
@@ -77,13 +76,13 @@ async fn public_listeners_speak_tls_and_the_operator_listener_does_not() {
 
 #[tokio::test]
 async fn a_new_certificate_is_served_without_a_restart() {
-    let folder = folder();
-    let (tls, first) = certificate(&folder);
+    let files = folder();
+    let (tls, first) = certificate(&files);
     let served =
         selfsame_interfaces::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
     assert!(!served.reload_if_changed().expect("the files are good"));
 
-    let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls.clone())).await;
+    let daemon = TestDaemon::start_with(files.path(), |config| config.tls = Some(tls.clone())).await;
     let url = format!("https://{}/health", daemon.addresses[Interface::SignIn]);
     let client = |trusted: &Certificate| {
         reqwest::Client::builder().no_proxy().tls_certs_only([trusted.clone()]).build().expect("a client")
@@ -94,7 +93,7 @@ async fn a_new_certificate_is_served_without_a_restart() {
     std::fs::write(&tls.certificate, "not a certificate").expect("written");
     daemon.reloading.reload_changed_certificate();
     assert_eq!(client(&first).get(&url).send().await.expect("an answer").status(), 200);
-    let (_, second) = certificate(&folder);
+    let (_, second) = certificate(&files);
     daemon.reloading.reload_changed_certificate();
     assert_eq!(client(&second).get(&url).send().await.expect("an answer").status(), 200);
     assert!(client(&first).get(&url).send().await.is_err(), "the old certificate is still served");
@@ -113,11 +112,11 @@ async fn a_new_certificate_is_served_without_a_restart() {
 /// was out of file descriptors.
 #[test]
 fn files_that_could_not_be_used_are_read_again_and_reported_once() {
-    let folder = folder();
-    let (tls, _) = certificate(&folder);
+    let files = folder();
+    let (tls, _) = certificate(&files);
     let served =
         selfsame_interfaces::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
-    certificate(&folder);
+    certificate(&files);
     let good = std::fs::read(&tls.certificate).expect("read");
     let written_at = std::fs::metadata(&tls.certificate).and_then(|file| file.modified()).expect("a time");
     let changed_at = written_at + std::time::Duration::from_secs(5);
@@ -136,19 +135,19 @@ fn files_that_could_not_be_used_are_read_again_and_reported_once() {
 
 #[test]
 fn bad_tls_files_are_refused_with_their_key() {
-    let folder = folder();
-    let (tls, _) = certificate(&folder);
-    let other = tempfile::tempdir().expect("a folder for temporary files");
+    let files = folder();
+    let (tls, _) = certificate(&files);
+    let other = folder();
     let (others, _) = certificate(&other);
-    let nothing = folder.path().join("nothing.pem");
+    let nothing = files.path().join("nothing.pem");
     write_secret(&nothing, "");
     for (certificate, private_key, parts) in [
-        (&folder.path().join("missing.pem"), &tls.private_key, ["tls.certificate", "missing.pem"]),
+        (&files.path().join("missing.pem"), &tls.private_key, ["tls.certificate", "missing.pem"]),
         (&nothing, &tls.private_key, ["tls.certificate", "no certificate"]),
         (&tls.certificate, &nothing, ["tls.private_key", "nothing.pem"]),
         (&tls.certificate, &others.private_key, ["tls: ", "do not go together"]),
     ] {
-        let data = tempfile::tempdir().expect("a folder for temporary files");
+        let data = folder();
         let file = data.path().join("selfsame.toml");
         let listen = Interface::ALL.map(|interface| format!("{} = '127.0.0.1:0'\n", interface.listen_key()));
         let (certificate, private_key) = (certificate.display(), private_key.display());
@@ -207,11 +206,11 @@ type BadFiles = (&'static str, Vec<u8>, Vec<u8>, &'static str, &'static [&'stati
 fn pem_files_that_cannot_be_used_are_refused_in_words_that_help() {
     const CHAIN: &str = "tls.certificate: ";
     const KEY: &str = "tls.private_key: ";
-    let folder = folder();
-    let (good, _) = certificate(&folder);
+    let files = folder();
+    let (good, _) = certificate(&files);
     let chain = std::fs::read_to_string(&good.certificate).expect("text");
     let key = std::fs::read_to_string(&good.private_key).expect("text");
-    let other = tempfile::tempdir().expect("a folder for temporary files");
+    let other = folder();
     let others = std::fs::read_to_string(certificate(&other).0.private_key).expect("text");
     let base64 = |pem: &str| -> Vec<u8> {
         use base64::Engine;

@@ -25,9 +25,8 @@ use selfsame_wallet::person::Person;
 use selfsame_wallet::prove::{self, ProofParameters};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 
-use crate::harness::{START, TestDaemon, folder, operator_token};
+use crate::harness::{Folder, START, TestDaemon, folder, operator_token};
 use crate::sign_in_client::{SECRET, random};
 use crate::signed_requests::{SIGNER, signature_of};
 use crate::test_accounts::key;
@@ -115,7 +114,7 @@ pub struct Outcome {
 /// Plays the steps of the cases.
 pub struct CasePlayer {
     pub daemon: TestDaemon,
-    folder: TempDir,
+    folder: Folder,
     http: reqwest::Client,
     simulation: Simulation,
     root: Root,
@@ -136,7 +135,7 @@ impl CasePlayer {
         Self::start_in(folder(), change).await
     }
 
-    async fn start_in(folder: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+    async fn start_in(folder: Folder, change: impl FnOnce(&mut Config)) -> Self {
         let daemon = TestDaemon::start_with(folder.path(), |config| {
             configure(config, folder.path());
             change(config);

@@ -10,9 +10,8 @@ use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, folder, operator_token};
+use crate::harness::{Folder, TestDaemon, folder, operator_token};
 use crate::sign_in_client::random;
 use crate::test_accounts::person_of;
 
@@ -124,7 +123,7 @@ pub fn recorded_configuration() -> Config {
 pub struct VerificationClient {
     pub daemon: TestDaemon,
     pub http: reqwest::Client,
-    pub folder: TempDir,
+    pub folder: Folder,
 }
 
 #[derive(Debug)]

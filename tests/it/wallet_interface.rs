@@ -14,9 +14,8 @@ use selfsame_protocol::groups::names::{SealedHandle, SecretHash};
 use selfsame_protocol::groups::wire::GroupResponse;
 use selfsame_wallet::member::{Member, NextSecret};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, folder, operator_token};
+use crate::harness::{Folder, TestDaemon, folder, operator_token};
 use crate::logs::LoggingDaemon;
 
 /// The groups of the tests.
@@ -34,7 +33,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 struct WalletClient {
     daemon: TestDaemon,
     http: reqwest::Client,
-    folder: TempDir,
+    folder: Folder,
 }
 
 /// Status, headers and body of an answer; a body that is not JSON is null.

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::process::Child;
 use tokio::task::JoinHandle;
 
-use crate::harness::{TestDaemon, development_config, folder, in_time, program, run_for_status, until_true};
+use crate::harness::{Folder, TestDaemon, development_config, folder, in_time, program, run_for_status, until_true};
 use crate::sign_in_client::{APP, SignInTestClient, browser};
 use crate::wallet_interface::two_groups;
 
@@ -31,7 +31,7 @@ const PAGES: [&str; 7] = ["/", "/join", "/replace", "/sign-in", "/prove", "/rest
 struct PageClient {
     daemon: TestDaemon,
     http: reqwest::Client,
-    _folder: tempfile::TempDir,
+    _folder: Folder,
 }
 
 impl PageClient {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::{BackupWorkplace, contents, expect_final, height, submit};
 use crate::account_client::ask_for_accounts;
-use crate::harness::{DaemonProcess, TestDaemon, development_config, operator_token, refused_start};
+use crate::harness::{DaemonProcess, TestDaemon, development_config, folder, operator_token, refused_start};
 use crate::sign_in_client::{SignInTestClient, accept_current_proofs, browser, pair, wait_for_signing_keys};
 
 /// The hash of the block at a height.
@@ -249,15 +249,13 @@ async fn a_restore_ends_every_sign_in_of_the_backup() {
     assert_eq!(introspect(&client).await, 200);
     let silent = [("prompt", "none")];
     assert!(client.browse_silently(&silent, &session).await.contains_key("code"));
-    let SignInTestClient { daemon, folder, .. } = client;
-    let operator = daemon.operator("");
+    let SignInTestClient { daemon, folder: original, .. } = client;
     let addresses = daemon.addresses;
-    drop(operator);
     daemon.stop().await;
-    drop(folder);
+    drop(original);
 
     workplace.run_ok(&["restore", "@backup", "--data", "@restored", "--clients-have-seen", "0"]);
-    let restored = tempfile::tempdir_in(workplace.folder.path()).expect("a folder");
+    let restored = folder();
     std::fs::remove_dir(restored.path()).expect("removed");
     std::fs::rename(workplace.path("restored"), restored.path()).expect("renamed");
     // The transaction names the address of its service.

@@ -8,7 +8,7 @@ use reqwest::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, SET_COOKIE}
 use selfsame_interfaces::interface::Interface;
 use serde_json::{Value, json};
 
-use super::{provider, signing_provider};
+use super::provider;
 use crate::harness::{TestDaemon, folder};
 use crate::sign_in_client::{SignInAnswer, SignInTestClient, fragment_or_query, parameters};
 use crate::tls::certificate;
@@ -84,7 +84,7 @@ async fn endpoints_are_where_the_document_says() {
 
 #[tokio::test]
 async fn the_provider_issues_exactly_the_listed_claims() {
-    let client = signing_provider().await;
+    let client = provider().await;
     let document = document(&client).await.body;
     let listed: BTreeSet<&str> = list(&document, "claims_supported").into_iter().collect();
     let location = client.sign_in("alice", &[("response_type", "code id_token token")]).await;
@@ -102,7 +102,7 @@ async fn the_provider_issues_exactly_the_listed_claims() {
 
 #[tokio::test]
 async fn keys_have_unique_names_and_no_private_parts() {
-    let client = signing_provider().await;
+    let client = provider().await;
     let token = client.operator_token();
     // One key is retired, one current, one next.
     assert_eq!(client.rotate_keys("{\"now\":true}", &token).await.status, 200);

@@ -14,7 +14,7 @@ use selfsame_interfaces::interface::Interface;
 use serde_json::{Value, json};
 
 use super::browser::has_allowed_characters;
-use super::{provider, signing_provider};
+use super::provider;
 use crate::registry_client::RawHttpConnection;
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, Form, OTHER_APP, OTHER_APP_SECRET, SECRET, SignInAnswer, SignInTestClient, VERIFIER,
@@ -322,7 +322,7 @@ async fn a_form_that_never_ends_is_answered_as_temporarily_unavailable() {
 /// that belong to the code.
 #[tokio::test]
 async fn token_answers_the_first_error_in_the_order_of_checks() {
-    let client = signing_provider().await;
+    let client = provider().await;
     let post = |secret: &'static str, form: &[(&str, &str)]| {
         request(&client, Method::POST, "/token").basic_auth(APP, Some(secret)).form(form)
     };

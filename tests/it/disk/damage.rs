@@ -7,11 +7,10 @@ use std::sync::Arc;
 use alloy_primitives::Address;
 use selfsame_protocol::ids::PubkeyId;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use super::{DamageChoices, DiskTestDaemon, assert_sound, copy, flip, fsck, fsck_in_time, store_files};
-use crate::harness::{folder, run};
+use crate::harness::{Folder, folder, run};
 use crate::sign_in_client::wait_for_signing_keys;
 use crate::test_accounts::{carry_out, create, key, registry};
 
@@ -20,7 +19,7 @@ type StoreQuery = (String, Option<Value>);
 
 /// A store whose log is empty, and the answers of a daemon on it.
 struct RestartedStore {
-    data: TempDir,
+    data: Folder,
     answers: Vec<(StoreQuery, (u16, Value))>,
 }
 
@@ -99,7 +98,7 @@ impl RestartedStore {
 
     /// Starts a daemon on a copy in which one bit of a file is flipped. Asserts that it refuses to
     /// start or gives no wrong answer; returns whether it noticed the damage, and the copy.
-    async fn noticed(&self, damage: &FlippedBit) -> (bool, TempDir) {
+    async fn noticed(&self, damage: &FlippedBit) -> (bool, Folder) {
         let copied = copy(self.data.path());
         flip(&super::store_folder(copied.path()).join(&damage.file), damage.at, damage.bit);
         let daemon = match DiskTestDaemon::try_start(copied.path(), &[]) {

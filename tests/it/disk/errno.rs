@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::io::Errno;
-use tempfile::TempDir;
 
 use super::{DiskTestDaemon, assert_sound, side_by_side};
-use crate::harness::{folder, run, until};
+use crate::harness::{Folder, folder, run, until};
 
 /// A folder whose files can fail.
 pub(super) struct FaultyDisk {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl FaultyDisk {

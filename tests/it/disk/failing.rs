@@ -7,17 +7,16 @@
 use futures_util::future::join_all;
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::{DiskTestClient, DiskTestDaemon, assert_sound};
-use crate::harness::{TestDaemon, folder, until, until_true};
+use crate::harness::{Folder, TestDaemon, folder, until, until_true};
 use crate::test_accounts::creation;
 
 /// A daemon whose disk can fail.
 struct FaultTestDaemon {
     daemon: TestDaemon,
     client: DiskTestClient,
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl FaultTestDaemon {
@@ -39,7 +38,7 @@ impl FaultTestDaemon {
     }
 
     /// Stops the daemon; its store must agree with its ledger.
-    async fn stop_and_check(self) -> TempDir {
+    async fn stop_and_check(self) -> Folder {
         self.daemon.stop().await;
         assert_sound(self.folder.path());
         self.folder

@@ -12,10 +12,8 @@
 
 use std::path::Path;
 
-use tempfile::TempDir;
-
 use super::{DamageChoices, DiskTestDaemon, assert_sound, copy, flip, fsck_in_time, newest_log};
-use crate::harness::{folder, refused_start};
+use crate::harness::{Folder, folder, refused_start};
 
 /// Bytes of a record before its payload.
 const HEADER: usize = 7;
@@ -60,7 +58,7 @@ struct AcknowledgedRequest {
 
 /// The data of a daemon that was killed: everything it acknowledged is in the log.
 struct KilledStore {
-    data: TempDir,
+    data: Folder,
     acknowledged: Vec<AcknowledgedRequest>,
     log: Vec<u8>,
 }
@@ -86,14 +84,14 @@ impl KilledStore {
     }
 
     /// A copy with another log.
-    fn with_log(&self, log: &[u8]) -> TempDir {
+    fn with_log(&self, log: &[u8]) -> Folder {
         let copied = copy(self.data.path());
         std::fs::write(newest_log(copied.path()), log).expect("written");
         copied
     }
 
     /// A copy with one bit of the log flipped.
-    fn with_flipped(&self, at: usize, bit: usize) -> TempDir {
+    fn with_flipped(&self, at: usize, bit: usize) -> Folder {
         let copied = copy(self.data.path());
         flip(&newest_log(copied.path()), at, bit);
         copied

@@ -6,14 +6,13 @@ use std::path::Path;
 use std::process::Command;
 
 use selfsame::daemon::store_folder;
-use tempfile::TempDir;
 use tokio::task::block_in_place;
 
 use super::{DiskTestDaemon, assert_sound, copy, fsck, store_files};
-use crate::harness::{PATIENCE, folder};
+use crate::harness::{Folder, PATIENCE, folder};
 
 /// The data folder of a daemon that has created three accounts and ended; the log is empty.
-async fn data_with_accounts() -> TempDir {
+async fn data_with_accounts() -> Folder {
     let data = folder();
     let daemon = DiskTestDaemon::start(data.path());
     for number in 0..3 {

@@ -5,16 +5,15 @@ use std::path::Path;
 
 use selfsame::daemon::store_folder;
 use selfsame_storage::Store;
-use tempfile::TempDir;
 
 use super::{DiskTestDaemon, assert_sound, copy, flip, fsck, store_files};
-use crate::harness::{folder, run};
+use crate::harness::{Folder, folder, run};
 
 const ACCOUNTS: u64 = 12;
 
 /// The data folder of a daemon that was killed, and the ids of its requests; the store's records
 /// are in its files.
-async fn data_with_accounts() -> (TempDir, Vec<String>) {
+async fn data_with_accounts() -> (Folder, Vec<String>) {
     let data = folder();
     let daemon = DiskTestDaemon::start(data.path());
     let mut request_ids = Vec::new();

@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::{DiskTestClient, DiskTestDaemon, assert_sound, fsck};
-use crate::harness::{folder, run_for_status, until, until_in_task, until_true};
+use crate::harness::{Folder, folder, run_for_status, until, until_in_task, until_true};
 use crate::test_accounts::creation;
 
 /// The operating system's message when a disk is full.
@@ -22,7 +21,7 @@ const NO_SPACE: &str = "No space left on device";
 struct SmallDisk {
     holder: Child,
     path: PathBuf,
-    _mounted_on: TempDir,
+    _mounted_on: Folder,
 }
 
 impl SmallDisk {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -13,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::LOOK_AGAIN;
 use super::limits::{mib, resident_memory};
 use super::load_clients::{address, authorize, post, proofs};
-use crate::harness::{DaemonProcess, folder};
+use crate::harness::{DaemonProcess, Folder, folder};
 use crate::hostile_http::http2;
 use crate::hostile_http::raw::{connect, exchange, get, replies};
 
@@ -24,7 +23,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 struct MemoryTestDaemon {
     daemon: DaemonProcess,
     at_rest: u64,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl MemoryTestDaemon {

@@ -7,12 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
-use tempfile::TempDir;
-
 use super::USUAL_KILLS;
 use super::choices::CrashChoices;
 use super::power_loss::UnreliableDisk;
-use crate::harness::{DaemonProcess, folder, run_for_status, seeds, variable};
+use crate::harness::{DaemonProcess, Folder, folder, run_for_status, seeds, variable};
 use crate::test_accounts::{create, key, registry};
 
 /// The accounts of the store.
@@ -23,7 +21,7 @@ struct Workplace {
     disk: UnreliableDisk,
     choices: CrashChoices,
     seed: u64,
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl Workplace {

@@ -44,7 +44,7 @@ async fn introspect_refuses_other_content_types() {
 
 /// The test of `unauthenticated` for a path that clients call.
 async fn unauthenticated(path: &str) {
-    let client = signing_provider().await;
+    let client = provider().await;
     let code = client.code("alice", &[]).await;
     let form = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", CALLBACK), ("token", "x")];
     let with = |more: &[(&'static str, &'static str)]| {
@@ -104,7 +104,7 @@ async fn introspect_refuses_wrong_client_credentials() {
 
 #[tokio::test]
 async fn userinfo_refuses_requests_without_a_token() {
-    let client = signing_provider().await;
+    let client = provider().await;
     let token = client.exchange(&client.code("alice", &[]).await).await.text("access_token").to_owned();
     let query = format!("/userinfo?access_token={token}");
     for request in [
@@ -171,7 +171,7 @@ async fn introspect_requires_a_token() {
 
 #[tokio::test]
 async fn token_refuses_invalid_codes_and_wrong_parameters() {
-    let client = signing_provider().await;
+    let client = provider().await;
     let refused = |answer: &SignInAnswer, attribute: &str| {
         assert_error(answer, 400, "invalid_grant", "invalid_grant", Some(attribute));
     };
@@ -253,7 +253,7 @@ async fn dead_tokens(client: &SignInTestClient) -> Vec<(&'static str, String)> {
 
 #[tokio::test]
 async fn introspect_answers_every_inactive_token_alike() {
-    let client = signing_provider().await;
+    let client = provider().await;
     let mut dead = dead_tokens(&client).await;
     let form_of_other_app = [("client_id", OTHER_APP)];
     let location =
@@ -294,7 +294,7 @@ async fn introspect_can_answer_inactive_tokens_as_rfc_7662_says() {
 
 #[tokio::test]
 async fn userinfo_refuses_inactive_tokens() {
-    let client = signing_provider().await;
+    let client = provider().await;
     for (what, token) in dead_tokens(&client).await {
         for request in [
             request(&client, Method::GET, "/userinfo").bearer_auth(&token),
