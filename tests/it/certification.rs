@@ -25,8 +25,7 @@ use selfsame::config::Config;
 use crate::sign_in_client::{SignInTestClient, accept_current_proofs, add_other_app};
 use browser::Flow;
 
-/// A provider with two applications whose users sign in with the simulator's proofs. A test should
-/// stop it at its end ([`SignInTestClient::start_with_keys`]).
+/// A provider with two applications whose users sign in with the simulator's proofs.
 async fn provider() -> SignInTestClient {
     SignInTestClient::start_with_keys(two_applications).await
 }

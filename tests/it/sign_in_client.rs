@@ -90,8 +90,7 @@ impl SignInTestClient {
     }
 
     /// Starts a daemon on a store that already has signing keys: making them is most of the work of
-    /// a short test. The test should call [`Self::stop`] at its end: a store whose folder is
-    /// removed while RocksDB cleans up waits for a second.
+    /// a short test.
     pub async fn start_with_keys(change: impl FnOnce(&mut Config)) -> Self {
         let folder = folder();
         copy_store_with_keys(folder.path()).await;
