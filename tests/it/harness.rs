@@ -503,3 +503,24 @@ pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
     assert!(!output.status.success(), "the start was not refused");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
+
+#[test]
+fn a_folder_is_removed_when_nothing_in_it_is_open_any_more() {
+    let closed = folder();
+    let path = closed.path().to_owned();
+    File::create(path.join("file")).expect("a file");
+    drop(closed);
+    assert!(!path.exists());
+
+    let test = std::thread::spawn(|| {
+        let open = folder();
+        let path = open.path().to_owned();
+        let file = File::create(path.join("file")).expect("a file");
+        drop(open);
+        assert!(path.join("file").exists());
+        drop(file);
+        path
+    });
+    let path = test.join().expect("the folder stayed");
+    assert!(!path.exists());
+}
